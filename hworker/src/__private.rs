@@ -1,0 +1,12 @@
+//! What the code that `#[hworker::job]` writes calls. Not for use by hand: it changes without notice.
+
+pub use inventory;
+pub use serde;
+
+pub use crate::client::Enqueue;
+pub use crate::error::Error;
+pub use crate::job::{
+    Backoff, Body, Definition, Inject, Invocation, Job, Needs, OnError, OnFault, Place, Policy,
+    Registration, StartError,
+};
+pub use crate::outcome::{IsOutcome, IsResult, IsValue, Returned, tag};

@@ -1,0 +1,216 @@
+//! What a body can ask about its own attempt, and the state that the worker gives to it.
+
+use std::any::{Any, TypeId, type_name};
+use std::collections::HashMap;
+use std::fmt;
+use std::future::Future;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::envelope::JobId;
+use crate::error::BoxError;
+use crate::job::{Inject, Needs};
+
+/// What a job knows about the attempt that it is running; take it as a parameter.
+///
+/// ```
+/// #[hworker::job]
+/// async fn sync_ledger(account: u64, context: hworker::Context) {
+///     println!("account {account}: attempt {} of job {}", context.attempt(), context.id());
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Context {
+    attempt: Arc<Attempt>,
+}
+
+/// The facts of one attempt.
+pub(crate) struct Attempt {
+    pub(crate) id: JobId,
+    pub(crate) job: &'static str,
+    pub(crate) queue: Arc<str>,
+    pub(crate) worker: Arc<str>,
+    pub(crate) number: u32,
+    pub(crate) max_attempts: u32,
+    pub(crate) token: u64,
+    pub(crate) deadline: Instant,
+    pub(crate) cancellation: CancellationToken,
+    pub(crate) states: Arc<States>,
+    pub(crate) children: Mutex<JoinSet<()>>,
+}
+
+impl Context {
+    pub(crate) fn new(attempt: Attempt) -> Self {
+        Self { attempt: Arc::new(attempt) }
+    }
+
+    /// The job's id: the same over all its attempts.
+    #[must_use]
+    pub fn id(&self) -> &JobId {
+        &self.attempt.id
+    }
+
+    /// The name of the job type.
+    #[must_use]
+    pub fn job(&self) -> &str {
+        self.attempt.job
+    }
+
+    /// The queue that the job was taken from.
+    #[must_use]
+    pub fn queue(&self) -> &str {
+        &self.attempt.queue
+    }
+
+    /// The id of the worker that runs it.
+    #[must_use]
+    pub fn worker(&self) -> &str {
+        &self.attempt.worker
+    }
+
+    /// Which attempt this is, from 1.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt.number
+    }
+
+    /// How many attempts the job has.
+    #[must_use]
+    pub fn max_attempts(&self) -> u32 {
+        self.attempt.max_attempts
+    }
+
+    /// The fencing token of this attempt: it grows from attempt to attempt of a job, and from lease to lease of its
+    /// queue. A store that refuses writes with a token lower than the highest that it has seen is safe from a worker
+    /// that was stopped, lost its lease, and goes on.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.attempt.token
+    }
+
+    /// When the attempt runs over its timeout.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.attempt.deadline
+    }
+
+    /// The time left until the deadline; zero after it.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.attempt.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Whether the attempt is over for the worker: out of time, its lease lost, or the worker stopping. An async body
+    /// is dropped then; a blocking one should look here from time to time and return.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.attempt.cancellation.is_cancelled()
+    }
+
+    /// Completes when the attempt is cancelled. Cancel safe.
+    pub async fn cancelled(&self) {
+        self.attempt.cancellation.cancelled().await;
+    }
+
+    /// Starts a task that ends with this job: when the body returns, or is dropped, the task is aborted.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime; every body, blocking ones too, runs inside one.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        let mut children = self.attempt.children.lock().unwrap_or_else(PoisonError::into_inner);
+        if !self.is_cancelled() {
+            children.spawn(task);
+        }
+    }
+
+    /// Ends the attempt for everything that holds this context.
+    pub(crate) fn end(&self) {
+        let mut children = self.attempt.children.lock().unwrap_or_else(PoisonError::into_inner);
+        self.attempt.cancellation.cancel();
+        children.abort_all();
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("id", &self.attempt.id)
+            .field("job", &self.attempt.job)
+            .field("attempt", &self.attempt.number)
+            .field("token", &self.attempt.token)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Inject for Context {
+    fn inject(context: &Context) -> Result<Self, BoxError> {
+        Ok(context.clone())
+    }
+}
+
+/// A value that the worker was given once and every job may take: a pool, a client, settings.
+///
+/// Each job gets a clone, so put what is not cheap to clone into an `Arc`. The worker gets it from
+/// [`WorkerBuilder::state`](crate::WorkerBuilder::state), and refuses to start where one is missing.
+///
+/// ```
+/// #[derive(Clone)]
+/// struct Mailer { from: String }
+///
+/// #[hworker::job]
+/// async fn greet(to: String, mailer: hworker::State<Mailer>) {
+///     println!("{} -> {to}", mailer.from);
+/// }
+/// ```
+#[derive(Debug, Clone)]
+pub struct State<T>(pub T);
+
+impl<T> Deref for State<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> Inject for State<T> {
+    fn needs(needs: &mut Needs) {
+        needs.state::<T>();
+    }
+
+    fn inject(context: &Context) -> Result<Self, BoxError> {
+        let found = context.attempt.states.get::<T>();
+        found.map(Self).ok_or_else(|| {
+            let name = type_name::<T>();
+            format!("the worker has no state of type {name}: give it one with `.state(..)`").into()
+        })
+    }
+}
+
+/// The states of a worker, by type.
+#[derive(Default, Clone)]
+pub(crate) struct States(HashMap<TypeId, Arc<dyn Any + Send + Sync>>);
+
+impl States {
+    pub(crate) fn insert<T: Send + Sync + 'static>(&mut self, state: T) {
+        self.0.insert(TypeId::of::<T>(), Arc::new(state));
+    }
+
+    pub(crate) fn has(&self, id: TypeId) -> bool {
+        self.0.contains_key(&id)
+    }
+
+    fn get<T: Clone + 'static>(&self) -> Option<T> {
+        self.0.get(&TypeId::of::<T>())?.downcast_ref().cloned()
+    }
+}
+
+impl fmt::Debug for States {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "States({})", self.0.len())
+    }
+}

@@ -1,0 +1,152 @@
+//! The one error type of the crate, with a variant for everything that a caller can do about it.
+
+use std::error::Error as StdError;
+use std::fmt;
+
+use crate::JobId;
+
+/// Any error, as a job may return it.
+pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
+
+/// What went wrong, sorted by what the caller can do about it.
+///
+/// For an enqueue every variant but [`Error::Uncertain`] means that the job was *not* enqueued.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Error {
+    /// The server could not be reached or could not serve us in time. Nothing was changed: try again.
+    Unavailable {
+        /// What was attempted.
+        doing: String,
+        /// What the connection said.
+        source: Cause,
+    },
+    /// The bytes of the enqueue may have reached the server, but its answer did not reach us: the job may
+    /// or may not be enqueued. It is never half enqueued.
+    Uncertain {
+        /// The id that the job has if it is enqueued.
+        id: JobId,
+        /// What the connection said.
+        source: Cause,
+    },
+    /// The server or a limit refused it: out of memory, not allowed, payload too large.
+    Refused {
+        /// What was attempted.
+        doing: String,
+        /// Who refused it and why.
+        source: Cause,
+    },
+    /// An argument could not be turned into JSON (a float that is not a number, a map with keys that are not
+    /// strings).
+    Encode {
+        /// The name of the job.
+        job: &'static str,
+        /// What the serialiser said.
+        source: Cause,
+    },
+    /// The program or its environment is set up wrongly; every problem that was found is listed.
+    Config(Problems),
+    /// There is no job, record or queue like that.
+    NotFound {
+        /// What was looked for.
+        what: String,
+    },
+    /// The server answered something that this version does not understand.
+    Protocol {
+        /// The operation whose reply it was.
+        operation: &'static str,
+        /// What was wrong with it.
+        detail: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn config(problem: impl Into<String>) -> Self {
+        Self::Config(Problems(vec![problem.into()]))
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unavailable { doing, source } => {
+                write!(f, "could not {doing}, nothing was changed, try again: {source}")
+            }
+            Self::Uncertain { id, source } => write!(
+                f,
+                "job {id} may or may not be enqueued, the server's answer was lost: {source}"
+            ),
+            Self::Refused { doing, source } => write!(f, "could not {doing}, refused: {source}"),
+            Self::Encode { job, source } => {
+                write!(f, "the arguments of job {job} cannot be written as JSON: {source}")
+            }
+            Self::Config(problems) => problems.fmt(f),
+            Self::NotFound { what } => write!(f, "{what} not found"),
+            Self::Protocol { operation, detail } => {
+                write!(f, "the server's reply to {operation} is not understood: {detail}")
+            }
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        match self {
+            Self::Unavailable { source, .. }
+            | Self::Uncertain { source, .. }
+            | Self::Refused { source, .. }
+            | Self::Encode { source, .. } => Some(source),
+            Self::Config(_) | Self::NotFound { .. } | Self::Protocol { .. } => None,
+        }
+    }
+}
+
+/// The error of a library below hworker, opaque so that its releases are not ours.
+pub struct Cause(BoxError);
+
+impl Cause {
+    pub(crate) fn new(error: impl Into<BoxError>) -> Self {
+        Self(error.into())
+    }
+}
+
+impl fmt::Debug for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.0, f)
+    }
+}
+
+impl fmt::Display for Cause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+impl StdError for Cause {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source()
+    }
+}
+
+/// Everything that was found wrong at once, so that it can be mended at once.
+#[derive(Debug)]
+pub struct Problems(pub(crate) Vec<String>);
+
+impl Problems {
+    /// Each problem as a line that says what to write instead.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(String::as_str)
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [one] => f.write_str(one),
+            many => {
+                write!(f, "{} problems:", many.len())?;
+                many.iter().try_for_each(|problem| write!(f, "\n  - {problem}"))
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! What a job's body says at its end: return forms, verdicts, and how a return type is told apart.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use crate::error::BoxError;
+
+/// What a job may return to say how its attempt ended, where `Ok` and `Err` are not enough.
+///
+/// ```
+/// # use hworker::Outcome;
+/// #[hworker::job]
+/// async fn poll_invoice(id: u64) -> Outcome {
+///     match id {
+///         0 => Outcome::Failure("there is no invoice 0".into()),
+///         1 => Outcome::Retry("not issued yet".into()),
+///         _ => Outcome::Success,
+///     }
+/// }
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// The job is done.
+    Success,
+    /// The attempt failed and counts; the job runs again after its backoff until its attempts are used up.
+    Retry(String),
+    /// The job failed and never runs again by itself.
+    Failure(String),
+}
+
+/// A decision that a body takes from inside, carried by an error.
+///
+/// It is an error itself, so `?` takes it through `anyhow`, `Box<dyn Error>` and every error type that keeps
+/// its source: the worker finds it anywhere in the chain.
+///
+/// ```
+/// # async fn charge(_: u64) -> Result<(), std::io::Error> { Ok(()) }
+/// #[hworker::job]
+/// async fn pay(order: u64) -> Result<(), hworker::BoxError> {
+///     charge(order).await.map_err(hworker::fail)?;
+///     Ok(())
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Verdict {
+    decision: DecisionMarker,
+    because: Option<BoxError>,
+}
+
+/// The decision inside a [`Verdict`], which sits at the end of the source chain so that a wrapper that forwards
+/// `source()` of what it wraps does not hide it.
+#[derive(Debug, Clone, Copy)]
+struct DecisionMarker(Decision);
+
+/// What a verdict decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Decision {
+    Fail,
+    RetryIn(Duration),
+    Snooze(Duration),
+}
+
+/// The job fails for good: it does not run again, however many attempts it has left.
+#[must_use]
+pub fn fail(because: impl Into<BoxError>) -> Verdict {
+    Verdict::new(Decision::Fail).because(because)
+}
+
+/// The attempt failed and counts; the job runs again after `delay` instead of its own backoff, as long as it has
+/// attempts left.
+#[must_use]
+pub fn retry_in(delay: Duration) -> Verdict {
+    Verdict::new(Decision::RetryIn(delay))
+}
+
+/// The job runs again after `delay`, and this attempt does not count.
+#[must_use]
+pub fn snooze(delay: Duration) -> Verdict {
+    Verdict::new(Decision::Snooze(delay))
+}
+
+impl Verdict {
+    fn new(decision: Decision) -> Self {
+        Self { decision: DecisionMarker(decision), because: None }
+    }
+
+    /// Attaches the error that led to the decision; its text is kept in the job's record.
+    #[must_use]
+    pub fn because(mut self, error: impl Into<BoxError>) -> Self {
+        self.because = Some(error.into());
+        self
+    }
+
+    /// Finds the decision in the chain of sources of `error`.
+    pub(crate) fn find(error: &(dyn StdError + 'static)) -> Option<Decision> {
+        let mut next = Some(error);
+        while let Some(error) = next {
+            if let Some(marker) = error.downcast_ref::<DecisionMarker>() {
+                return Some(marker.0);
+            }
+            next = error.source();
+        }
+        None
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.because {
+            Some(error) => error.fmt(f),
+            None => self.decision.fmt(f),
+        }
+    }
+}
+
+impl StdError for Verdict {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(&self.decision)
+    }
+}
+
+impl fmt::Display for DecisionMarker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Decision::Fail => f.write_str("the job failed for good"),
+            Decision::RetryIn(delay) => write!(f, "the job asked to run again in {delay:?}"),
+            Decision::Snooze(delay) => write!(f, "the job snoozed for {delay:?}"),
+        }
+    }
+}
+
+impl StdError for DecisionMarker {}
+
+/// How a body ended by itself.
+#[derive(Debug)]
+pub enum Returned {
+    /// It is done.
+    Success,
+    /// It asks to run again, with this message.
+    Retry(String),
+    /// It failed for good, with this message.
+    Failure(String),
+    /// It returned an error.
+    Error(BoxError),
+}
+
+impl From<Outcome> for Returned {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Success => Self::Success,
+            Outcome::Retry(message) => Self::Retry(message),
+            Outcome::Failure(message) => Self::Failure(message),
+        }
+    }
+}
+
+/// An error that a job may return: anything that turns into `Box<dyn Error + Send + Sync>`.
+#[diagnostic::on_unimplemented(
+    message = "a job cannot return the error type `{Self}`",
+    label = "this error type is not `Into<Box<dyn Error + Send + Sync>>`",
+    note = "a std error, `anyhow::Error`, `String` or `Box<dyn Error + Send + Sync>` will do"
+)]
+pub trait JobError {
+    #[doc(hidden)]
+    fn boxed(self) -> BoxError;
+}
+
+impl<E: Into<BoxError>> JobError for E {
+    fn boxed(self) -> BoxError {
+        self.into()
+    }
+}
+
+/// A value that a job may return: anything that serialises.
+#[diagnostic::on_unimplemented(
+    message = "a job cannot return `{Self}`",
+    label = "this type does not implement `serde::Serialize`",
+    note = "return `()`, a type that implements `serde::Serialize`, `Result<T, E>` or `hworker::Outcome`"
+)]
+pub trait JobOutput {}
+
+impl<T: serde::Serialize> JobOutput for T {}
+
+// Which form a return type has is decided by its type: method lookup tries the impl with the most references
+// first, so `(&&tag).form()` picks `Outcome` before `Result<T, E>` before any `T`, whatever alias hides it
+// ("autoref specialisation", as in the `anyhow!` macro).
+
+/// Carries the type of a returned value into method lookup.
+#[derive(Debug)]
+pub struct Tag<R>(PhantomData<fn() -> R>);
+
+/// The tag of a returned value.
+pub fn tag<R>(_: &R) -> Tag<R> {
+    Tag(PhantomData)
+}
+
+/// `Outcome` and `Result<Outcome, E>`.
+#[derive(Debug)]
+pub struct OutcomeForm;
+/// `Result<T, E>`.
+#[derive(Debug)]
+pub struct ResultForm;
+/// Any other value.
+#[derive(Debug)]
+pub struct ValueForm;
+
+/// Picks [`OutcomeForm`].
+pub trait IsOutcome {
+    /// The form.
+    fn form(&self) -> OutcomeForm {
+        OutcomeForm
+    }
+}
+impl IsOutcome for &&Tag<Outcome> {}
+impl<E> IsOutcome for &&Tag<Result<Outcome, E>> {}
+
+/// Picks [`ResultForm`].
+pub trait IsResult {
+    /// The form.
+    fn form(&self) -> ResultForm {
+        ResultForm
+    }
+}
+impl<T, E> IsResult for &Tag<Result<T, E>> {}
+
+/// Picks [`ValueForm`].
+pub trait IsValue {
+    /// The form.
+    fn form(&self) -> ValueForm {
+        ValueForm
+    }
+}
+impl<T> IsValue for Tag<T> {}
+
+/// Turns an `Outcome` or a `Result<Outcome, E>` into a [`Returned`].
+pub trait IntoOutcome {
+    /// The end of the body.
+    fn returned(self) -> Returned;
+}
+impl IntoOutcome for Outcome {
+    fn returned(self) -> Returned {
+        self.into()
+    }
+}
+impl<E: JobError> IntoOutcome for Result<Outcome, E> {
+    fn returned(self) -> Returned {
+        self.map_or_else(|error| Returned::Error(error.boxed()), Returned::from)
+    }
+}
+
+impl OutcomeForm {
+    /// The end of the body.
+    pub fn returned(self, value: impl IntoOutcome) -> Returned {
+        value.returned()
+    }
+}
+
+impl ResultForm {
+    /// The end of the body.
+    pub fn returned<T: JobOutput, E: JobError>(self, value: Result<T, E>) -> Returned {
+        match value {
+            Ok(_) => Returned::Success,
+            Err(error) => Returned::Error(error.boxed()),
+        }
+    }
+}
+
+impl ValueForm {
+    /// The end of the body.
+    pub fn returned<T: JobOutput>(self, _: T) -> Returned {
+        Returned::Success
+    }
+}

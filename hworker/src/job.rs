@@ -5,8 +5,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
 use crate::context::{Context, States};
 use crate::error::BoxError;
@@ -19,13 +18,34 @@ use crate::outcome::Returned;
     message = "`{Self}` is not a job",
     note = "put `#[hworker::job]` on the function and import it by its name"
 )]
-pub trait Job: Serialize + Send + Sized + 'static {
+pub trait Job: for<'de> Arguments<'de> + Send + Sized + 'static {
     /// The name that travels with each job of this type.
     const NAME: &'static str;
     /// Everything the runtime knows about the type.
     #[doc(hidden)]
     const DEFINITION: &'static Definition;
 }
+
+/// A type that an argument of a job may have: anything that serde can write and read back.
+///
+/// The attribute asks for it with `for<'a>` on the implementations that it derives, where the compiler believes it; so
+/// the one place that complains about an argument is the implementation of [`Job`], instead of one for each method
+/// that the derived code calls.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be an argument of a job",
+    label = "an argument of this job does not implement both `serde::Serialize` and `serde::Deserialize`",
+    note = "derive both for it; where its crate has a feature `serde`, switch that on",
+    note = "what is not an argument, such as a pool, is taken as `hworker::State<T>` or under `#[inject]`"
+)]
+pub trait Argument<'de>: Serialize + Deserialize<'de> {}
+
+#[diagnostic::do_not_recommend]
+impl<'de, T: Serialize + Deserialize<'de>> Argument<'de> for T {}
+
+/// The arguments of a job together.
+pub trait Arguments<'de>: Serialize + Deserialize<'de> {}
+
+impl<'de, T: Serialize + Deserialize<'de>> Arguments<'de> for T {}
 
 /// The static description of a job type.
 #[derive(Debug)]
@@ -208,7 +228,7 @@ impl Invocation<'_> {
     ///
     /// # Errors
     /// Where the JSON does not fit the type.
-    pub fn args<A: DeserializeOwned>(&self) -> Result<A, StartError> {
+    pub fn args<J: Job>(&self) -> Result<J, StartError> {
         serde_json::from_str(self.args).map_err(StartError::Args)
     }
 
@@ -262,6 +282,14 @@ impl std::fmt::Debug for Body {
 /// What `inventory` collects: one entry for each `#[hworker::job]` that the program links.
 #[derive(Debug)]
 pub struct Registration(pub &'static Definition);
+
+impl Registration {
+    /// Of a job type.
+    #[must_use]
+    pub const fn of<J: Job>() -> Self {
+        Self(J::DEFINITION)
+    }
+}
 
 inventory::collect!(Registration);
 

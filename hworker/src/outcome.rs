@@ -167,6 +167,7 @@ pub trait JobError {
     fn boxed(self) -> BoxError;
 }
 
+#[diagnostic::do_not_recommend]
 impl<E: Into<BoxError>> JobError for E {
     fn boxed(self) -> BoxError {
         self.into()
@@ -181,10 +182,11 @@ impl<E: Into<BoxError>> JobError for E {
 )]
 pub trait JobOutput {}
 
+#[diagnostic::do_not_recommend]
 impl<T: serde::Serialize> JobOutput for T {}
 
 // Which form a return type has is decided by its type: method lookup tries the impl with the most references
-// first, so `(&&tag).form()` picks `Outcome` before `Result<T, E>` before any `T`, whatever alias hides it
+// first, so `(&&&tag).form()` picks `Outcome` before `Result<T, E>` before any `T`, whatever alias hides it
 // ("autoref specialisation", as in the `anyhow!` macro).
 
 /// Carries the type of a returned value into method lookup.
@@ -235,6 +237,11 @@ pub trait IsValue {
 impl<T> IsValue for Tag<T> {}
 
 /// Turns an `Outcome` or a `Result<Outcome, E>` into a [`Returned`].
+#[diagnostic::on_unimplemented(
+    message = "a job cannot return the error type in `{Self}`",
+    label = "this error type is not `Into<Box<dyn Error + Send + Sync>>`",
+    note = "a std error, `anyhow::Error`, `String` or `Box<dyn Error + Send + Sync>` will do"
+)]
 pub trait IntoOutcome {
     /// The end of the body.
     fn returned(self) -> Returned;
@@ -244,6 +251,7 @@ impl IntoOutcome for Outcome {
         self.into()
     }
 }
+#[diagnostic::do_not_recommend]
 impl<E: JobError> IntoOutcome for Result<Outcome, E> {
     fn returned(self) -> Returned {
         self.map_or_else(|error| Returned::Error(error.boxed()), Returned::from)

@@ -1,0 +1,253 @@
+//! Settings: their defaults, their environment variables, and what is checked about them.
+
+use std::time::Duration;
+
+use crate::error::Problems;
+use crate::keys::{is_name, is_prefix};
+use crate::store::Limits;
+use crate::time::parse_duration;
+
+/// Defaults, where neither the program nor the environment says otherwise.
+pub mod defaults {
+    use std::time::Duration;
+
+    /// Where the server is.
+    pub const REDIS_URL: &str = "redis://127.0.0.1:6379";
+    /// What every key begins with.
+    pub const PREFIX: &str = "hworker";
+    /// The queue of a job that names none.
+    pub const QUEUE: &str = "default";
+    /// Slots for each core of the machine.
+    pub const SLOTS_PER_CORE: usize = 10;
+    /// How long a stopping worker lets its jobs finish.
+    pub const SHUTDOWN_GRACE: Duration = Duration::from_secs(25);
+    /// A worker that was not heard of for so long is dead.
+    pub const DEAD_AFTER: Duration = Duration::from_secs(5);
+    /// How many records of failed jobs a queue keeps.
+    pub const FAILED_LIMIT: usize = 1000;
+    /// How many broken payloads a queue keeps.
+    pub const BROKEN_LIMIT: usize = 1000;
+    /// How long a job of an unknown name is passed on before it is broken.
+    pub const UNKNOWN_FOR: Duration = Duration::from_secs(15 * 60);
+    /// A job that was running at so many deaths of its worker within a day has failed.
+    pub const CRASH_LIMIT: usize = 4;
+    /// The largest envelope, in bytes.
+    pub const MAX_PAYLOAD: usize = 16 * 1024 * 1024;
+    /// How long an enqueue tries to reach the server.
+    pub const ENQUEUE_WITHIN: Duration = Duration::from_secs(5);
+}
+
+/// The settings of a worker, checked.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkerConfig {
+    /// Empty: every queue that a registered job names.
+    pub(crate) queues: Vec<String>,
+    pub(crate) concurrency: usize,
+    pub(crate) shutdown_grace: Duration,
+    pub(crate) dead_after: Duration,
+    pub(crate) unknown_for: Duration,
+    pub(crate) crash_limit: usize,
+    pub(crate) stop_when_cut: bool,
+    pub(crate) name: String,
+    pub(crate) limits: Limits,
+}
+
+/// Settings as given so far: by the program, then by the environment.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct WorkerSettings {
+    pub(crate) queues: Option<Vec<String>>,
+    pub(crate) concurrency: Option<usize>,
+    pub(crate) shutdown_grace: Option<Duration>,
+    pub(crate) dead_after: Option<Duration>,
+    pub(crate) failed_limit: Option<usize>,
+    pub(crate) broken_limit: Option<usize>,
+    pub(crate) unknown_for: Option<Duration>,
+    pub(crate) crash_limit: Option<usize>,
+    pub(crate) max_payload: Option<usize>,
+    pub(crate) stop_when_cut: Option<bool>,
+    pub(crate) name: Option<String>,
+}
+
+impl WorkerSettings {
+    /// Fills what is open from the environment and the defaults; every problem goes to `problems`.
+    pub(crate) fn resolve(self, problems: &mut Problems) -> WorkerConfig {
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let mut env = Environment { problems };
+        let config = WorkerConfig {
+            queues: self.queues.or_else(|| env.list("HWORKER_QUEUES")).unwrap_or_default(),
+            concurrency: env.or(
+                self.concurrency,
+                "HWORKER_CONCURRENCY",
+                number,
+                cores * defaults::SLOTS_PER_CORE,
+            ),
+            shutdown_grace: env.or(
+                self.shutdown_grace,
+                "HWORKER_SHUTDOWN_GRACE",
+                parse_duration,
+                defaults::SHUTDOWN_GRACE,
+            ),
+            dead_after: env.or(
+                self.dead_after,
+                "HWORKER_DEAD_AFTER",
+                parse_duration,
+                defaults::DEAD_AFTER,
+            ),
+            unknown_for: env.or(
+                self.unknown_for,
+                "HWORKER_UNKNOWN_FOR",
+                parse_duration,
+                defaults::UNKNOWN_FOR,
+            ),
+            crash_limit: env.or(
+                self.crash_limit,
+                "HWORKER_CRASH_LIMIT",
+                number,
+                defaults::CRASH_LIMIT,
+            ),
+            stop_when_cut: env.or(self.stop_when_cut, "HWORKER_STOP_WHEN_CUT", boolean, false),
+            name: env.or(self.name, "HWORKER_NAME", |text| Ok(text.to_owned()), host_name()),
+            limits: Limits {
+                failed: env.or(
+                    self.failed_limit,
+                    "HWORKER_FAILED_LIMIT",
+                    number,
+                    defaults::FAILED_LIMIT,
+                ),
+                broken: env.or(
+                    self.broken_limit,
+                    "HWORKER_BROKEN_LIMIT",
+                    number,
+                    defaults::BROKEN_LIMIT,
+                ),
+                max_payload: env.or(
+                    self.max_payload,
+                    "HWORKER_MAX_PAYLOAD",
+                    number,
+                    defaults::MAX_PAYLOAD,
+                ),
+            },
+        };
+        config.check(problems);
+        config
+    }
+}
+
+impl WorkerConfig {
+    fn check(&self, problems: &mut Problems) {
+        let mut wrong = |problem: String| problems.0.push(problem);
+        if self.concurrency == 0 {
+            wrong("concurrency is 0; a worker needs at least one slot".into());
+        }
+        if self.dead_after < Duration::from_secs(2) {
+            wrong(format!(
+                "dead_after is {:?}; it must be at least 2s, since a worker is heard of every 1.5s",
+                self.dead_after
+            ));
+        }
+        if self.crash_limit == 0 {
+            wrong(
+                "crash_limit is 0; write 1 to fail a job at the first death of its worker".into(),
+            );
+        }
+        if !is_name(&self.name) {
+            wrong(format!(
+                "the worker's name `{}` is not of the form [A-Za-z0-9._-]{{1,100}}",
+                self.name
+            ));
+        }
+        for queue in &self.queues {
+            if !is_name(queue) {
+                wrong(format!(
+                    "the queue's name `{queue}` is not of the form [A-Za-z0-9._-]{{1,100}}"
+                ));
+            }
+        }
+    }
+}
+
+/// Where the server is and what the keys begin with: the client's settings.
+pub(crate) fn redis_url(given: Option<String>) -> String {
+    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+    given
+        .or_else(|| variable("HWORKER_REDIS_URL"))
+        .or_else(|| variable("REDIS_URL"))
+        .unwrap_or_else(|| defaults::REDIS_URL.to_owned())
+}
+
+pub(crate) fn prefix(given: Option<String>, problems: &mut Problems) -> String {
+    let mut env = Environment { problems };
+    let prefix =
+        env.or(given, "HWORKER_PREFIX", |text| Ok(text.to_owned()), defaults::PREFIX.to_owned());
+    if !is_prefix(&prefix) {
+        problems.0.push(format!("the prefix `{prefix}` is not of the form [A-Za-z0-9._]{{1,100}}"));
+    }
+    prefix
+}
+
+pub(crate) fn max_payload(given: Option<usize>, problems: &mut Problems) -> usize {
+    Environment { problems }.or(given, "HWORKER_MAX_PAYLOAD", number, defaults::MAX_PAYLOAD)
+}
+
+/// Reads environment variables and collects what is wrong with them.
+struct Environment<'a> {
+    problems: &'a mut Problems,
+}
+
+impl Environment<'_> {
+    fn or<T>(
+        &mut self,
+        given: Option<T>,
+        variable: &str,
+        parse: impl Fn(&str) -> Result<T, String>,
+        default: T,
+    ) -> T {
+        given.or_else(|| self.read(variable, parse)).unwrap_or(default)
+    }
+
+    fn read<T>(&mut self, variable: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+        let value = std::env::var(variable).ok().filter(|value| !value.is_empty())?;
+        match parse(&value) {
+            Ok(value) => Some(value),
+            Err(why) => {
+                self.problems.0.push(format!("{variable}: {why}"));
+                None
+            }
+        }
+    }
+
+    fn list(&mut self, variable: &str) -> Option<Vec<String>> {
+        self.read(variable, |text| {
+            let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+            Ok(names.map(str::to_owned).collect())
+        })
+    }
+}
+
+fn number(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| format!("`{text}` is not a whole number"))
+}
+
+fn boolean(text: &str) -> Result<bool, String> {
+    match text {
+        "true" | "1" => Ok(true),
+        "false" | "0" => Ok(false),
+        _ => Err(format!("`{text}` is neither `true` nor `false`")),
+    }
+}
+
+/// The host's name as a worker's label.
+pub(crate) fn host_name() -> String {
+    let name = std::env::var("HOSTNAME")
+        .ok()
+        .or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok())
+        .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
+        .unwrap_or_default();
+    let name: String = name
+        .trim()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' })
+        .take(60)
+        .collect();
+    if name.is_empty() { "worker".into() } else { name }
+}

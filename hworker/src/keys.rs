@@ -1,0 +1,126 @@
+//! The names of everything in Redis. No other module spells a key.
+
+use std::fmt::Display;
+
+/// The keys of one queue.
+#[derive(Debug, Clone)]
+pub(crate) struct Keys {
+    prefix: Box<str>,
+    queue: Box<str>,
+    pub(crate) jobs: String,
+    pub(crate) scheduled: String,
+    pub(crate) timer: String,
+    pub(crate) bell: String,
+    pub(crate) failed: String,
+    pub(crate) broken: String,
+    pub(crate) workers: String,
+    pub(crate) token: String,
+    pub(crate) stat: String,
+}
+
+/// The keys of one worker in one queue.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkerKeys {
+    pub(crate) progress: String,
+    pub(crate) inbox: String,
+    pub(crate) record: String,
+}
+
+/// Every word that stands between the prefix and the queue.
+const KINDS: [&str; 12] = [
+    "jobs",
+    "progress",
+    "inbox",
+    "scheduled",
+    "timer",
+    "bell",
+    "failed",
+    "broken",
+    "workers",
+    "worker",
+    "token",
+    "stat",
+];
+
+impl Keys {
+    pub(crate) fn new(prefix: &str, queue: &str) -> Self {
+        let key = |kind: &str| format!("{prefix}-{kind}-{queue}");
+        Self {
+            jobs: key("jobs"),
+            scheduled: key("scheduled"),
+            timer: key("timer"),
+            bell: key("bell"),
+            failed: key("failed"),
+            broken: key("broken"),
+            workers: key("workers"),
+            token: key("token"),
+            stat: key("stat"),
+            prefix: prefix.into(),
+            queue: queue.into(),
+        }
+    }
+
+    pub(crate) fn worker(&self, worker: impl Display) -> WorkerKeys {
+        let key = |kind: &str| format!("{}-{kind}-{}:{worker}", self.prefix, self.queue);
+        WorkerKeys { progress: key("progress"), inbox: key("inbox"), record: key("worker") }
+    }
+
+    /// The statistics of one day, `YYYYMMDD`.
+    pub(crate) fn stat_of(&self, day: &str) -> String {
+        format!("{}:{day}", self.stat)
+    }
+
+    /// A pattern for `SCAN` that all keys of the queue match; others may match too, see [`Keys::owns`].
+    pub(crate) fn pattern(&self) -> String {
+        format!("{}-*-{}*", self.prefix, self.queue)
+    }
+
+    /// Whether a key belongs to this queue and not to another whose name looks alike. A prefix has no dash, so
+    /// the split is unambiguous.
+    pub(crate) fn owns(&self, key: &str) -> bool {
+        let parts = key
+            .strip_prefix(&*self.prefix)
+            .and_then(|rest| rest.strip_prefix('-'))
+            .and_then(|rest| rest.split_once('-'));
+        parts.is_some_and(|(kind, queue)| {
+            let rest = queue.strip_prefix(&*self.queue);
+            KINDS.contains(&kind)
+                && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+        })
+    }
+}
+
+/// Whether a queue or a worker's label is well formed: `[A-Za-z0-9._-]{1,100}`.
+pub(crate) fn is_name(name: &str) -> bool {
+    (1..=100).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+/// Whether a prefix is well formed: as a name, but without a dash, so that no two prefixes can share a key.
+pub(crate) fn is_prefix(prefix: &str) -> bool {
+    is_name(prefix) && !prefix.contains('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_queue_owns_its_keys_and_no_others() {
+        let keys = Keys::new("hworker", "mail");
+        for key in ["hworker-jobs-mail", "hworker-progress-mail:w.1", "hworker-stat-mail:20261121"]
+        {
+            assert!(keys.owns(key), "{key}");
+        }
+        for key in [
+            "hworker-jobs-mail2",
+            "hworker-jobs-bulk-mail",
+            "hworker2-jobs-mail",
+            "hworker-jobs-mail-x",
+            "hworker-cache-mail",
+            "mail",
+        ] {
+            assert!(!keys.owns(key), "{key}");
+        }
+    }
+}

@@ -1,0 +1,59 @@
+#![forbid(unsafe_code)]
+#![doc = include_str!("../../README.md")]
+
+// Generated code says `::hworker`, also in this crate's own tests and examples.
+#[allow(unused_extern_crates)]
+extern crate self as hworker;
+
+mod backoff;
+mod client;
+mod config;
+mod context;
+mod envelope;
+mod error;
+mod inspect;
+mod job;
+mod keys;
+mod log;
+mod monitor;
+mod outcome;
+mod registry;
+mod scheduler;
+mod store;
+mod strict_json;
+mod time;
+mod worker;
+
+#[doc(hidden)]
+pub mod __private;
+
+pub use client::{Client, ClientBuilder, Enqueue};
+pub use config::defaults;
+pub use context::{Context, State};
+pub use envelope::{AttemptError, Crash, JobId};
+pub use error::{BoxError, Cause, Error, Problems};
+pub use hworker_macros::job;
+pub use inspect::{Broken, Counts, Failed, Found, Inspect, JobState, RunningJob, WorkerInfo};
+pub use job::{Inject, Job, Needs, OnFault};
+pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, snooze};
+pub use registry::Registry;
+pub use worker::{Stopped, Worker, WorkerBuilder, WorkerHandle};
+
+/// Runs every job that the program links, on every queue that they name, until SIGTERM or SIGINT.
+///
+/// This is `Worker::builder().build()?.run().await?` with a log: lines go to standard error at the level of `HWORKER_LOG`
+/// (`info` by default; `debug`, `hworker=debug,my_app=info`, `off`), unless the program has set up a `tracing` subscriber of its own.
+///
+/// When a blocking body does not return after the worker has stopped, the process is ended with code 0 all the same; its
+/// job was given back.
+///
+/// # Errors
+/// [`Error::Config`] with everything that is wrong: settings, names, missing states, no linked job.
+pub async fn run_all() -> Result<(), Error> {
+    log::install();
+    let stopped = Worker::builder().build()?.run().await?;
+    if stopped.blocking_bodies_left > 0 {
+        std::process::exit(0);
+    }
+    Ok(())
+}

@@ -1,0 +1,314 @@
+//! Finding the workers that died, and giving back what they held.
+//!
+//! A worker is dead when its heartbeat is old by the server's clock *and* this monitor has watched it unchanged over
+//! heartbeats of its own that the server accepted. A server that stalls or refuses writes stops the monitor's own
+//! heartbeats too, so it makes nobody look dead.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use tracing::{info, warn};
+
+use crate::envelope::{Crash, Envelope, Rewrite};
+use crate::keys::WorkerKeys;
+use crate::store::{Connection, Fault, Lease, Queue, Recovered};
+use crate::time::{ServerClock, day, millis};
+
+/// How long a worker must be watched before it is declared dead.
+const WATCH_FOR: Duration = Duration::from_secs(3);
+
+/// Two consecutive accepted heartbeats count at most this.
+const COUNTS_AT_MOST: Duration = Duration::from_millis(1_500);
+
+/// With more than this between two accepted heartbeats the observation begins anew.
+const LONGEST_GAP: Duration = Duration::from_secs(2);
+
+/// After a lost connection of its own a monitor watches for the whole `dead_after`, for so long.
+const CAREFUL_FOR: Duration = Duration::from_secs(30);
+
+/// The inbox of a dead worker is swept at every heartbeat for so long, then once a minute.
+const SWEEP_OFTEN_FOR: Duration = Duration::from_secs(30);
+const SWEEP_RARELY: Duration = Duration::from_secs(60);
+
+/// Jobs that are recovered with one call.
+const CHUNK: usize = 200;
+
+/// Watches the other workers of one queue.
+#[derive(Debug, Default)]
+pub(crate) struct Monitor {
+    watched: HashMap<String, Watched>,
+    dead: HashMap<String, Dead>,
+    last_accepted: Option<Instant>,
+    lost_connection: Option<Instant>,
+}
+
+/// A worker that was not heard of lately.
+#[derive(Debug)]
+struct Watched {
+    /// Its heartbeat, as the server has it.
+    seen: String,
+    /// What its record says; asked for once for each heartbeat.
+    dead_after: Option<Duration>,
+    unchanged_for: Duration,
+}
+
+/// A worker that was declared dead.
+#[derive(Debug)]
+struct Dead {
+    since: Instant,
+    swept: Instant,
+}
+
+/// What is to be done after a heartbeat.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Task {
+    /// Its record is to be read and [`Monitor::learn`] told.
+    Learn { worker: String, seen: String },
+    /// It is to be recovered.
+    Recover { worker: String, seen: String },
+    /// It died before; its inbox is to be swept, and after a while it may be forgotten.
+    Sweep { worker: String, seen: String, long_dead: bool },
+}
+
+impl Monitor {
+    /// A heartbeat of our own was refused or lost: what was observed so far counts no more.
+    pub(crate) fn missed(&mut self, connection_lost: bool) {
+        self.last_accepted = None;
+        if connection_lost {
+            self.lost_connection = Some(Instant::now());
+        }
+        self.watched.clear();
+    }
+
+    /// A heartbeat of our own, sent then, was accepted, and these workers were not heard of lately.
+    pub(crate) fn accepted(
+        &mut self,
+        sent: Instant,
+        own_dead_after: Duration,
+        server_now: u64,
+        silent: Vec<(String, String)>,
+    ) -> Vec<Task> {
+        let gap = self.last_accepted.map(|last| sent.saturating_duration_since(last));
+        self.last_accepted = Some(sent);
+        let counts = match gap {
+            Some(gap) if gap <= LONGEST_GAP => gap.min(COUNTS_AT_MOST),
+            _ => {
+                self.watched.clear();
+                Duration::ZERO
+            }
+        };
+        let careful = self.lost_connection.is_some_and(|at| at.elapsed() < CAREFUL_FOR);
+
+        let mut tasks = Vec::new();
+        let mut still = HashMap::new();
+        for (worker, seen) in silent {
+            if let Some(dead) = self.dead.get_mut(&worker) {
+                let often = dead.since.elapsed() < SWEEP_OFTEN_FOR;
+                if often || dead.swept.elapsed() >= SWEEP_RARELY {
+                    dead.swept = Instant::now();
+                    tasks.push(Task::Sweep { worker, seen, long_dead: !often });
+                }
+                continue;
+            }
+            let watched = match self.watched.remove(&worker) {
+                Some(mut watched) if watched.seen == seen => {
+                    watched.unchanged_for += counts;
+                    watched
+                }
+                _ => {
+                    tasks.push(Task::Learn { worker: worker.clone(), seen: seen.clone() });
+                    Watched { seen: seen.clone(), dead_after: None, unchanged_for: Duration::ZERO }
+                }
+            };
+            let dead_after = watched.dead_after.unwrap_or(own_dead_after);
+            let watch_for = if careful { WATCH_FOR.max(dead_after) } else { WATCH_FOR };
+            if is_old(&seen, server_now, dead_after) && watched.unchanged_for >= watch_for {
+                tasks.push(Task::Recover { worker: worker.clone(), seen });
+            }
+            still.insert(worker, watched);
+        }
+        self.watched = still;
+        tasks
+    }
+
+    /// What the record of a worker says. Gives a sweep when it is dead already.
+    pub(crate) fn learn(&mut self, worker: &str, dead: bool, dead_after: Option<Duration>) {
+        if dead {
+            self.is_dead(worker);
+        } else if let Some(watched) = self.watched.get_mut(worker) {
+            watched.dead_after = dead_after;
+        }
+    }
+
+    /// A worker was declared dead, by us or by another.
+    pub(crate) fn is_dead(&mut self, worker: &str) {
+        let now = Instant::now();
+        self.watched.remove(worker);
+        self.dead.entry(worker.to_owned()).or_insert(Dead { since: now, swept: now });
+    }
+
+    /// A dead worker was forgotten by the server.
+    pub(crate) fn forget(&mut self, worker: &str) {
+        self.dead.remove(worker);
+    }
+}
+
+/// Whether a heartbeat is so old, or in the future, which counts as old: then the server's clock went back.
+fn is_old(seen: &str, server_now: u64, dead_after: Duration) -> bool {
+    let seen = seen.parse::<f64>().unwrap_or(0.0) as u64;
+    seen > server_now || server_now - seen >= millis(dead_after)
+}
+
+/// Declares a worker dead unless it was heard of since, and gives everything that it held back to the front of the
+/// queue, the oldest next. `None` when it lives after all.
+pub(crate) async fn recover(
+    queue: &Queue,
+    on: &Connection,
+    clock: &ServerClock,
+    worker: &str,
+    seen: &str,
+) -> Result<Option<u64>, Fault> {
+    let keys = queue.keys.worker(worker);
+    let today = day(clock.unix_ms());
+    let mut given = match queue.recover(on, worker, seen, &today, &[]).await? {
+        Recovered::Alive => return Ok(None),
+        Recovered::Given { jobs, left: 0 } => jobs,
+        Recovered::Given { jobs, .. } => {
+            jobs + recover_leases(queue, on, clock, worker, seen, &keys).await?
+        }
+    };
+    // What a half-open connection captured meanwhile.
+    if let Recovered::Given { jobs, .. } = queue.recover(on, worker, seen, &today, &[]).await? {
+        given += jobs;
+    }
+    if given > 0 {
+        warn!(queue = %queue.name, worker, jobs = given, "recovered the jobs of a dead worker");
+    }
+    Ok(Some(given))
+}
+
+async fn recover_leases(
+    queue: &Queue,
+    on: &Connection,
+    clock: &ServerClock,
+    worker: &str,
+    seen: &str,
+    keys: &WorkerKeys,
+) -> Result<u64, Fault> {
+    let mut leases = queue.leases(on, keys).await?;
+    leases.sort_by_key(|lease| std::cmp::Reverse(lease.token));
+    let mut given = 0;
+    for chunk in leases.chunks(CHUNK) {
+        let held = queue.held(on, keys, chunk).await?;
+        let now = clock.unix_ms();
+        let crashed: Vec<_> =
+            held.into_iter().map(|(lease, payload)| crashed(lease, payload, worker, now)).collect();
+        match queue.recover(on, worker, seen, &day(now), &crashed).await? {
+            Recovered::Given { jobs, .. } => given += jobs,
+            Recovered::Alive => return Ok(given),
+        }
+    }
+    Ok(given)
+}
+
+/// The envelope with one crash more; what cannot be decoded goes back as it is, for a worker to call it broken.
+fn crashed(lease: Lease, payload: Vec<u8>, worker: &str, now: u64) -> (Lease, Vec<u8>) {
+    let rewritten = Envelope::decode(&payload).ok().and_then(|envelope| {
+        let mut crashes = envelope.crashes;
+        crashes.push(Crash { at: now, worker: worker.to_owned() });
+        // As many as a setting may ask for; more would only be weight.
+        let surplus = crashes.len().saturating_sub(32);
+        crashes.drain(..surplus);
+        let mut rewrite = Rewrite::of(&payload)?;
+        rewrite.set("crashes", &crashes);
+        Some(rewrite.to_bytes())
+    });
+    if rewritten.is_none() {
+        info!(lease = %lease, worker, "a lease holds something that cannot be decoded; it goes back as it is");
+    }
+    (lease, rewritten.unwrap_or(payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEAD_AFTER: Duration = Duration::from_secs(5);
+
+    /// Beats every 1.5 s and says after how many the worker is to be recovered.
+    fn beats_until_recovered(
+        monitor: &mut Monitor,
+        start: Instant,
+        gap: Duration,
+        seen_ms: u64,
+    ) -> Option<u32> {
+        (0..40).find(|beat| {
+            let sent = start + gap * *beat;
+            let now = 1_000_000 + millis(gap) * u64::from(*beat);
+            let silent = if now < seen_ms || now - seen_ms > 2_000 {
+                vec![("w".to_owned(), seen_ms.to_string())]
+            } else {
+                Vec::new()
+            };
+            monitor
+                .accepted(sent, DEAD_AFTER, now, silent)
+                .contains(&Task::Recover { worker: "w".into(), seen: seen_ms.to_string() })
+        })
+    }
+
+    #[test]
+    fn a_silent_worker_is_recovered_within_seven_and_a_half_seconds() {
+        for phase in 0..15 {
+            let mut monitor = Monitor::default();
+            let seen = 1_000_000 + phase * 100;
+            let beats = beats_until_recovered(&mut monitor, Instant::now(), COUNTS_AT_MOST, seen);
+            let after = u64::from(beats.expect("recovered")) * 1_500 + 1_000_000 - seen;
+            assert!((5_000..=7_500).contains(&after), "{after}");
+        }
+    }
+
+    #[test]
+    fn a_heartbeat_in_the_future_is_old() {
+        let mut monitor = Monitor::default();
+        let beats = beats_until_recovered(&mut monitor, Instant::now(), COUNTS_AT_MOST, 99_000_000);
+        assert_eq!(beats, Some(2));
+    }
+
+    #[test]
+    fn nobody_is_declared_dead_over_a_gap_in_our_own_heartbeats() {
+        let mut monitor = Monitor::default();
+        let gap = Duration::from_millis(2_100);
+        assert_eq!(beats_until_recovered(&mut monitor, Instant::now(), gap, 1_000_000), None);
+    }
+
+    #[test]
+    fn a_missed_heartbeat_begins_the_observation_anew() {
+        let mut monitor = Monitor::default();
+        let start = Instant::now();
+        let silent = || vec![("w".to_owned(), "1".to_owned())];
+        for beat in 0..20 {
+            let sent = start + COUNTS_AT_MOST * beat;
+            let tasks = monitor.accepted(sent, DEAD_AFTER, 1_000_000, silent());
+            assert!(!tasks.iter().any(|task| matches!(task, Task::Recover { .. })));
+            if beat % 2 == 1 {
+                monitor.missed(false);
+            }
+        }
+    }
+
+    #[test]
+    fn a_worker_has_its_own_dead_after() {
+        let mut monitor = Monitor::default();
+        let start = Instant::now();
+        let first =
+            monitor.accepted(start, DEAD_AFTER, 1_000_000, vec![("w".into(), "990000".into())]);
+        assert_eq!(first, [Task::Learn { worker: "w".into(), seen: "990000".into() }]);
+        monitor.learn("w", false, Some(Duration::from_secs(60)));
+        let recovered = (1..60).find(|beat| {
+            let now = 1_000_000 + 1_500 * beat;
+            let sent = start + COUNTS_AT_MOST * *beat as u32;
+            monitor.accepted(sent, DEAD_AFTER, now, vec![("w".into(), "990000".into())]).len() == 1
+        });
+        assert_eq!(recovered, Some(34));
+    }
+}

@@ -1,0 +1,126 @@
+//! Which job types a worker knows.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::context::States;
+use crate::error::Problems;
+use crate::job::{Definition, Job, Needs, Registration, missing_states};
+
+/// The job types that a worker runs: by default every `#[hworker::job]` that the program links.
+///
+/// ```
+/// #[hworker::job]
+/// async fn ping() {}
+///
+/// let registry = hworker::Registry::new().with::<ping>();
+/// assert_eq!(registry.names().collect::<Vec<_>>(), ["ping"]);
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Registry {
+    definitions: Vec<&'static Definition>,
+}
+
+impl Registry {
+    /// A registry that knows no job type.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Every job type that the program links.
+    #[must_use]
+    pub fn collect() -> Self {
+        let mut definitions: Vec<_> = inventory::iter::<Registration>
+            .into_iter()
+            .map(|registration| registration.0)
+            .collect();
+        definitions.sort_by_key(|definition| {
+            (definition.name, definition.place.file, definition.place.line)
+        });
+        Self { definitions }
+    }
+
+    /// Adds a job type.
+    #[must_use]
+    pub fn with<J: Job>(mut self) -> Self {
+        self.add(J::DEFINITION);
+        self
+    }
+
+    /// Adds a job type unless the very same is there already.
+    pub(crate) fn add(&mut self, definition: &'static Definition) {
+        if !self.definitions.iter().any(|known| std::ptr::eq(*known, definition)) {
+            self.definitions.push(definition);
+        }
+    }
+
+    /// The names of the job types, in order.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.definitions.iter().map(|definition| definition.name)
+    }
+
+    /// The queues that the job types name.
+    pub(crate) fn queues(&self) -> BTreeSet<&'static str> {
+        self.definitions.iter().map(|definition| definition.queue).collect()
+    }
+
+    /// Job types by name and alias, for dispatch.
+    pub(crate) fn by_name(&self) -> HashMap<&'static str, &'static Definition> {
+        let names = |definition: &&'static Definition| {
+            let definition = *definition;
+            std::iter::once(definition.name)
+                .chain(definition.aliases.iter().copied())
+                .map(move |name| (name, definition))
+        };
+        self.definitions.iter().flat_map(names).collect()
+    }
+
+    /// Finds everything that is wrong before a worker starts.
+    pub(crate) fn verify(&self, states: &States, queues: &[String], problems: &mut Problems) {
+        let mut wrong = |problem: String| problems.0.push(problem);
+        if self.definitions.is_empty() {
+            wrong(
+                "no job is registered: put `#[hworker::job]` on a function, and if it is in another crate, link that \
+                 crate with `use its_name as _;` in the worker's main file"
+                    .into(),
+            );
+        }
+
+        let mut places: BTreeMap<&str, Vec<&Definition>> = BTreeMap::new();
+        for definition in &self.definitions {
+            for name in std::iter::once(&definition.name).chain(definition.aliases) {
+                places.entry(name).or_default().push(definition);
+            }
+        }
+        for (name, definitions) in places.iter().filter(|(_, definitions)| definitions.len() > 1) {
+            let places: Vec<_> =
+                definitions.iter().map(|d| format!("{} ({})", d.place, d.place.module)).collect();
+            wrong(format!(
+                "{} jobs are called `{name}`: {}; give one of them another name with `name = \"...\"`",
+                definitions.len(),
+                places.join(", ")
+            ));
+        }
+
+        for definition in &self.definitions {
+            let mut needs = Needs::default();
+            (definition.needs)(&mut needs);
+            for missing in missing_states(&needs, states) {
+                wrong(format!(
+                    "job `{}` ({}) takes `State<{missing}>`, which the worker was not given: build it with \
+                     `hworker::Worker::builder().state(..)`",
+                    definition.name, definition.place
+                ));
+            }
+        }
+
+        let known = self.queues();
+        for queue in queues.iter().filter(|queue| !known.contains(queue.as_str())) {
+            let names: Vec<_> = known.iter().copied().collect();
+            wrong(format!(
+                "no registered job names the queue `{queue}`; the queues that are named: {}",
+                names.join(", ")
+            ));
+        }
+    }
+}

@@ -1,0 +1,19 @@
+-- bury: forget a worker that has been dead for long and holds nothing.
+--
+-- KEYS[1] workers   ZSET  worker -> last heartbeat in ms
+-- KEYS[2] record    HASH  the dead worker's record
+-- KEYS[3] progress  HASH  its leases -> envelopes
+-- KEYS[4] inbox     LIST  what the server handed to it while it waited
+-- ARGV[1] worker  its id
+-- ARGV[2] after   seconds that a dead worker is remembered
+--
+-- Returns 'ok', or 'kept' when it died later than that, lives, or still holds something.
+local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local worker, after = ARGV[1], tonumber(ARGV[2])
+
+local dead = redis.call('HGET', record, 'dead')
+if not dead or redis.call('TIME')[1] - dead < after then return 'kept' end
+if redis.call('HLEN', progress) > 0 or redis.call('LLEN', inbox) > 0 then return 'kept' end
+redis.call('ZREM', workers, worker)
+redis.call('DEL', record)
+return 'ok'

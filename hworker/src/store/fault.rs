@@ -1,0 +1,121 @@
+//! Why a call to the server did not do its work, sorted by what is to be done about it.
+
+use std::fmt;
+
+use redis::RedisError;
+
+use crate::error::{Cause, Error};
+
+/// A call that failed.
+#[derive(Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: FaultKind,
+    /// Whether the bytes may have reached the server; if so, the call may have been executed.
+    pub(crate) sent: bool,
+    cause: Box<dyn std::error::Error + Send + Sync>,
+}
+
+/// What is to be done about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FaultKind {
+    /// The connection is of no more use: make a new one. Also when the server has become a replica, since a new
+    /// connection may lead to the new master.
+    Connection,
+    /// The server does not serve now but will: it loads its data, or a script keeps it busy.
+    Busy,
+    /// The server refuses to write: its memory or its disk is full.
+    Full,
+    /// The server does not know the script.
+    NoScript,
+    /// The server refuses for good: wrong password, not allowed, not understood.
+    Denied,
+    /// The reply is not one that the operation gives.
+    Reply,
+}
+
+impl Fault {
+    pub(crate) fn not_sent(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { kind: FaultKind::Connection, sent: false, cause: cause.into() }
+    }
+
+    pub(crate) fn no_answer(after: std::time::Duration) -> Self {
+        let cause = format!("the server did not answer within {after:?}").into();
+        Self { kind: FaultKind::Connection, sent: true, cause }
+    }
+
+    pub(crate) fn reply(operation: &'static str, detail: impl fmt::Display) -> Self {
+        let cause = format!("the reply to {operation} is not understood: {detail}").into();
+        Self { kind: FaultKind::Reply, sent: true, cause }
+    }
+
+    /// An error of the redis crate, either while connecting (`sent` is false) or from a call.
+    pub(crate) fn from_redis(error: RedisError, sent: bool) -> Self {
+        let kind = kind(&error);
+        // An error that the server itself sent means that it did not execute the call.
+        let refused = matches!(
+            kind,
+            FaultKind::Busy | FaultKind::Full | FaultKind::NoScript | FaultKind::Denied
+        );
+        let sent = sent && !refused && error.code() != Some("READONLY");
+        Self { kind, sent, cause: Box::new(error) }
+    }
+
+    /// The public error for a caller who wanted to `doing`.
+    pub(crate) fn into_error(self, doing: impl Into<String>) -> Error {
+        let doing = doing.into();
+        match self.kind {
+            FaultKind::Full | FaultKind::Denied => {
+                Error::Refused { doing, source: Cause::new(self.cause) }
+            }
+            FaultKind::Reply => {
+                Error::Protocol { operation: "a call", detail: self.cause.to_string() }
+            }
+            FaultKind::Connection | FaultKind::Busy | FaultKind::NoScript => {
+                Error::Unavailable { doing, source: Cause::new(self.cause) }
+            }
+        }
+    }
+
+    pub(crate) fn into_cause(self) -> Cause {
+        Cause::new(self.cause)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.cause.fmt(f)
+    }
+}
+
+fn kind(error: &RedisError) -> FaultKind {
+    let is = |codes: &[&str]| codes.iter().any(|code| has_code(error, code));
+    if is(&["NOSCRIPT"]) {
+        FaultKind::NoScript
+    } else if is(&["LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "NOREPLICAS"]) {
+        FaultKind::Busy
+    } else if is(&["OOM", "MISCONF"]) {
+        FaultKind::Full
+    } else if is(&["READONLY"]) {
+        FaultKind::Connection
+    } else if error.code().is_some() || is_setup(error) {
+        FaultKind::Denied
+    } else {
+        FaultKind::Connection
+    }
+}
+
+/// Whether the server said `code`. Redis 6.2 wraps what went wrong inside a script: `ERR Error running script (...):
+/// @user_script:5: -OOM command not allowed`.
+fn has_code(error: &RedisError, code: &str) -> bool {
+    let wrapped = || {
+        let detail = error.detail()?;
+        let (_, inner) = detail.split_once("@user_script:")?;
+        inner.split_whitespace().find(|word| word.strip_prefix('-') == Some(code))
+    };
+    error.code() == Some(code) || (error.code() == Some("ERR") && wrapped().is_some())
+}
+
+fn is_setup(error: &RedisError) -> bool {
+    use redis::ErrorKind::{AuthenticationFailed, InvalidClientConfig, RESP3NotSupported};
+    matches!(error.kind(), AuthenticationFailed | InvalidClientConfig | RESP3NotSupported)
+}

@@ -1,0 +1,49 @@
+-- heartbeat: say that a worker lives, keep or take the timer, and tell who was not heard of lately.
+--
+-- KEYS[1] workers    ZSET    worker -> last heartbeat in ms
+-- KEYS[2] record     HASH    the worker's record
+-- KEYS[3] progress   HASH    lease -> envelope
+-- KEYS[4] inbox      LIST    what the server handed to the worker while it waited
+-- KEYS[5] timer      STRING  the worker that keeps the queue's timer
+-- KEYS[6] scheduled  ZSET    envelope -> due time in ms
+-- KEYS[7] jobs       LIST    waiting envelopes
+-- ARGV[1] worker     its id
+-- ARGV[2] timer_ttl  ms that the timer is kept without a heartbeat
+-- ARGV[3] window     ms; workers heard of longer ago are left out, 0 leaves out none
+--
+-- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting, 1 if it keeps the timer or 0, ms until the
+-- next scheduled job is due or -1, worker, last heartbeat, worker, last heartbeat, ...} with every worker that was last
+-- heard of more than 2 s ago or in the future; {'void'} when the worker was declared dead or is not known.
+local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local timer, scheduled, jobs = KEYS[5], KEYS[6], KEYS[7]
+local worker, timer_ttl, window = ARGV[1], ARGV[2], tonumber(ARGV[3])
+
+local known = redis.call('HMGET', record, 'session', 'dead')
+if not known[1] or known[2] then return {'void'} end
+
+redis.call('HDEL', progress, '')
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+redis.call('ZADD', workers, now, worker)
+
+local keeper = redis.call('GET', timer)
+local keeps = 0
+if not keeper or keeper == worker then
+  redis.call('SET', timer, worker, 'PX', timer_ttl)
+  keeps = 1
+end
+
+local next_due = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
+local wait = next_due and math.max(0, math.ceil(tonumber(next_due) - now)) or -1
+local reply = {
+  'ok', now, redis.call('HLEN', progress), redis.call('LLEN', inbox), redis.call('LLEN', jobs), keeps, wait,
+}
+
+local function add(from, to)
+  local heard = redis.call('ZRANGEBYSCORE', workers, from, to, 'WITHSCORES', 'LIMIT', 0, 1000)
+  for _, value in ipairs(heard) do reply[#reply + 1] = value end
+end
+add(window == 0 and '-inf' or now - window, now - 2000)
+add('(' .. now, '+inf')
+return reply

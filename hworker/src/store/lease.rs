@@ -1,0 +1,350 @@
+//! Taking jobs under a lease and ending leases.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::Value;
+
+use super::connection::Call;
+use super::reply::{Reply, bytes, number};
+use super::{CALL_WITHIN, Connection, DAY_TTL_S, Fault, Queue, SCRIPT_BYTES, script};
+use crate::keys::WorkerKeys;
+
+/// One worker's hold on one attempt; its name in Redis is `<token>.<list>`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Lease {
+    pub(crate) name: Arc<str>,
+    pub(crate) token: u64,
+}
+
+impl Lease {
+    /// Any name is a lease, for somebody may have written garbage there; one without a token counts as the oldest.
+    pub(crate) fn parse(name: &str) -> Self {
+        let token = name.split('.').next().and_then(|token| token.parse().ok()).unwrap_or(0);
+        Self { name: name.into(), token }
+    }
+}
+
+impl fmt::Display for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// What `reserve` answers.
+#[derive(Debug)]
+pub(crate) enum Reserved {
+    /// The jobs, the oldest first, and how many are still waiting.
+    Jobs { jobs: Vec<(Lease, Vec<u8>)>, left: u64 },
+    /// The worker was declared dead.
+    Void,
+    /// The session is an old one.
+    Stale,
+}
+
+/// The end of a lease.
+#[derive(Debug)]
+pub(crate) struct Settlement {
+    pub(crate) lease: Lease,
+    pub(crate) end: End,
+}
+
+/// How a lease ends. `job` is always a registered name, for it becomes the name of a counter.
+#[derive(Debug)]
+pub(crate) enum End {
+    Acked {
+        job: &'static str,
+    },
+    Retried {
+        job: &'static str,
+        delay_ms: u64,
+        envelope: Vec<u8>,
+    },
+    Failed {
+        job: &'static str,
+        record: Vec<u8>,
+    },
+    Broken {
+        reason: String,
+    },
+    /// Given back uncounted; `None` keeps the bytes.
+    Released {
+        delay_ms: u64,
+        envelope: Option<Vec<u8>>,
+    },
+}
+
+impl Settlement {
+    /// About how many bytes it sends.
+    pub(crate) fn size(&self) -> usize {
+        let payload = match &self.end {
+            End::Acked { .. } => 0,
+            End::Retried { envelope, .. } => envelope.len(),
+            End::Failed { record, .. } => record.len(),
+            End::Broken { reason } => reason.len(),
+            End::Released { envelope, .. } => envelope.as_ref().map_or(0, Vec::len),
+        };
+        payload + self.lease.name.len()
+    }
+
+    fn is_release(&self) -> bool {
+        matches!(self.end, End::Released { .. })
+    }
+}
+
+/// How many leases of a batch were held when it was settled.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Settled {
+    pub(crate) held: u64,
+    pub(crate) stale: u64,
+}
+
+impl Queue {
+    /// Hands over the inbox and up to `want` waiting jobs.
+    pub(crate) async fn reserve(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+        session: u64,
+        want: usize,
+    ) -> Result<Reserved, Fault> {
+        let keys = &self.keys;
+        let mut call = Call::new(
+            &script::RESERVE,
+            &[
+                &worker.record,
+                &worker.inbox,
+                &worker.progress,
+                &keys.token,
+                &keys.broken,
+                &keys.stat,
+                &keys.jobs,
+            ],
+        );
+        call.number(session)
+            .number(want as u64)
+            .number(SCRIPT_BYTES as u64)
+            .number(self.limits.max_payload as u64)
+            .number(self.limits.broken as u64);
+        let mut reply = Reply::list("reserve", on.run(&call, CALL_WITHIN).await?)?;
+        match reply.text()?.as_str() {
+            "ok" => {}
+            "void" => return Ok(Reserved::Void),
+            "stale" => return Ok(Reserved::Stale),
+            word => return Err(Fault::reply("reserve", format!("unknown word `{word}`"))),
+        }
+        let left = reply.count()?;
+        let mut jobs = Vec::with_capacity(reply.left() / 2);
+        while reply.left() > 0 {
+            jobs.push((Lease::parse(&reply.text()?), reply.bytes()?));
+        }
+        Ok(Reserved::Jobs { jobs, left })
+    }
+
+    /// Settles and releases a batch. Afterwards none of its leases is held.
+    pub(crate) async fn settle(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+        day: &str,
+        batch: &[Arc<Settlement>],
+    ) -> Result<Settled, Fault> {
+        let (releases, settlements): (Vec<_>, Vec<_>) =
+            batch.iter().partition(|one| one.is_release());
+        let settle = async {
+            if settlements.is_empty() {
+                return Ok(Settled::default());
+            }
+            let (call, sizes) = self.settle_call(worker, day, &settlements);
+            settled(on.run(&call, CALL_WITHIN).await?, &sizes)
+        };
+        let release = async {
+            if releases.is_empty() {
+                return Ok(Settled::default());
+            }
+            let call = self.release_call(worker, releases.clone());
+            let held = number("release", &on.run(&call, CALL_WITHIN).await?)?.unsigned_abs();
+            Ok(Settled { held, stale: (releases.len() as u64).saturating_sub(held) })
+        };
+        let (settle, release) = tokio::join!(settle, release);
+        let (settle, release): (Settled, Settled) = (settle?, release?);
+        Ok(Settled { held: settle.held + release.held, stale: settle.stale + release.stale })
+    }
+
+    /// The call, and for each of its operations how many leases it covers.
+    fn settle_call(
+        &self,
+        worker: &WorkerKeys,
+        day: &str,
+        batch: &[&Arc<Settlement>],
+    ) -> (Call, Vec<u64>) {
+        let keys = &self.keys;
+        let stat_of_day = keys.stat_of(day);
+        let mut call = Call::new(
+            &script::SETTLE,
+            &[
+                &worker.progress,
+                &keys.jobs,
+                &keys.scheduled,
+                &keys.bell,
+                &keys.failed,
+                &keys.broken,
+                &keys.stat,
+                &stat_of_day,
+                &worker.record,
+            ],
+        );
+        call.number(self.limits.failed as u64).number(self.limits.broken as u64).number(DAY_TTL_S);
+        let mut sizes = Vec::new();
+
+        // Acks of one job type are one operation; they are nearly all there is.
+        let mut acks: Vec<(&'static str, Vec<&Lease>)> = Vec::new();
+        for settlement in batch {
+            if let End::Acked { job } = settlement.end {
+                match acks.iter_mut().find(|(name, _)| *name == job) {
+                    Some((_, leases)) => leases.push(&settlement.lease),
+                    None => acks.push((job, vec![&settlement.lease])),
+                }
+            }
+        }
+        for (job, leases) in acks {
+            call.arg("ack").arg(job).number(leases.len() as u64);
+            for lease in &leases {
+                call.arg(lease.name.as_bytes());
+            }
+            sizes.push(leases.len() as u64);
+        }
+        for settlement in batch {
+            let lease = settlement.lease.name.as_bytes();
+            match &settlement.end {
+                End::Acked { .. } | End::Released { .. } => continue,
+                End::Retried { job, delay_ms, envelope } => call
+                    .arg("retry")
+                    .arg(*job)
+                    .arg(lease)
+                    .number(*delay_ms)
+                    .arg(envelope.as_slice()),
+                End::Failed { job, record } => {
+                    call.arg("fail").arg(*job).arg(lease).arg(record.as_slice())
+                }
+                End::Broken { reason } => call.arg("break").arg(lease).arg(reason.as_str()),
+            };
+            sizes.push(1);
+        }
+        (call, sizes)
+    }
+
+    fn release_call(&self, worker: &WorkerKeys, mut batch: Vec<&Arc<Settlement>>) -> Call {
+        let keys = &self.keys;
+        let mut call = Call::new(
+            &script::RELEASE,
+            &[&worker.progress, &keys.jobs, &keys.scheduled, &keys.bell],
+        );
+        batch.sort_by_key(|settlement| std::cmp::Reverse(settlement.lease.token));
+        for settlement in batch {
+            if let End::Released { delay_ms, envelope } = &settlement.end {
+                call.arg(settlement.lease.name.as_bytes())
+                    .number(*delay_ms)
+                    .arg(envelope.as_deref().unwrap_or_default());
+            }
+        }
+        call
+    }
+
+    /// Waits until the server hands a job into the worker's inbox, at most so long. Says whether it did.
+    pub(crate) async fn await_job(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+        at_most: Duration,
+    ) -> Result<bool, Fault> {
+        let mut command = redis::cmd("BLMOVE");
+        command
+            .arg(&self.keys.jobs)
+            .arg(&worker.inbox)
+            .arg("RIGHT")
+            .arg("LEFT")
+            .arg(at_most.as_secs());
+        Ok(on.call(&command, at_most + CALL_WITHIN).await? != Value::Nil)
+    }
+
+    /// Puts what the server handed into the inbox back to the front. Gives how many.
+    pub(crate) async fn return_inbox(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+    ) -> Result<usize, Fault> {
+        let mut command = redis::cmd("LMOVE");
+        command.arg(&worker.inbox).arg(&self.keys.jobs).arg("LEFT").arg("RIGHT");
+        let mut returned = 0;
+        while on.call(&command, CALL_WITHIN).await? != Value::Nil {
+            returned += 1;
+        }
+        Ok(returned)
+    }
+
+    /// The leases that a worker holds, in no order.
+    pub(crate) async fn leases(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+    ) -> Result<Vec<Lease>, Fault> {
+        /// Up to so many are read in one command; it takes the server about a millisecond.
+        const AT_ONCE: i64 = 5_000;
+        let length = on.call(redis::cmd("HLEN").arg(&worker.progress), CALL_WITHIN).await?;
+        let mut leases = Vec::new();
+        if number("HLEN", &length)? <= AT_ONCE {
+            let mut reply = Reply::list(
+                "HKEYS",
+                on.call(redis::cmd("HKEYS").arg(&worker.progress), CALL_WITHIN).await?,
+            )?;
+            while reply.left() > 0 {
+                leases.push(Lease::parse(&reply.text()?));
+            }
+            return Ok(leases);
+        }
+        // Only short jobs come in such numbers, so reading their payloads along is cheap enough.
+        let mut cursor = "0".to_owned();
+        loop {
+            let mut scan = redis::cmd("HSCAN");
+            scan.arg(&worker.progress).arg(&cursor).arg("COUNT").arg(1000);
+            let Value::Array(parts) = on.call(&scan, CALL_WITHIN).await? else {
+                return Err(Fault::reply("HSCAN", "not a list"));
+            };
+            let mut parts = parts.into_iter();
+            cursor =
+                String::from_utf8_lossy(&bytes("HSCAN", parts.next().unwrap_or_default())?).into();
+            let mut entries = Reply::list("HSCAN", parts.next().unwrap_or_default())?;
+            while entries.left() > 0 {
+                leases.push(Lease::parse(&entries.text()?));
+                entries.maybe_bytes()?;
+            }
+            if cursor == "0" {
+                return Ok(leases);
+            }
+        }
+    }
+}
+
+/// Reads how many leases each operation of a settle found held.
+fn settled(value: Value, sizes: &[u64]) -> Result<Settled, Fault> {
+    let Value::Array(replies) = value else { return Err(Fault::reply("settle", "not a list")) };
+    if replies.len() != sizes.len() {
+        return Err(Fault::reply("settle", "not one reply for each operation"));
+    }
+    let mut settled = Settled::default();
+    for (reply, size) in replies.into_iter().zip(sizes) {
+        let held = match reply {
+            Value::Int(held) => held.unsigned_abs().min(*size),
+            other => match bytes("settle", other)?.as_slice() {
+                b"ok" => 1,
+                b"stale" => 0,
+                _ => return Err(Fault::reply("settle", "unknown word")),
+            },
+        };
+        settled.held += held;
+        settled.stale += size - held;
+    }
+    Ok(settled)
+}

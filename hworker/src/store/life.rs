@@ -1,0 +1,257 @@
+//! The life of a worker in Redis: its connections, heartbeats, end, and recovery by others.
+
+use super::connection::Call;
+use super::reply::{Reply, number, word};
+use super::{CALL_WITHIN, Connection, DAY_TTL_S, Fault, Lease, Queue, script};
+use crate::keys::WorkerKeys;
+use std::time::Duration;
+
+/// The timer is kept for so long without a heartbeat.
+const TIMER_TTL_MS: u64 = 4_000;
+
+/// A worker is remembered for so long after its death.
+const BURY_AFTER_S: u64 = 86_400;
+
+/// What `reconcile` answers.
+#[derive(Debug)]
+pub(crate) enum Reconciled {
+    /// The new session, the server's time in ms, and the leases that the worker holds.
+    Session { session: u64, now: u64, leases: Vec<Lease> },
+    /// The worker was declared dead.
+    Void,
+}
+
+/// What `heartbeat` answers.
+#[derive(Debug)]
+pub(crate) enum Beat {
+    Accepted(Heard),
+    /// The worker was declared dead.
+    Void,
+}
+
+/// What an accepted heartbeat tells.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    /// The server's time in ms.
+    pub(crate) now: u64,
+    pub(crate) leases: u64,
+    pub(crate) inbox: u64,
+    pub(crate) waiting: u64,
+    pub(crate) keeps_timer: bool,
+    pub(crate) next_due: Option<Duration>,
+    /// Workers that were last heard of more than 2 s ago or in the future, with that heartbeat as the server has it.
+    pub(crate) silent: Vec<(String, String)>,
+}
+
+/// What `recover` answers.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Recovered {
+    Given { jobs: u64, left: u64 },
+    Alive,
+}
+
+/// What another worker's record says to a monitor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Remembered {
+    pub(crate) dead: bool,
+    pub(crate) dead_after: Option<Duration>,
+}
+
+impl Queue {
+    /// Begins a connection of a worker.
+    pub(crate) async fn reconcile(
+        &self,
+        on: &Connection,
+        keys: &WorkerKeys,
+        worker: &str,
+        first: bool,
+        record: &[(&str, String)],
+    ) -> Result<Reconciled, Fault> {
+        let mut call = Call::new(
+            &script::RECONCILE,
+            &[&self.keys.workers, &keys.record, &keys.progress, &keys.inbox, &self.keys.token],
+        );
+        call.arg(worker).arg(if first { "first" } else { "again" });
+        for (field, value) in record {
+            call.arg(*field).arg(value.as_str());
+        }
+        let mut reply = Reply::list("reconcile", on.run(&call, CALL_WITHIN).await?)?;
+        match reply.text()?.as_str() {
+            "ok" => {}
+            "void" => return Ok(Reconciled::Void),
+            word => return Err(Fault::reply("reconcile", format!("unknown word `{word}`"))),
+        }
+        let (session, now) = (reply.count()?, reply.count()?);
+        let mut leases = Vec::with_capacity(reply.left());
+        while reply.left() > 0 {
+            leases.push(Lease::parse(&reply.text()?));
+        }
+        Ok(Reconciled::Session { session, now, leases })
+    }
+
+    /// Says that the worker lives. `window` leaves out workers that were last heard of longer ago.
+    pub(crate) async fn heartbeat(
+        &self,
+        on: &Connection,
+        keys: &WorkerKeys,
+        worker: &str,
+        window: Option<Duration>,
+        within: Duration,
+    ) -> Result<Beat, Fault> {
+        let mut call = Call::new(
+            &script::HEARTBEAT,
+            &[
+                &self.keys.workers,
+                &keys.record,
+                &keys.progress,
+                &keys.inbox,
+                &self.keys.timer,
+                &self.keys.scheduled,
+                &self.keys.jobs,
+            ],
+        );
+        call.arg(worker).number(TIMER_TTL_MS).number(window.map_or(0, crate::time::millis));
+        let mut reply = Reply::list("heartbeat", on.run(&call, within).await?)?;
+        match reply.text()?.as_str() {
+            "ok" => {}
+            "void" => return Ok(Beat::Void),
+            word => return Err(Fault::reply("heartbeat", format!("unknown word `{word}`"))),
+        }
+        let mut heard = Heard {
+            now: reply.count()?,
+            leases: reply.count()?,
+            inbox: reply.count()?,
+            waiting: reply.count()?,
+            keeps_timer: reply.count()? == 1,
+            next_due: u64::try_from(reply.number()?).ok().map(Duration::from_millis),
+            silent: Vec::new(),
+        };
+        while reply.left() > 0 {
+            heard.silent.push((reply.text()?, reply.text()?));
+        }
+        Ok(Beat::Accepted(heard))
+    }
+
+    /// What a worker's record says of its death; a record that is missing says nothing.
+    pub(crate) async fn remembered(
+        &self,
+        on: &Connection,
+        keys: &WorkerKeys,
+    ) -> Result<Remembered, Fault> {
+        let mut command = redis::cmd("HMGET");
+        command.arg(&keys.record).arg("dead").arg("dead_after");
+        let mut reply = Reply::list("HMGET", on.call(&command, CALL_WITHIN).await?)?;
+        let dead = reply.maybe_bytes()?.is_some();
+        let dead_after = reply.maybe_bytes()?;
+        let dead_after = dead_after.and_then(|ms| String::from_utf8(ms).ok()?.parse().ok());
+        Ok(Remembered { dead, dead_after: dead_after.map(Duration::from_millis) })
+    }
+
+    /// Declares a worker dead unless it was heard of since `seen`, and gives back its inbox and these jobs, the
+    /// youngest first.
+    pub(crate) async fn recover(
+        &self,
+        on: &Connection,
+        worker: &str,
+        seen: &str,
+        day: &str,
+        jobs: &[(Lease, Vec<u8>)],
+    ) -> Result<Recovered, Fault> {
+        let keys = self.keys.worker(worker);
+        let stat_of_day = self.keys.stat_of(day);
+        let mut call = Call::new(
+            &script::RECOVER,
+            &[
+                &self.keys.workers,
+                &keys.record,
+                &keys.progress,
+                &keys.inbox,
+                &self.keys.jobs,
+                &self.keys.stat,
+                &stat_of_day,
+            ],
+        );
+        call.arg(worker).arg(seen).number(DAY_TTL_S);
+        for (lease, envelope) in jobs {
+            call.arg(lease.name.as_bytes()).arg(envelope.as_slice());
+        }
+        let mut reply = Reply::list("recover", on.run(&call, CALL_WITHIN).await?)?;
+        match reply.text()?.as_str() {
+            "ok" => Ok(Recovered::Given { jobs: reply.count()?, left: reply.count()? }),
+            "alive" => Ok(Recovered::Alive),
+            word => Err(Fault::reply("recover", format!("unknown word `{word}`"))),
+        }
+    }
+
+    /// The envelopes under these leases; those that are gone are left out.
+    pub(crate) async fn held(
+        &self,
+        on: &Connection,
+        keys: &WorkerKeys,
+        leases: &[Lease],
+    ) -> Result<Vec<(Lease, Vec<u8>)>, Fault> {
+        let mut command = redis::cmd("HMGET");
+        command.arg(&keys.progress);
+        for lease in leases {
+            command.arg(&*lease.name);
+        }
+        let mut reply = Reply::list("HMGET", on.call(&command, CALL_WITHIN).await?)?;
+        let mut held = Vec::with_capacity(leases.len());
+        for lease in leases {
+            if let Some(envelope) = reply.maybe_bytes()? {
+                held.push((lease.clone(), envelope));
+            }
+        }
+        Ok(held)
+    }
+
+    /// A worker's last call; gives how many leases it leaves behind.
+    pub(crate) async fn retire(
+        &self,
+        on: &Connection,
+        keys: &WorkerKeys,
+        worker: &str,
+    ) -> Result<u64, Fault> {
+        let mut call = Call::new(
+            &script::RETIRE,
+            &[&keys.record, &keys.progress, &keys.inbox, &self.keys.jobs, &self.keys.timer],
+        );
+        call.arg(worker);
+        Ok(number("retire", &on.run(&call, CALL_WITHIN).await?)?.unsigned_abs())
+    }
+
+    /// Forgets a worker that has been dead for a day and holds nothing.
+    pub(crate) async fn bury(&self, on: &Connection, worker: &str) -> Result<bool, Fault> {
+        let keys = self.keys.worker(worker);
+        let mut call = Call::new(
+            &script::BURY,
+            &[&self.keys.workers, &keys.record, &keys.progress, &keys.inbox],
+        );
+        call.arg(worker).number(BURY_AFTER_S);
+        Ok(word("bury", on.run(&call, CALL_WITHIN).await?)? == "ok")
+    }
+}
+
+/// How many entries the inbox and the queue have.
+pub(crate) async fn lengths(
+    on: &Connection,
+    queue: &Queue,
+    keys: &WorkerKeys,
+) -> Result<(u64, u64), Fault> {
+    let length = async |key: &str| {
+        let length = on.call(redis::cmd("LLEN").arg(key), CALL_WITHIN).await?;
+        number("LLEN", &length).map(i64::unsigned_abs)
+    };
+    Ok((length(&keys.inbox).await?, length(&queue.keys.jobs).await?))
+}
+
+/// The server's number for a connection, by which another connection can end its wait.
+pub(crate) async fn connection_id(on: &Connection) -> Result<u64, Fault> {
+    let id = on.call(redis::cmd("CLIENT").arg("ID"), CALL_WITHIN).await?;
+    Ok(number("CLIENT ID", &id)?.unsigned_abs())
+}
+
+/// Ends the wait of a connection as if its time were over.
+pub(crate) async fn end_wait(on: &Connection, id: u64) -> Result<(), Fault> {
+    on.call(redis::cmd("CLIENT").arg("UNBLOCK").arg(id), CALL_WITHIN).await.map(drop)
+}

@@ -1,0 +1,112 @@
+//! Typed operations on what is in Redis, one function per script: the only module that knows keys, Lua and the
+//! redis crate. What to do when a call fails is decided by the callers.
+
+mod connection;
+mod fault;
+mod inspect;
+mod lease;
+mod life;
+mod reply;
+mod script;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) use connection::{Address, Connection};
+pub(crate) use fault::{Fault, FaultKind};
+pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry, server_time};
+pub(crate) use lease::{End, Lease, Reserved, Settled, Settlement};
+pub(crate) use life::{Beat, Heard, Reconciled, Recovered, connection_id, end_wait, lengths};
+
+use crate::keys::Keys;
+use connection::Call;
+
+/// How long a call that does not block may take before its connection is given up.
+pub(crate) const CALL_WITHIN: Duration = Duration::from_secs(5);
+
+/// No script moves more bytes than about this.
+pub(crate) const SCRIPT_BYTES: usize = 4 * 1024 * 1024;
+
+/// No script moves more jobs than this.
+pub(crate) const SCRIPT_JOBS: usize = 1000;
+
+/// How long the counters of one day are kept.
+const DAY_TTL_S: u64 = 90 * 86_400;
+
+/// What bounds the structures of a queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) failed: usize,
+    pub(crate) broken: usize,
+    pub(crate) max_payload: usize,
+}
+
+/// One queue in Redis.
+#[derive(Debug, Clone)]
+pub(crate) struct Queue {
+    pub(crate) name: Arc<str>,
+    pub(crate) keys: Keys,
+    pub(crate) limits: Limits,
+}
+
+/// When a scheduled job is due, in ms.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Due {
+    In(u64),
+    At(u64),
+}
+
+impl Queue {
+    pub(crate) fn new(prefix: &str, name: &str, limits: Limits) -> Self {
+        Self { name: name.into(), keys: Keys::new(prefix, name), limits }
+    }
+
+    /// Puts envelopes at the back, the first of them ahead of the others.
+    pub(crate) async fn enqueue(
+        &self,
+        to: &Connection,
+        envelopes: &[Vec<u8>],
+    ) -> Result<(), Fault> {
+        let mut command = redis::cmd("LPUSH");
+        command.arg(&self.keys.jobs);
+        for envelope in envelopes {
+            command.arg(envelope.as_slice());
+        }
+        to.call(&command, CALL_WITHIN).await.map(drop)
+    }
+
+    /// Schedules envelopes, all or none.
+    pub(crate) async fn schedule(
+        &self,
+        to: &Connection,
+        envelopes: &[(Due, Vec<u8>)],
+    ) -> Result<(), Fault> {
+        let mut call = Call::new(&script::SCHEDULE, &[&self.keys.scheduled, &self.keys.bell]);
+        for (due, envelope) in envelopes {
+            match due {
+                Due::In(ms) => call.arg("in").number(*ms),
+                Due::At(ms) => call.arg("at").number(*ms),
+            };
+            call.arg(envelope.as_slice());
+        }
+        to.run(&call, CALL_WITHIN).await.map(drop)
+    }
+
+    /// Moves up to 1000 due jobs to the queue; gives how many, and how long until the next is due.
+    pub(crate) async fn promote(&self, on: &Connection) -> Result<(u64, Option<Duration>), Fault> {
+        let mut call = Call::new(&script::PROMOTE, &[&self.keys.scheduled, &self.keys.jobs]);
+        call.number(SCRIPT_JOBS as u64).number(SCRIPT_BYTES as u64);
+        let mut reply = reply::Reply::list("promote", on.run(&call, CALL_WITHIN).await?)?;
+        let moved = reply.count()?;
+        Ok((moved, u64::try_from(reply.number()?).ok().map(Duration::from_millis)))
+    }
+
+    /// Waits until the bell is rung, at most so long.
+    pub(crate) async fn await_bell(&self, on: &Connection, at_most: Duration) -> Result<(), Fault> {
+        let mut command = redis::cmd("BLPOP");
+        // Zero would wait for ever.
+        let seconds = at_most.as_secs_f64().max(0.001);
+        command.arg(&self.keys.bell).arg(format!("{seconds:.3}"));
+        on.call(&command, at_most + CALL_WITHIN).await.map(drop)
+    }
+}

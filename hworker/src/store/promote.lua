@@ -1,0 +1,28 @@
+-- promote: move what is due from the scheduled jobs to the queue.
+--
+-- KEYS[1] scheduled  ZSET  envelope -> due time in ms
+-- KEYS[2] jobs       LIST  envelopes; new ones go to its left
+-- ARGV[1] want   how many at most (1..1000)
+-- ARGV[2] bytes  stop at so many bytes
+--
+-- Returns {how many were moved, ms until the next is due or -1 when none is left}.
+-- Invariant: an envelope leaves `scheduled` and enters `jobs` in the same script, the earliest due first.
+local scheduled, jobs = KEYS[1], KEYS[2]
+local want, bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+local moved = 0
+while moved < want and bytes > 0 do
+  -- Few at a time, so that what is read beyond the bytes stays bounded.
+  local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, math.min(want - moved, 32))
+  if #due == 0 then break end
+  redis.call('ZREM', scheduled, unpack(due))
+  redis.call('LPUSH', jobs, unpack(due))
+  moved = moved + #due
+  for _, envelope in ipairs(due) do bytes = bytes - #envelope end
+end
+
+local next_due = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
+return {moved, next_due and math.max(0, math.ceil(tonumber(next_due) - now)) or -1}

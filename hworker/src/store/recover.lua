@@ -1,0 +1,45 @@
+-- recover: declare a worker dead and give back what it held.
+--
+-- KEYS[1] workers   ZSET  worker -> last heartbeat in ms
+-- KEYS[2] record    HASH  the dead worker's record
+-- KEYS[3] progress  HASH  its leases -> envelopes
+-- KEYS[4] inbox     LIST  what the server handed to it while it waited, oldest at the right
+-- KEYS[5] jobs      LIST  envelopes; the right end is taken next
+-- KEYS[6] stat      HASH  counters of the queue
+-- KEYS[7] day       HASH  the same of one day
+-- ARGV[1] worker   its id
+-- ARGV[2] seen     the heartbeat that the monitor saw, as the sorted set has it
+-- ARGV[3] day_ttl  seconds that the counters of a day are kept
+-- ARGV[4] now lease, envelope; repeated, the youngest lease first
+--
+-- Returns {'ok', how many were given back, how many leases are left}; {'alive'} when the worker was heard of since.
+-- Invariant: from the mark on, every reserve and heartbeat under that id is void; each lease is given back once.
+local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local jobs, stat, day = KEYS[5], KEYS[6], KEYS[7]
+local worker, seen, day_ttl = ARGV[1], ARGV[2], ARGV[3]
+
+if redis.call('HEXISTS', record, 'dead') == 0 then
+  if redis.call('ZSCORE', workers, worker) ~= seen then return {'alive'} end
+end
+
+-- A removal first: a full server lets a script go on once it has written.
+redis.call('HDEL', progress, '')
+redis.call('HSETNX', record, 'dead', redis.call('TIME')[1])
+
+local given = 0
+for _ = 1, 1000 do
+  if not redis.call('LMOVE', inbox, jobs, 'LEFT', 'RIGHT') then break end
+  given = given + 1
+end
+for i = 4, #ARGV, 2 do
+  if redis.call('HDEL', progress, ARGV[i]) == 1 then
+    redis.call('RPUSH', jobs, ARGV[i + 1])
+    given = given + 1
+  end
+end
+if given > 0 then
+  redis.call('HINCRBY', stat, 'recovered', given)
+  redis.call('HINCRBY', day, 'recovered', given)
+  redis.call('EXPIRE', day, day_ttl)
+end
+return {'ok', given, redis.call('HLEN', progress)}

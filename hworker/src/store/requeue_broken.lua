@@ -1,0 +1,14 @@
+-- requeue_broken: put a broken payload back at the end of its queue.
+--
+-- KEYS[1] broken  HASH  payload -> count, time in ms, reason
+-- KEYS[2] jobs    LIST  envelopes; new ones go to its left
+-- ARGV[1] payload
+--
+-- Returns 'ok', or 'missing' when it is not there.
+-- Invariant: a payload leaves `broken` and enters `jobs` in the same script, once however many ask.
+local broken, jobs = KEYS[1], KEYS[2]
+local payload = ARGV[1]
+
+if redis.call('HDEL', broken, payload) == 0 then return 'missing' end
+redis.call('LPUSH', jobs, payload)
+return 'ok'

@@ -1,0 +1,81 @@
+-- reserve: hand waiting envelopes to a worker, each under a fresh lease.
+--
+-- KEYS[1] record    HASH    the worker's session and whether it was declared dead
+-- KEYS[2] inbox     LIST    what the server handed to the worker while it waited, oldest at the right
+-- KEYS[3] progress  HASH    lease -> envelope (opaque bytes)
+-- KEYS[4] token     STRING  the last token of the queue
+-- KEYS[5] broken    HASH    payload -> count, time in ms, reason
+-- KEYS[6] stat      HASH    counters of the queue
+-- KEYS[7] jobs      LIST    envelopes, oldest at the right
+-- ARGV[1] session      of the connection that asks
+-- ARGV[2] want         how many at most (0..1000); the inbox is handed over whole
+-- ARGV[3] bytes        stop taking at so many bytes
+-- ARGV[4] max_payload  in bytes; what is larger is broken
+-- ARGV[5] broken_limit how many broken payloads are kept
+--
+-- Returns {'ok', jobs left, lease, envelope, lease, envelope, ...}; {'void'} when the worker was declared dead or
+-- is not known; {'stale'} under an old session.
+-- Invariant: an envelope leaves its list and enters `progress` in the same script.
+local record, inbox, progress, token_key, broken, stat, jobs =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local session, want, bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+local max_payload, broken_limit = tonumber(ARGV[4]), tonumber(ARGV[5])
+
+local known = redis.call('HMGET', record, 'session', 'dead')
+if not known[1] or known[2] then return {'void'} end
+if known[1] ~= session then return {'stale'} end
+
+-- A removal first: a full server lets a script go on once it has written.
+redis.call('HDEL', progress, '')
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local token = math.max(tonumber(redis.call('GET', token_key) or '0'), time[1] * 1000000 + time[2] - 1)
+local taken = {}
+
+local function lease(envelope)
+  token = token + 1
+  local name = string.format('%d.0', token)
+  taken[#taken + 1] = name
+  taken[#taken + 1] = envelope
+  bytes = bytes - #envelope
+end
+
+local function quarantine(payload)
+  if broken_limit == 0 then return end
+  local old = redis.call('HGET', broken, payload)
+  if not old and redis.call('HLEN', broken) >= broken_limit then
+    local sample, oldest, oldest_at = redis.call('HRANDFIELD', broken, 5, 'WITHVALUES'), nil, math.huge
+    for i = 1, #sample, 2 do
+      local at = tonumber(string.match(sample[i + 1], '^%d+ (%d+)')) or 0
+      if at < oldest_at then oldest, oldest_at = sample[i], at end
+    end
+    redis.call('HDEL', broken, oldest)
+  end
+  local count = old and tonumber(string.match(old, '^%d+')) or 0
+  redis.call('HSET', broken, payload, string.format('%d %d larger than max_payload', count + 1, now))
+  redis.call('HINCRBY', stat, 'broken', 1)
+end
+
+for _, envelope in ipairs(redis.call('RPOP', inbox, 1000) or {}) do lease(envelope) end
+while #taken < 2 * want and bytes > 0 do
+  -- Few at a time, so that what is popped beyond the bytes stays bounded.
+  local chunk = redis.call('RPOP', jobs, math.min(want - #taken / 2, 32))
+  if not chunk then break end
+  for i, envelope in ipairs(chunk) do
+    if #envelope > max_payload then
+      quarantine(envelope)
+    elseif bytes <= 0 then
+      for j = #chunk, i, -1 do redis.call('RPUSH', jobs, chunk[j]) end
+      break
+    else
+      lease(envelope)
+    end
+  end
+end
+
+if #taken > 0 then
+  redis.call('HSET', progress, unpack(taken))
+  redis.call('SET', token_key, string.format('%d', token))
+end
+return {'ok', redis.call('LLEN', jobs), unpack(taken)}

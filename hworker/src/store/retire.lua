@@ -1,0 +1,23 @@
+-- retire: a worker's last call: give the inbox back, leave the timer, and mark the entry dead.
+--
+-- KEYS[1] record    HASH    the worker's record
+-- KEYS[2] progress  HASH    its leases -> envelopes
+-- KEYS[3] inbox     LIST    what the server handed to it while it waited, oldest at the right
+-- KEYS[4] jobs      LIST    envelopes; the right end is taken next
+-- KEYS[5] timer     STRING  the worker that keeps the queue's timer
+-- ARGV[1] worker  its id
+--
+-- Returns how many leases are left, for the monitor of another worker to recover.
+-- Invariant: the entry stays, so that what a half-open connection captures later is found.
+local record, progress, inbox, jobs, timer = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local worker = ARGV[1]
+
+redis.call('HDEL', progress, '')
+if redis.call('GET', timer) == worker then redis.call('DEL', timer) end
+for _ = 1, 1000 do
+  if not redis.call('LMOVE', inbox, jobs, 'LEFT', 'RIGHT') then break end
+end
+if redis.call('HEXISTS', record, 'session') == 1 then
+  redis.call('HSETNX', record, 'dead', redis.call('TIME')[1])
+end
+return redis.call('HLEN', progress)

@@ -1,0 +1,16 @@
+-- revoke: take a lease from the worker that holds it and put the job back to the front.
+--
+-- KEYS[1] progress  HASH  lease -> envelope
+-- KEYS[2] jobs      LIST  envelopes; the right end is taken next
+-- ARGV[1] lease
+--
+-- Returns 'ok', or 'missing' when it is not held.
+-- Invariant: an envelope leaves `progress` and enters `jobs` in the same script.
+local progress, jobs = KEYS[1], KEYS[2]
+local lease = ARGV[1]
+
+local envelope = redis.call('HGET', progress, lease)
+if not envelope then return 'missing' end
+redis.call('HDEL', progress, lease)
+redis.call('RPUSH', jobs, envelope)
+return 'ok'

@@ -1,0 +1,87 @@
+//! The Lua files, one for each operation that moves a job.
+
+use std::sync::LazyLock;
+
+/// A script and its hash.
+#[derive(Debug)]
+pub(crate) struct Script {
+    inner: LazyLock<redis::Script>,
+    text: &'static str,
+}
+
+macro_rules! scripts {
+    ($($name:ident = $file:literal;)*) => {
+        $(pub(crate) static $name: Script = Script {
+            inner: LazyLock::new(|| redis::Script::new(include_str!($file))),
+            text: include_str!($file),
+        };)*
+
+        #[cfg(test)]
+        const FILES: &[(&str, &str)] = &[$(($file, include_str!($file))),*];
+    };
+}
+
+scripts! {
+    BURY = "bury.lua";
+    HEARTBEAT = "heartbeat.lua";
+    PROMOTE = "promote.lua";
+    RECONCILE = "reconcile.lua";
+    RECOVER = "recover.lua";
+    RELEASE = "release.lua";
+    REQUEUE_BROKEN = "requeue_broken.lua";
+    RESERVE = "reserve.lua";
+    RETIRE = "retire.lua";
+    REVOKE = "revoke.lua";
+    SCHEDULE = "schedule.lua";
+    SETTLE = "settle.lua";
+}
+
+impl Script {
+    pub(crate) fn hash(&self) -> &str {
+        self.inner.get_hash()
+    }
+
+    pub(crate) fn text(&self) -> &'static str {
+        self.text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::FILES;
+
+    fn documented(text: &str, what: &str) -> Vec<usize> {
+        let numbers = text.lines().filter_map(|line| {
+            let rest = line.strip_prefix("-- ")?.strip_prefix(what)?.strip_prefix('[')?;
+            rest.split(']').next()?.parse().ok()
+        });
+        numbers.collect()
+    }
+
+    #[test]
+    fn every_script_documents_what_it_uses() {
+        for (file, text) in FILES {
+            let name = file.trim_end_matches(".lua");
+            assert!(text.starts_with(&format!("-- {name}: ")), "{file}: first line");
+            assert!(text.contains("\n-- Returns "), "{file}: says what it returns");
+            let code: String =
+                text.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
+            for what in ["KEYS", "ARGV"] {
+                let said = documented(text, what);
+                assert_eq!(said, (1..=said.len()).collect::<Vec<_>>(), "{file}: {what} in order");
+                if what == "KEYS" {
+                    for number in 1..=said.len() {
+                        assert!(
+                            code.contains(&format!("KEYS[{number}]")),
+                            "{file}: KEYS[{number}] is used"
+                        );
+                    }
+                }
+            }
+            for word in ["cjson", "cmsgpack", "#!lua", "redis.pcall"] {
+                assert!(!code.contains(word), "{file}: no {word}");
+            }
+            assert!(!code.contains("] .."), "{file}: builds no key");
+        }
+    }
+}

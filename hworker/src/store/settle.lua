@@ -1,0 +1,104 @@
+-- settle: end attempts, each only while its lease is still held.
+--
+-- KEYS[1] progress   HASH  lease -> envelope
+-- KEYS[2] jobs       LIST  a retry without delay goes to its left, the back of the queue
+-- KEYS[3] scheduled  ZSET  envelope -> due time in ms
+-- KEYS[4] bell       LIST  at most one token; wakes the process that keeps the timer
+-- KEYS[5] failed     LIST  records of failed jobs, newest at the left
+-- KEYS[6] broken     HASH  payload -> count, time in ms, reason
+-- KEYS[7] stat       HASH  counters of the queue: <counter> and <counter>:<job>
+-- KEYS[8] day        HASH  the same of one day
+-- KEYS[9] record     HASH  the worker's own counters
+-- ARGV[1] failed_limit  how many records are kept
+-- ARGV[2] broken_limit  how many payloads are kept
+-- ARGV[3] day_ttl       seconds that the counters of a day are kept
+-- ARGV[4] then, repeated:
+--   'ack', job, n, lease 1 .. lease n       done
+--   'retry', job, lease, delay in ms, envelope     runs again
+--   'fail', job, lease, record              does not run again
+--   'break', lease, reason                  cannot be decoded
+--
+-- Returns for each, in order: for 'ack' how many leases were held, else 'ok' or 'stale'.
+-- Invariant: a lease is removed before anything is done in its name, and nothing is done where it was gone.
+local progress, jobs, scheduled, bell, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local broken, stat, day, record = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local failed_limit, broken_limit, day_ttl = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local replies, counted = {}, {}
+
+local function count(counter, job, n)
+  counted[counter] = (counted[counter] or 0) + n
+  if job then
+    local field = counter .. ':' .. job
+    counted[field] = (counted[field] or 0) + n
+  end
+end
+
+local function retry(delay, envelope)
+  if delay == 0 then
+    redis.call('LPUSH', jobs, envelope)
+    return
+  end
+  local first, due = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2], now + delay
+  redis.call('ZADD', scheduled, string.format('%d', due), envelope)
+  if (not first or due < tonumber(first)) and redis.call('LLEN', bell) == 0 then
+    redis.call('LPUSH', bell, '1')
+  end
+end
+
+local function quarantine(payload, reason)
+  if broken_limit == 0 then return end
+  local old = redis.call('HGET', broken, payload)
+  if not old and redis.call('HLEN', broken) >= broken_limit then
+    local sample, oldest, oldest_at = redis.call('HRANDFIELD', broken, 5, 'WITHVALUES'), nil, math.huge
+    for i = 1, #sample, 2 do
+      local at = tonumber(string.match(sample[i + 1], '^%d+ (%d+)')) or 0
+      if at < oldest_at then oldest, oldest_at = sample[i], at end
+    end
+    redis.call('HDEL', broken, oldest)
+  end
+  local times = old and tonumber(string.match(old, '^%d+')) or 0
+  redis.call('HSET', broken, payload, string.format('%d %d ', times + 1, now) .. reason)
+end
+
+local i = 4
+while i <= #ARGV do
+  local what = ARGV[i]
+  if what == 'ack' then
+    local job, n = ARGV[i + 1], tonumber(ARGV[i + 2])
+    local held = redis.call('HDEL', progress, unpack(ARGV, i + 3, i + 2 + n))
+    if held > 0 then count('processed', job, held) end
+    replies[#replies + 1] = held
+    i = i + 3 + n
+  else
+    local lease = what == 'break' and ARGV[i + 1] or ARGV[i + 2]
+    local payload = what == 'break' and redis.call('HGET', progress, lease)
+    local held = redis.call('HDEL', progress, lease) == 1
+    if held and what == 'retry' then
+      retry(tonumber(ARGV[i + 3]), ARGV[i + 4])
+      count('retried', ARGV[i + 1], 1)
+    elseif held and what == 'fail' then
+      redis.call('LPUSH', failed, ARGV[i + 3])
+      redis.call('LTRIM', failed, 0, failed_limit - 1)
+      count('failed', ARGV[i + 1], 1)
+    elseif held then
+      quarantine(payload, ARGV[i + 2])
+      count('broken', nil, 1)
+    end
+    replies[#replies + 1] = held and 'ok' or 'stale'
+    i = i + (what == 'retry' and 5 or what == 'fail' and 4 or 3)
+  end
+end
+
+for field, n in pairs(counted) do
+  redis.call('HINCRBY', stat, field, n)
+  redis.call('HINCRBY', day, field, n)
+  -- The record of a worker exists from its first reconcile on; a late settlement must not bring it back.
+  if not string.find(field, ':', 1, true) and redis.call('HEXISTS', record, 'session') == 1 then
+    redis.call('HINCRBY', record, field, n)
+  end
+end
+if next(counted) then redis.call('EXPIRE', day, day_ttl) end
+return replies

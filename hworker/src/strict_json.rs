@@ -1,0 +1,188 @@
+//! JSON that says no where serde_json writes `null`: a float that is not a number or infinite would come back as
+//! nothing, or not at all.
+
+use serde::ser::{self, Error as _, Serialize};
+use serde_json::Error;
+
+/// The value as JSON.
+pub(crate) fn to_vec(value: &impl Serialize) -> Result<Vec<u8>, Error> {
+    value.serialize(Finite)?;
+    serde_json::to_vec(value)
+}
+
+/// Walks a value, writes nothing, and refuses floats that JSON cannot hold.
+#[derive(Clone, Copy)]
+struct Finite;
+
+fn check(float: f64) -> Result<(), Error> {
+    if float.is_finite() {
+        Ok(())
+    } else {
+        Err(Error::custom(format!("{float} cannot be written as JSON")))
+    }
+}
+
+macro_rules! accept {
+    ($($method:ident: $type:ty),* $(,)?) => {
+        $(fn $method(self, _: $type) -> Result<(), Error> { Ok(()) })*
+    };
+}
+
+impl ser::Serializer for Finite {
+    type Ok = ();
+    type Error = Error;
+    type SerializeSeq = Self;
+    type SerializeTuple = Self;
+    type SerializeTupleStruct = Self;
+    type SerializeTupleVariant = Self;
+    type SerializeMap = Self;
+    type SerializeStruct = Self;
+    type SerializeStructVariant = Self;
+
+    accept! {
+        serialize_bool: bool, serialize_i8: i8, serialize_i16: i16, serialize_i32: i32, serialize_i64: i64,
+        serialize_i128: i128, serialize_u8: u8, serialize_u16: u16, serialize_u32: u32, serialize_u64: u64,
+        serialize_u128: u128, serialize_char: char, serialize_str: &str, serialize_bytes: &[u8],
+        serialize_unit_struct: &'static str,
+    }
+
+    fn serialize_f32(self, float: f32) -> Result<(), Error> {
+        check(float.into())
+    }
+
+    fn serialize_f64(self, float: f64) -> Result<(), Error> {
+        check(float)
+    }
+
+    fn serialize_none(self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn serialize_some<T: Serialize + ?Sized>(self, value: &T) -> Result<(), Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_unit(self) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn serialize_unit_variant(self, _: &'static str, _: u32, _: &'static str) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Result<(), Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_newtype_variant<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        value: &T,
+    ) -> Result<(), Error> {
+        value.serialize(self)
+    }
+
+    fn serialize_seq(self, _: Option<usize>) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    fn serialize_tuple(self, _: usize) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    fn serialize_tuple_struct(self, _: &'static str, _: usize) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    fn serialize_tuple_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    fn serialize_map(self, _: Option<usize>) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    fn serialize_struct(self, _: &'static str, _: usize) -> Result<Self, Error> {
+        Ok(self)
+    }
+
+    fn serialize_struct_variant(
+        self,
+        _: &'static str,
+        _: u32,
+        _: &'static str,
+        _: usize,
+    ) -> Result<Self, Error> {
+        Ok(self)
+    }
+}
+
+/// The parts of a compound value are walked alike; only the names of the methods differ.
+macro_rules! compound {
+    ($($trait:ident: $method:ident($($key:ty)?)),* $(,)?) => {
+        $(impl ser::$trait for Finite {
+            type Ok = ();
+            type Error = Error;
+
+            fn $method<T: Serialize + ?Sized>(&mut self, $(_: $key,)? value: &T) -> Result<(), Error> {
+                value.serialize(*self)
+            }
+
+            fn end(self) -> Result<(), Error> {
+                Ok(())
+            }
+        })*
+    };
+}
+
+compound! {
+    SerializeSeq: serialize_element(),
+    SerializeTuple: serialize_element(),
+    SerializeTupleStruct: serialize_field(),
+    SerializeTupleVariant: serialize_field(),
+    SerializeStruct: serialize_field(&'static str),
+    SerializeStructVariant: serialize_field(&'static str),
+}
+
+impl ser::SerializeMap for Finite {
+    type Ok = ();
+    type Error = Error;
+
+    fn serialize_key<T: Serialize + ?Sized>(&mut self, _: &T) -> Result<(), Error> {
+        // serde_json itself says which keys it cannot write.
+        Ok(())
+    }
+
+    fn serialize_value<T: Serialize + ?Sized>(&mut self, value: &T) -> Result<(), Error> {
+        value.serialize(*self)
+    }
+
+    fn end(self) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::to_vec;
+
+    #[test]
+    fn floats_that_json_cannot_hold_are_refused_wherever_they_are() {
+        assert!(to_vec(&(1.5_f64, Some(f32::MAX), "NaN", [0.0])).is_ok());
+        assert!(to_vec(&f64::NAN).is_err());
+        assert!(to_vec(&vec![Some((1, f32::INFINITY))]).is_err());
+        assert!(to_vec(&std::collections::BTreeMap::from([("x", f64::NEG_INFINITY)])).is_err());
+    }
+}

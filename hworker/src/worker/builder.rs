@@ -1,0 +1,182 @@
+//! The settings of a worker, and what is checked before it starts.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Worker;
+use super::incarnation::Core;
+use super::panic;
+use crate::client::Client;
+use crate::config::WorkerSettings;
+use crate::context::States;
+use crate::error::{Error, Problems};
+use crate::job::Job;
+use crate::registry::Registry;
+use crate::store::Queue;
+use crate::time::ServerClock;
+
+/// The settings of a [`Worker`]. What is not set comes from the environment, then from
+/// [`defaults`](crate::defaults).
+///
+/// ```no_run
+/// # #[derive(Clone)] struct Pool;
+/// # #[hworker::job] async fn ping() {}
+/// # async fn demo(pool: Pool) -> Result<(), hworker::Error> {
+/// hworker::Worker::builder().concurrency(50).state(pool).build()?.run().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Default)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct WorkerBuilder {
+    client: Option<Client>,
+    registry: Option<Registry>,
+    states: States,
+    settings: WorkerSettings,
+}
+
+impl WorkerBuilder {
+    /// The server that the worker runs on. Default: the process's default client.
+    pub fn client(mut self, client: &Client) -> Self {
+        self.client = Some(client.clone());
+        self
+    }
+
+    /// The job types that it runs. Default: every one that the program links.
+    pub fn registry(mut self, registry: Registry) -> Self {
+        self.registry = Some(registry);
+        self
+    }
+
+    /// Adds a job type, where linking it in is not enough.
+    pub fn register<J: Job>(mut self) -> Self {
+        self.registry.get_or_insert_with(Registry::collect).add(J::DEFINITION);
+        self
+    }
+
+    /// A value that jobs may take as [`State<T>`](crate::State); each gets a clone. One for each type.
+    pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
+        self.states.insert(state);
+        self
+    }
+
+    /// The queues that it serves. Default: `HWORKER_QUEUES` (`mail,reports`), then every queue that a registered job
+    /// names.
+    pub fn queues<I: IntoIterator<Item = S>, S: Into<String>>(mut self, queues: I) -> Self {
+        self.settings.queues = Some(queues.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// How many jobs run at once. Default: `HWORKER_CONCURRENCY`, then 10 for each core. Too low leaves the machine
+    /// idle while jobs wait for others; too high costs memory.
+    pub fn concurrency(mut self, slots: usize) -> Self {
+        self.settings.concurrency = Some(slots);
+        self
+    }
+
+    /// How long a stopping worker lets its jobs finish before it gives them back. Default: `HWORKER_SHUTDOWN_GRACE`, then
+    /// 25 s, which fits the 30 s that Kubernetes waits.
+    pub fn shutdown_grace(mut self, grace: Duration) -> Self {
+        self.settings.shutdown_grace = Some(grace);
+        self
+    }
+
+    /// A worker that was not heard of for so long is dead, and its jobs run elsewhere. At least 2 s. Default:
+    /// `HWORKER_DEAD_AFTER`, then 5 s. Too low and a busy machine looks dead, too high and jobs of a dead one wait.
+    pub fn dead_after(mut self, duration: Duration) -> Self {
+        self.settings.dead_after = Some(duration);
+        self
+    }
+
+    /// How many records of failed jobs a queue keeps, the newest first; 0 keeps none. Default: `HWORKER_FAILED_LIMIT`, then 1000.
+    pub fn failed_limit(mut self, records: usize) -> Self {
+        self.settings.failed_limit = Some(records);
+        self
+    }
+
+    /// How many broken payloads a queue keeps; 0 keeps none. Default: `HWORKER_BROKEN_LIMIT`, then 1000.
+    pub fn broken_limit(mut self, payloads: usize) -> Self {
+        self.settings.broken_limit = Some(payloads);
+        self
+    }
+
+    /// How long a job of an unknown name is passed on to other workers before it is broken. Default:
+    /// `HWORKER_UNKNOWN_FOR`, then 15 min. Longer than a deploy takes.
+    pub fn unknown_for(mut self, duration: Duration) -> Self {
+        self.settings.unknown_for = Some(duration);
+        self
+    }
+
+    /// A job that was running at so many deaths of its worker within 24 h has failed. At least 1. Default:
+    /// `HWORKER_CRASH_LIMIT`, then 4.
+    pub fn crash_limit(mut self, crashes: usize) -> Self {
+        self.settings.crash_limit = Some(crashes);
+        self
+    }
+
+    /// The largest envelope in bytes that is handed to the worker; larger ones are broken. Default:
+    /// `HWORKER_MAX_PAYLOAD`, then 16 MiB.
+    pub fn max_payload(mut self, bytes: usize) -> Self {
+        self.settings.max_payload = Some(bytes);
+        self
+    }
+
+    /// Whether async bodies are stopped when the server was not reached for [`dead_after`](Self::dead_after) less 1 s, before
+    /// another worker can have their jobs. Default: `HWORKER_STOP_WHEN_CUT`, then false. A body that blocks cannot be
+    /// stopped: give its effects the [fencing token](crate::Context::token).
+    pub fn stop_when_cut(mut self, stop: bool) -> Self {
+        self.settings.stop_when_cut = Some(stop);
+        self
+    }
+
+    /// The label that the worker's id begins with: `[A-Za-z0-9._-]{1,100}`. Default: `HWORKER_NAME`, then the host's name. The id
+    /// itself is fresh at every start.
+    pub fn name(mut self, name: impl Into<String>) -> Self {
+        self.settings.name = Some(name.into());
+        self
+    }
+
+    /// Checks everything: settings, names, queues, and that each job gets what it takes.
+    ///
+    /// # Errors
+    /// [`Error::Config`] with every problem at once, each saying what to write.
+    pub fn build(self) -> Result<Worker, Error> {
+        let mut problems = Problems(Vec::new());
+        let config = self.settings.resolve(&mut problems);
+        let registry = self.registry.unwrap_or_else(Registry::collect);
+        registry.verify(&self.states, &config.queues, &mut problems);
+        let client = match self.client.map_or_else(Client::default_client, Ok) {
+            Ok(client) if problems.0.is_empty() => client,
+            Ok(_) => return Err(Error::Config(problems)),
+            Err(Error::Config(more)) => {
+                problems.0.extend(more.0);
+                return Err(Error::Config(problems));
+            }
+            Err(error) => return Err(error),
+        };
+        if cfg!(panic = "abort") {
+            tracing::warn!(
+                "this program is built with panic = \"abort\": a job that panics ends the worker, and counts as a crash"
+            );
+        }
+        panic::install_hook();
+
+        let names: BTreeSet<String> = if config.queues.is_empty() {
+            registry.queues().into_iter().map(str::to_owned).collect()
+        } else {
+            config.queues.iter().cloned().collect()
+        };
+        let queues =
+            names.iter().map(|name| Queue::new(client.prefix(), name, config.limits)).collect();
+        let core = Core {
+            jobs: registry.by_name(),
+            states: Arc::new(self.states),
+            clock: ServerClock::default(),
+            blocking_threads: Arc::default(),
+            queues,
+            client,
+            config,
+        };
+        Ok(Worker::new(core))
+    }
+}

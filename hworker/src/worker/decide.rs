@@ -1,0 +1,139 @@
+//! What becomes of a job after an attempt: one pure table.
+
+use std::time::Duration;
+
+use super::panic::Panic;
+use crate::backoff::{self, CallBackoff};
+use crate::error::BoxError;
+use crate::job::{OnError, OnFault, Policy};
+use crate::outcome::{Decision, Returned, Verdict};
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(super) enum Finish {
+    Returned(Returned),
+    Panicked(Panic),
+    TimedOut(Duration),
+}
+
+/// What is to be done with the job.
+#[derive(Debug)]
+pub(super) enum Transition {
+    Ack,
+    /// Runs again after the delay, as the next attempt.
+    Retry(Duration, Evidence),
+    /// Runs again after the delay, as the same attempt.
+    Snooze(Duration),
+    Fail(Evidence),
+}
+
+/// Why an attempt did not succeed, for the job's record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Evidence {
+    pub(super) kind: &'static str,
+    pub(super) message: String,
+    pub(super) place: Option<String>,
+    pub(super) backtrace: Option<String>,
+}
+
+impl Evidence {
+    pub(super) fn new(kind: &'static str, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), place: None, backtrace: None }
+    }
+}
+
+/// What bounds the attempts of this job: its type's policy, and what the job itself brought.
+#[derive(Debug)]
+pub(super) struct Attempts<'a> {
+    pub(super) policy: &'a Policy,
+    pub(super) number: u32,
+    pub(super) max: u32,
+    pub(super) backoff: Option<&'a CallBackoff>,
+    /// How long from now an attempt may still start.
+    pub(super) time_left: Option<Duration>,
+}
+
+/// Decides.
+pub(super) fn decide(finish: Finish, attempts: &Attempts<'_>) -> Transition {
+    let policy = attempts.policy;
+    match finish {
+        Finish::Returned(Returned::Success) => Transition::Ack,
+        Finish::Returned(Returned::Failure(message)) => {
+            Transition::Fail(Evidence::new("failure", message))
+        }
+        Finish::Returned(Returned::Retry(message)) => {
+            let error: BoxError = message.clone().into();
+            attempts.again(OnFault::Retry, Evidence::new("retry", message), &error)
+        }
+        Finish::Returned(Returned::Error(error)) => attempts.after_error(&error),
+        Finish::Panicked(panic) => {
+            let error: BoxError = panic.message.clone().into();
+            let Panic { message, place, backtrace } = panic;
+            attempts.again(
+                policy.on_panic,
+                Evidence { kind: "panic", message, place, backtrace },
+                &error,
+            )
+        }
+        Finish::TimedOut(timeout) => {
+            let message = format!("ran longer than its timeout of {timeout:?}");
+            let error: BoxError = message.clone().into();
+            attempts.again(policy.on_timeout, Evidence::new("timeout", message), &error)
+        }
+    }
+}
+
+impl Attempts<'_> {
+    fn after_error(&self, error: &BoxError) -> Transition {
+        let evidence = Evidence::new("error", chain(error));
+        match Verdict::find(error.as_ref()) {
+            Some(Decision::Fail) => Transition::Fail(evidence),
+            Some(Decision::Snooze(delay)) => Transition::Snooze(delay),
+            Some(Decision::RetryIn(delay)) => self.within_bounds(delay, evidence),
+            None => {
+                let fault = match self.policy.on_error {
+                    OnError::Always(fault) => fault,
+                    OnError::Decide(function) => function(error.as_ref()),
+                };
+                self.again(fault, evidence, error)
+            }
+        }
+    }
+
+    fn again(&self, fault: OnFault, evidence: Evidence, error: &BoxError) -> Transition {
+        match fault {
+            OnFault::Fail => Transition::Fail(evidence),
+            OnFault::Retry => {
+                let delay = backoff::delay(&self.policy.backoff, self.backoff, self.number, error);
+                self.within_bounds(delay, evidence)
+            }
+        }
+    }
+
+    fn within_bounds(&self, delay: Duration, evidence: Evidence) -> Transition {
+        let too_late = self.time_left.is_some_and(|left| delay > left);
+        if self.number >= self.max || too_late {
+            return Transition::Fail(evidence);
+        }
+        Transition::Retry(delay, evidence)
+    }
+}
+
+/// The text of an error with that of its sources, each once: many errors repeat their source's text in their own.
+fn chain(error: &BoxError) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        let more = error.to_string();
+        if !text.contains(&more) && !is_marker(error) {
+            text = format!("{text}: {more}");
+        }
+        next = error.source();
+    }
+    text
+}
+
+/// Whether an error is only the mark of a verdict, whose text says nothing of the cause.
+fn is_marker(error: &(dyn std::error::Error + 'static)) -> bool {
+    error.source().is_none() && Verdict::find(error).is_some()
+}

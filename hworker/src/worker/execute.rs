@@ -1,0 +1,391 @@
+//! One attempt, from the reserved bytes to its settlement.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Poll, ready};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, warn};
+
+use super::decide::{Attempts, Evidence, Finish, Transition, decide};
+use super::incarnation::{Incarnation, Lane};
+use super::leases::Running;
+use super::panic::{self, Panic};
+use super::settle;
+use crate::backoff::CallBackoff;
+use crate::context::{Attempt, Context};
+use crate::envelope::{Crash, Envelope, JobId, bounded, describe};
+use crate::job::{Backoff, Body, Definition, Invocation, OnFault, StartError};
+use crate::outcome::Returned;
+use crate::store::{End, Lease};
+
+/// Code that blocks is given up so long after its deadline.
+pub(super) const BLOCKING_GRACE: Duration = Duration::from_secs(2);
+
+/// A job of a name that is not known here waits so long before somebody else may take it.
+const UNKNOWN_PAUSE_MS: u64 = 5_000;
+
+/// A suspect of crashes for which there is no room waits so long.
+const SUSPECT_PAUSE_MS: u64 = 2_000;
+
+/// Deaths of its worker count against a job for so long.
+const CRASHES_COUNT_FOR_MS: u64 = 86_400_000;
+
+/// A job under a lease, decoded.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) lease: Lease,
+    pub(super) id: JobId,
+    pub(super) definition: &'static Definition,
+    pub(super) number: u32,
+    pub(super) max_attempts: u32,
+    pub(super) timeout: Duration,
+    pub(super) backoff: Option<CallBackoff>,
+    pub(super) retry_until: Option<u64>,
+    pub(super) crashes: Vec<Crash>,
+    pub(super) payload: Vec<u8>,
+}
+
+/// What a body holds while it runs; dropping it makes room for the next.
+#[derive(Debug)]
+pub(super) struct Room {
+    _slot: OwnedSemaphorePermit,
+    _suspect: Option<OwnedSemaphorePermit>,
+}
+
+/// Takes a job that was just reserved: runs it, or settles at once what cannot run.
+pub(super) fn admit(
+    incarnation: &Arc<Incarnation>,
+    lane: &Arc<Lane>,
+    lease: Lease,
+    payload: Vec<u8>,
+    slot: OwnedSemaphorePermit,
+) {
+    lane.leases.reserved(&lease);
+    match check(incarnation, lane, lease.clone(), payload) {
+        Ok((job, suspect)) => {
+            let room = Room { _slot: slot, _suspect: suspect };
+            tokio::spawn(run(Arc::clone(incarnation), Arc::clone(lane), job, room));
+        }
+        Err(end) => {
+            drop(slot);
+            lane.finish(&lease, end);
+        }
+    }
+}
+
+type Admitted = (Arc<Job>, Option<OwnedSemaphorePermit>);
+
+/// Whether the job may run here and now; if not, how its lease ends.
+fn check(
+    incarnation: &Incarnation,
+    lane: &Lane,
+    lease: Lease,
+    payload: Vec<u8>,
+) -> Result<Admitted, End> {
+    let job = Arc::new(read(incarnation, lease, payload)?);
+    let now = incarnation.core.clock.unix_ms();
+
+    let recent = |crash: &&Crash| now.saturating_sub(crash.at) < CRASHES_COUNT_FOR_MS;
+    let crashes = job.crashes.iter().filter(recent).count();
+    let limit = incarnation.core.config.crash_limit;
+    let fails = job.definition.policy.on_crash == OnFault::Fail && crashes > 0;
+    if fails || crashes >= limit {
+        let message = format!("its worker died {crashes} times within a day while it ran");
+        let evidence = Evidence::new("crash", message);
+        warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, crashes, "job failed: {}", evidence.message);
+        return Err(settle::end(incarnation, lane, &job, Transition::Fail(evidence)));
+    }
+    if job.retry_until.is_some_and(|until| now > until) {
+        let evidence = Evidence::new("deadline", "the time until which it may be tried is over");
+        warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "job failed: {}", evidence.message);
+        return Err(settle::end(incarnation, lane, &job, Transition::Fail(evidence)));
+    }
+    let suspect =
+        lane.suspects.room_for(crashes, limit).map_err(|()| released(&job, SUSPECT_PAUSE_MS))?;
+    Ok((job, suspect))
+}
+
+fn released(job: &Job, delay_ms: u64) -> End {
+    End::Released { delay_ms, envelope: settle::identified(&job.payload) }
+}
+
+/// Decodes everything but the arguments.
+fn read(incarnation: &Incarnation, lease: Lease, payload: Vec<u8>) -> Result<Job, End> {
+    let core = &incarnation.core;
+    let broken = |reason: String| End::Broken { reason: bounded(&reason, 500) };
+    let envelope = Envelope::decode(&payload).map_err(broken)?;
+    let known = core.jobs.get(&*envelope.job).filter(|_| envelope.v <= crate::envelope::VERSION);
+    let Some(definition) = known else {
+        return Err(unknown(incarnation, &envelope, &payload));
+    };
+    let backoff = envelope.backoff.as_deref().map(CallBackoff::parse).transpose();
+    let backoff = backoff.map_err(|why| broken(format!("the field `backoff`: {why}")))?;
+    let policy = &definition.policy;
+    Ok(Job {
+        id: envelope.id.as_deref().map_or_else(JobId::fresh, JobId::from),
+        definition,
+        number: envelope.attempt,
+        max_attempts: envelope.max_attempts.unwrap_or(policy.max_attempts).max(1),
+        timeout: Duration::from_millis(envelope.timeout.unwrap_or(policy.timeout_ms).max(1)),
+        backoff,
+        retry_until: envelope.retry_until,
+        crashes: envelope.crashes,
+        lease,
+        payload,
+    })
+}
+
+/// A deploy may be under way: the job is passed on for a while, then it is broken.
+fn unknown(incarnation: &Incarnation, envelope: &Envelope<'_>, payload: &[u8]) -> End {
+    let core = &incarnation.core;
+    let now = core.clock.unix_ms();
+    let since = envelope.unknown_since.unwrap_or(now);
+    let waited = Duration::from_millis(now.saturating_sub(since));
+    let name = bounded(&envelope.job, 200);
+    let what = if envelope.v > crate::envelope::VERSION {
+        format!("unknown version {} of the envelope of job `{name}`", envelope.v)
+    } else {
+        format!("unknown job `{name}`")
+    };
+    if envelope.unknown_since.is_some() && waited >= core.config.unknown_for {
+        warn!("{what}: no worker knew it for {waited:?}, it is broken now");
+        return End::Broken { reason: what };
+    }
+    if envelope.unknown_since.is_none() {
+        warn!("{what}: passed on to other workers for {:?}", core.config.unknown_for);
+    }
+    let left = core.config.unknown_for.saturating_sub(waited);
+    let pause = UNKNOWN_PAUSE_MS.min(crate::time::millis(left).max(1));
+    End::Released { delay_ms: pause, envelope: settle::unknown_since(payload, since) }
+}
+
+/// How a body ended.
+enum Ended {
+    Finish(Finish),
+    /// The lease was lost, or the worker gives it back.
+    Cancelled,
+}
+
+async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>, job: Arc<Job>, room: Room) {
+    tokio::select! {
+        biased;
+        () = lane.pulse.fresh() => {}
+        () = incarnation.stopping.cancelled() => {
+            drop(room);
+            return lane.finish(&job.lease, End::Released { delay_ms: 0, envelope: None });
+        }
+    }
+
+    let deadline = Instant::now() + job.timeout;
+    let context = context(&incarnation, &lane, &job, deadline);
+    let running = Running { job: Arc::clone(&job), context: context.clone(), deadline };
+    let started = Instant::now();
+    let ended = match start(&job, &context) {
+        Ok(_) if !lane.leases.start(&job.lease, running) => return,
+        Ok(Body::Async(future)) => run_async(future, &context, deadline, job.timeout).await,
+        Ok(Body::Blocking(body)) => {
+            let name = job.definition.name;
+            run_blocking(&incarnation, name, body, &context, deadline, job.timeout).await
+        }
+        Err(Unstarted::Broken(reason)) => {
+            warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "job is broken: {reason}");
+            drop(room);
+            return lane.finish(&job.lease, End::Broken { reason });
+        }
+        Err(Unstarted::Ended(finish)) => Ended::Finish(finish),
+    };
+    context.end();
+    debug!(job = job.definition.name, id = %job.id, elapsed_ms = started.elapsed().as_millis(), "attempt ended");
+
+    let end = match ended {
+        Ended::Cancelled => released(&job, 0),
+        Ended::Finish(finish) => conclude(&incarnation, &lane, &job, finish),
+    };
+    // Before the settlement is seen, so that whoever sends it already finds the slot free.
+    drop(room);
+    lane.finish(&job.lease, end);
+}
+
+/// Decides what becomes of the job, says so once in the log, and writes the settlement.
+pub(super) fn conclude(incarnation: &Incarnation, lane: &Lane, job: &Job, finish: Finish) -> End {
+    let now = incarnation.core.clock.unix_ms();
+    let attempts = Attempts {
+        policy: &job.definition.policy,
+        number: job.number,
+        max: job.max_attempts,
+        backoff: job.backoff.as_ref(),
+        time_left: job.retry_until.map(|until| Duration::from_millis(until.saturating_sub(now))),
+    };
+    // `backoff` and `on_error` may be functions of the user's.
+    let transition = panic::catch(|| decide(finish, &attempts)).unwrap_or_else(|panic| {
+        let evidence =
+            Evidence::new("panic", format!("`backoff` or `on_error` panicked: {}", panic.message));
+        if job.number < job.max_attempts {
+            let error = evidence.message.clone().into();
+            Transition::Retry(
+                crate::backoff::delay(&Backoff::DEFAULT, None, job.number, &error),
+                evidence,
+            )
+        } else {
+            Transition::Fail(evidence)
+        }
+    });
+    let (name, id, queue, attempt) = (job.definition.name, &job.id, &lane.queue.name, job.number);
+    match &transition {
+        Transition::Ack => {}
+        Transition::Snooze(delay) => {
+            debug!(job = name, %id, %queue, attempt, ?delay, "job snoozed")
+        }
+        Transition::Retry(delay, evidence) => {
+            warn!(job = name, %id, %queue, attempt, kind = evidence.kind, ?delay, "job runs again: {}", evidence.message);
+        }
+        Transition::Fail(evidence) => {
+            warn!(job = name, %id, %queue, attempt, kind = evidence.kind, "job failed: {}", evidence.message);
+        }
+    }
+    settle::end(incarnation, lane, job, transition)
+}
+
+fn context(incarnation: &Incarnation, lane: &Lane, job: &Job, deadline: Instant) -> Context {
+    Context::new(Attempt {
+        id: job.id.clone(),
+        job: job.definition.name,
+        queue: Arc::clone(&lane.queue.name),
+        worker: Arc::clone(&incarnation.id),
+        number: job.number,
+        max_attempts: job.max_attempts,
+        token: job.lease.token,
+        deadline,
+        cancellation: CancellationToken::new(),
+        states: Arc::clone(&incarnation.core.states),
+        children: std::sync::Mutex::default(),
+    })
+}
+
+/// Why there is no body to run.
+enum Unstarted {
+    Broken(String),
+    Ended(Finish),
+}
+
+fn start(job: &Job, context: &Context) -> Result<Body, Unstarted> {
+    // Read a second time rather than kept: the bytes are in the cache, and a job that owns a part of itself is not
+    // to be had without unsafe code.
+    let envelope = Envelope::decode(&job.payload).map_err(Unstarted::Broken)?;
+    let invocation = Invocation { args: envelope.args.get(), context: context.clone() };
+    match panic::catch(|| (job.definition.start)(invocation)) {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(StartError::Args(error))) => Err(Unstarted::Broken(format!(
+            "the arguments do not fit the job: {}",
+            describe(&error)
+        ))),
+        Ok(Err(StartError::Inject(error))) => {
+            Err(Unstarted::Ended(Finish::Returned(Returned::Error(error))))
+        }
+        Err(panic) => Err(Unstarted::Ended(Finish::Panicked(panic))),
+    }
+}
+
+async fn run_async(
+    future: Pin<Box<dyn Future<Output = Returned> + Send>>,
+    context: &Context,
+    deadline: Instant,
+    timeout: Duration,
+) -> Ended {
+    let body = Caught(Some(future));
+    tokio::select! {
+        biased;
+        () = context.cancelled() => Ended::Cancelled,
+        result = body => finished(result, deadline, timeout),
+        () = sleep_until(deadline.into()) => Ended::Finish(Finish::TimedOut(timeout)),
+    }
+}
+
+/// A result that comes after the deadline counts for nothing.
+fn finished(result: Result<Returned, Panic>, deadline: Instant, timeout: Duration) -> Ended {
+    if Instant::now() >= deadline {
+        return Ended::Finish(Finish::TimedOut(timeout));
+    }
+    Ended::Finish(match result {
+        Ok(returned) => Finish::Returned(returned),
+        Err(panic) => Finish::Panicked(panic),
+    })
+}
+
+/// A body whose panics, while it runs or is dropped, stay inside.
+struct Caught(Option<Pin<Box<dyn Future<Output = Returned> + Send>>>);
+
+impl Future for Caught {
+    type Output = Result<Returned, Panic>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
+        let Some(body) = self.0.as_mut() else { return Poll::Pending };
+        match panic::catch(|| body.as_mut().poll(cx)) {
+            Ok(poll) => Poll::Ready(Ok(ready!(poll))),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    }
+}
+
+impl Drop for Caught {
+    fn drop(&mut self) {
+        let body = self.0.take();
+        if let Err(panic) = panic::catch(|| drop(body)) {
+            warn!("a body panicked while it was dropped: {}", panic.message);
+        }
+    }
+}
+
+/// Runs a body that blocks on a thread of its own: tokio's pool would be waited for when the runtime is dropped.
+async fn run_blocking(
+    incarnation: &Incarnation,
+    name: &'static str,
+    body: Box<dyn FnOnce() -> Returned + Send>,
+    context: &Context,
+    deadline: Instant,
+    timeout: Duration,
+) -> Ended {
+    let (done, mut result) = oneshot::channel();
+    let runtime = Handle::current();
+    let threads = Arc::clone(&incarnation.core.blocking_threads);
+    threads.fetch_add(1, Ordering::AcqRel);
+    let count = Arc::clone(&threads);
+    let spawned = std::thread::Builder::new().name(format!("hworker-{name}")).spawn(move || {
+        let _runtime = runtime.enter();
+        let result = panic::catch(body);
+        count.fetch_sub(1, Ordering::AcqRel);
+        let _ = done.send(result);
+    });
+    if let Err(error) = spawned {
+        threads.fetch_sub(1, Ordering::AcqRel);
+        let error = format!("no thread to run it on: {error}").into();
+        return Ended::Finish(Finish::Returned(Returned::Error(error)));
+    }
+    tokio::select! {
+        biased;
+        () = context.cancelled() => return Ended::Cancelled,
+        result = &mut result => return finished(result.unwrap_or_else(|_| Err(vanished())), deadline, timeout),
+        () = sleep_until(deadline.into()) => {}
+    }
+    // It cannot be dropped: it is told, and after the grace it is left to itself.
+    context.end();
+    if tokio::time::timeout(BLOCKING_GRACE, result).await.is_err() {
+        warn!(
+            job = name,
+            "a blocking body did not return within {BLOCKING_GRACE:?} of its timeout; its thread is left to itself"
+        );
+    }
+    Ended::Finish(Finish::TimedOut(timeout))
+}
+
+/// The thread ended without a result, which a panic does not bring about.
+fn vanished() -> Panic {
+    Panic { message: "the thread of the body ended".into(), place: None, backtrace: None }
+}

@@ -1,0 +1,268 @@
+//! The worker: takes jobs, runs them, settles them, and watches over other workers.
+
+mod builder;
+mod decide;
+mod execute;
+mod fetch;
+mod incarnation;
+mod leases;
+mod outbox;
+mod panic;
+mod pulse;
+mod reconnect;
+mod settle;
+mod supervise;
+mod wait;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tracing::{info, warn};
+
+pub use builder::WorkerBuilder;
+
+use crate::error::Error;
+use incarnation::{Core, Incarnation};
+
+/// After the grace, what was given back is on its way to the server for at most so long.
+const FLUSH_WITHIN: Duration = Duration::from_secs(5);
+
+/// The last word to the server takes at most so long.
+const RETIRE_WITHIN: Duration = Duration::from_secs(3);
+
+/// Runs jobs until it is told to stop. [`run_all`](crate::run_all) is the short way to one.
+#[derive(Debug)]
+pub struct Worker {
+    core: Arc<Core>,
+    handle: WorkerHandle,
+}
+
+/// Stops a worker from elsewhere; clones stop the same.
+#[derive(Debug, Clone, Default)]
+pub struct WorkerHandle {
+    stop: CancellationToken,
+    now: CancellationToken,
+}
+
+impl WorkerHandle {
+    /// Stops the worker: it takes no more jobs, lets those that run finish within the grace, and gives the rest back.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+
+    /// Stops the worker without the grace: what runs is given back at once.
+    pub fn stop_now(&self) {
+        self.stop.cancel();
+        self.now.cancel();
+    }
+}
+
+/// How a worker stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Stopped {
+    /// Blocking bodies that have not returned: their jobs were given back or settled, their threads still run.
+    pub blocking_bodies_left: usize,
+}
+
+impl Worker {
+    /// Settings for a new worker.
+    pub fn builder() -> WorkerBuilder {
+        WorkerBuilder::default()
+    }
+
+    fn new(core: Core) -> Self {
+        Self { core: Arc::new(core), handle: WorkerHandle::default() }
+    }
+
+    /// A handle that stops the worker.
+    #[must_use]
+    pub fn handle(&self) -> WorkerHandle {
+        self.handle.clone()
+    }
+
+    /// Runs until SIGTERM or SIGINT, or until its [handle](Worker::handle) says so; a second signal ends it without the grace.
+    ///
+    /// The server need not be there yet, and may go and come back: the worker keeps trying.
+    ///
+    /// Dropping the future ends the worker as a crash would: its jobs are recovered by others.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when the process cannot handle signals or start threads.
+    pub async fn run(self) -> Result<Stopped, Error> {
+        let signals = signals(self.handle.clone())?;
+        self.run_until(signals).await
+    }
+
+    /// Runs until `stop` completes, or until its [handle](Worker::handle) says so; for a worker inside a program that handles
+    /// signals by itself.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when the process cannot start threads.
+    pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
+        tokio::pin!(stop);
+        loop {
+            let incarnation = Arc::new(Incarnation::new(&self.core));
+            self.announce(&incarnation);
+            let life = self.live(&incarnation);
+            tokio::pin!(life);
+            let again = tokio::select! {
+                again = &mut life => again?,
+                () = &mut stop, if !self.handle.stop.is_cancelled() => {
+                    self.handle.stop();
+                    life.await?
+                }
+            };
+            if !again {
+                let blocking_bodies_left = self.core.blocking_threads.load(Ordering::Acquire);
+                info!(worker = %incarnation.id, blocking_bodies_left, "worker stopped");
+                return Ok(Stopped { blocking_bodies_left });
+            }
+            warn!(worker = %incarnation.id, "this worker was declared dead, its jobs were given to others; it goes on under a new id");
+        }
+    }
+
+    fn announce(&self, incarnation: &Incarnation) {
+        let mut jobs: Vec<_> = self.core.jobs.keys().copied().collect();
+        jobs.sort_unstable();
+        let queues: Vec<_> = self.core.queues.iter().map(|queue| &*queue.name).collect();
+        info!(
+            worker = %incarnation.id,
+            server = %self.core.client.address(),
+            queues = queues.join(","),
+            concurrency = self.core.config.concurrency,
+            "worker starts; it knows the jobs {}",
+            jobs.join(", ")
+        );
+    }
+
+    /// One life under one id; says whether there is to be another.
+    async fn live(&self, incarnation: &Arc<Incarnation>) -> Result<bool, Error> {
+        let finished = CancellationToken::new();
+        let _ends_supervisor = finished.clone().drop_guard();
+        let supervisor =
+            supervise::spawn(Arc::clone(incarnation), finished.clone()).map_err(|error| {
+                Error::config(format!("the supervisor's thread could not be started: {error}"))
+            })?;
+
+        let mut helpers = JoinSet::new();
+        let mut fetchers = JoinSet::new();
+        for lane in &incarnation.lanes {
+            fetchers.spawn(fetch::Fetch::new(Arc::clone(incarnation), Arc::clone(lane)).run());
+            helpers.spawn(wait::run(Arc::clone(incarnation), Arc::clone(lane)));
+        }
+        helpers.spawn(show_that_runtime_runs(Arc::clone(incarnation)));
+
+        let again = tokio::select! {
+            () = self.handle.stop.cancelled() => false,
+            () = incarnation.void.cancelled() => true,
+        };
+        incarnation.stopping.cancel();
+        if again {
+            give_up(incarnation).await;
+        } else {
+            self.drain(incarnation).await;
+        }
+        incarnation.retiring.cancel();
+        let retired = async { while fetchers.join_next().await.is_some() {} };
+        if timeout(RETIRE_WITHIN, retired).await.is_err() {
+            warn!("the server could not be told that this worker stops; others will find out");
+        }
+        for lane in &incarnation.lanes {
+            lane.leases.lose_all();
+        }
+        finished.cancel();
+        // It ends at its next await; waiting for it keeps two lives from overlapping.
+        let _ = tokio::task::spawn_blocking(move || supervisor.join()).await;
+        Ok(again)
+    }
+
+    /// Lets what runs finish within the grace, then gives the rest back.
+    async fn drain(&self, incarnation: &Incarnation) {
+        let grace = self.core.config.shutdown_grace;
+        info!(worker = %incarnation.id, ?grace, "worker stops: it takes no more jobs");
+        tokio::select! {
+            () = emptied(incarnation) => return,
+            () = sleep(grace) => {}
+            () = self.handle.now.cancelled() => {}
+        }
+        let running: usize = incarnation.lanes.iter().map(|lane| lane.leases.running().len()).sum();
+        warn!(worker = %incarnation.id, running, "the grace is over: jobs that still run are given back");
+        for lane in &incarnation.lanes {
+            lane.leases.cancel_running();
+        }
+        if timeout(FLUSH_WITHIN, emptied(incarnation)).await.is_err() {
+            warn!(worker = %incarnation.id, "not everything could be given back in time; other workers will recover it");
+        }
+    }
+}
+
+/// A worker that was declared dead in one queue gives back what it holds in the others.
+async fn give_up(incarnation: &Incarnation) {
+    if incarnation.lanes.len() > 1 {
+        for lane in &incarnation.lanes {
+            lane.leases.cancel_running();
+        }
+        let _ = timeout(Duration::from_secs(1), emptied(incarnation)).await;
+    }
+    for lane in &incarnation.lanes {
+        lane.leases.lose_all();
+    }
+}
+
+async fn emptied(incarnation: &Incarnation) {
+    for lane in &incarnation.lanes {
+        lane.leases.emptied().await;
+    }
+}
+
+async fn show_that_runtime_runs(incarnation: Arc<Incarnation>) {
+    let mut next = Instant::now();
+    loop {
+        incarnation.runtime_runs();
+        next += Duration::from_millis(500);
+        tokio::time::sleep_until(next.max(Instant::now())).await;
+    }
+}
+
+/// Completes at the first SIGTERM or SIGINT; at the second, tells the worker to end without the grace.
+fn signals(handle: WorkerHandle) -> Result<impl Future<Output = ()>, Error> {
+    let cannot = |error| Error::config(format!("signals cannot be handled: {error}"));
+    #[cfg(unix)]
+    let mut signals = {
+        use tokio::signal::unix::{SignalKind, signal};
+        (
+            signal(SignalKind::terminate()).map_err(cannot)?,
+            signal(SignalKind::interrupt()).map_err(cannot)?,
+        )
+    };
+    let (first, was_first) = tokio::sync::oneshot::channel::<()>();
+    tokio::spawn(async move {
+        let mut first = Some(first);
+        let ended = handle.now.clone();
+        loop {
+            #[cfg(unix)]
+            tokio::select! {
+                _ = signals.0.recv() => {}
+                _ = signals.1.recv() => {}
+                () = ended.cancelled() => return,
+            }
+            #[cfg(not(unix))]
+            if tokio::signal::ctrl_c().await.map_err(cannot).is_err() {
+                return;
+            }
+            match first.take() {
+                Some(first) => drop(first),
+                None => handle.stop_now(),
+            }
+        }
+    });
+    Ok(async move {
+        let _ = was_first.await;
+    })
+}

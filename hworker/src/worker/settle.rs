@@ -1,0 +1,129 @@
+//! From a decision to the bytes that record it.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::decide::{Evidence, Transition};
+use super::execute::Job;
+use super::incarnation::{Incarnation, Lane};
+use crate::envelope::{AttemptError, Crash, JobId, Rewrite, bounded};
+use crate::store::End;
+use crate::time::millis;
+
+/// What of an error's text goes into a record.
+const MESSAGE_BYTES: usize = 4_000;
+const BACKTRACE_BYTES: usize = 8_000;
+
+/// The record of a failed job, as it is stored; `docs/wire-format.md` describes it.
+#[derive(Serialize)]
+struct FailedRecord<'a> {
+    v: u32,
+    id: &'a JobId,
+    job: &'a str,
+    queue: &'a str,
+    worker: &'a str,
+    kind: &'a str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backtrace: Option<&'a str>,
+    failed_at: u64,
+    attempts: u32,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    crashes: &'a [Crash],
+    envelope: &'a RawValue,
+}
+
+/// The end of the job's lease that carries out the decision.
+pub(super) fn end(
+    incarnation: &Incarnation,
+    lane: &Lane,
+    job: &Job,
+    transition: Transition,
+) -> End {
+    let name = job.definition.name;
+    let Some(mut rewrite) = rewrite(job) else {
+        return End::Broken { reason: "the envelope could be read but not rewritten".into() };
+    };
+    match transition {
+        Transition::Ack => End::Acked { job: name },
+        Transition::Retry(delay, evidence) => {
+            rewrite.add_error(&attempt_error(incarnation, job, evidence));
+            rewrite.set("attempt", &job.number.saturating_add(1));
+            End::Retried { job: name, delay_ms: millis(delay), envelope: rewrite.to_bytes() }
+        }
+        Transition::Snooze(delay) => {
+            rewrite.count("snoozes");
+            // Without any delay it would be the next to be taken.
+            End::Released { delay_ms: millis(delay).max(1), envelope: Some(rewrite.to_bytes()) }
+        }
+        Transition::Fail(evidence) => {
+            let error = attempt_error(incarnation, job, evidence);
+            rewrite.add_error(&error);
+            failed(incarnation, lane, job, &error, &rewrite)
+        }
+    }
+}
+
+fn failed(
+    incarnation: &Incarnation,
+    lane: &Lane,
+    job: &Job,
+    error: &AttemptError,
+    rewrite: &Rewrite<'_>,
+) -> End {
+    let record = serde_json::value::to_raw_value(rewrite).and_then(|envelope| {
+        serde_json::to_vec(&FailedRecord {
+            v: crate::envelope::VERSION,
+            id: &rewrite.id(),
+            job: job.definition.name,
+            queue: &lane.queue.name,
+            worker: &incarnation.id,
+            kind: &error.kind,
+            message: &error.message,
+            place: error.place.as_deref(),
+            backtrace: error.backtrace.as_deref(),
+            failed_at: error.at,
+            attempts: job.number,
+            crashes: &job.crashes,
+            envelope: &envelope,
+        })
+    });
+    match record {
+        Ok(record) => End::Failed { job: job.definition.name, record },
+        Err(error) => End::Broken { reason: format!("its failure could not be recorded: {error}") },
+    }
+}
+
+fn attempt_error(incarnation: &Incarnation, job: &Job, evidence: Evidence) -> AttemptError {
+    AttemptError {
+        attempt: job.number,
+        at: incarnation.core.clock.unix_ms(),
+        kind: evidence.kind.to_owned(),
+        message: bounded(&evidence.message, MESSAGE_BYTES),
+        place: evidence.place,
+        backtrace: evidence.backtrace.map(|trace| bounded(&trace, BACKTRACE_BYTES)),
+        worker: incarnation.id.to_string(),
+    }
+}
+
+/// The envelope with the job's id, without what only concerned workers that did not know it.
+fn rewrite(job: &Job) -> Option<Rewrite<'_>> {
+    let mut rewrite = Rewrite::of(&job.payload)?;
+    rewrite.set("id", &job.id);
+    rewrite.remove("unknown_since");
+    Some(rewrite)
+}
+
+/// The envelope with an id, if it has none: for a place where equal bytes would collapse.
+pub(super) fn identified(payload: &[u8]) -> Option<Vec<u8>> {
+    Rewrite::of(payload).map(|rewrite| rewrite.to_bytes())
+}
+
+/// The envelope with the time since when nobody knew its job.
+pub(super) fn unknown_since(payload: &[u8], since_ms: u64) -> Option<Vec<u8>> {
+    let mut rewrite = Rewrite::of(payload)?;
+    rewrite.set("unknown_since", &since_ms);
+    Some(rewrite.to_bytes())
+}

@@ -1,0 +1,402 @@
+//! The supervisor: a thread with a runtime and connections of its own, so that neither bulk traffic nor a body that
+//! blocks delays heartbeats, deadlines and recovery.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{sleep, sleep_until};
+use tokio_util::sync::CancellationToken;
+use tracing::{debug, error, info, warn};
+
+use super::decide::Finish;
+use super::execute::{BLOCKING_GRACE, conclude};
+use super::fetch::report_lost;
+use super::incarnation::{Incarnation, Lane};
+use super::reconnect::Reconnect;
+use crate::monitor::{self, Monitor, Task};
+use crate::scheduler;
+use crate::store::{Beat, Connection, End, Fault, FaultKind, Heard, Settlement, lengths};
+use crate::time::day;
+
+/// From the sending of one heartbeat to that of the next.
+const BEAT_EVERY: Duration = Duration::from_millis(1_500);
+
+/// A heartbeat that was refused is repeated after this.
+const REFUSED_AGAIN: Duration = Duration::from_millis(500);
+
+/// A heartbeat without an answer is given up after this.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+
+/// Every so many heartbeats asks for all silent workers, the others for those of the last minute.
+const ALL_EVERY: u64 = 40;
+const RECENT: Duration = Duration::from_secs(60);
+
+/// What differs at a heartbeat is looked at again after this, since it may only be under way.
+const LOOK_AGAIN: Duration = Duration::from_millis(300);
+
+/// Deadlines are looked at so often.
+const TICK: Duration = Duration::from_millis(250);
+
+/// A runtime that did not run for so long is reported, and what it was handed but did not start goes to others.
+const RUNTIME_STUCK: Duration = Duration::from_secs(10);
+
+/// Starts the thread; it ends with `finished`.
+pub(super) fn spawn(
+    incarnation: Arc<Incarnation>,
+    finished: CancellationToken,
+) -> std::io::Result<JoinHandle<()>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    std::thread::Builder::new().name("hworker-supervisor".into()).spawn(move || {
+        runtime.block_on(async {
+            let mut lanes = JoinSet::new();
+            for lane in &incarnation.lanes {
+                lanes.spawn(Heart::new(Arc::clone(&incarnation), Arc::clone(lane)).run());
+            }
+            tokio::select! {
+                () = finished.cancelled() => {}
+                () = keep_deadlines(&incarnation) => {}
+            }
+        });
+    })
+}
+
+/// The heart of one queue.
+struct Heart {
+    incarnation: Arc<Incarnation>,
+    lane: Arc<Lane>,
+    monitor: Monitor,
+    beats: u64,
+    recovering: HashSet<String>,
+    recoveries: JoinSet<(String, Result<Option<u64>, Fault>)>,
+    timer: Option<Timer>,
+}
+
+/// The timer of the queue, while this process keeps it.
+struct Timer {
+    task: AbortHandle,
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Heart {
+    fn new(incarnation: Arc<Incarnation>, lane: Arc<Lane>) -> Self {
+        Self {
+            incarnation,
+            lane,
+            monitor: Monitor::default(),
+            beats: 0,
+            recovering: HashSet::new(),
+            recoveries: JoinSet::new(),
+            timer: None,
+        }
+    }
+
+    /// Beats until the worker is void or the supervisor ends.
+    async fn run(mut self) {
+        if self.lane.registered.subscribe().wait_for(|registered| *registered).await.is_err() {
+            return;
+        }
+        let mut reconnect = Reconnect::new();
+        loop {
+            let connection = match self.incarnation.core.client.connection().await {
+                Ok(connection) => connection,
+                Err(_) => {
+                    // The loop that fetches says what is wrong with the server.
+                    self.missed(true);
+                    reconnect.pause().await;
+                    continue;
+                }
+            };
+            let sent = Instant::now();
+            let mut next = sent + BEAT_EVERY;
+            match self.beat(&connection).await {
+                Ok(Beat::Accepted(heard)) => {
+                    reconnect.succeeded();
+                    self.beats += 1;
+                    self.lane.pulse.accepted(sent);
+                    self.incarnation.core.clock.heard(heard.now);
+                    if let Err(fault) = self.after(&connection, sent, heard).await {
+                        debug!(queue = %self.lane.queue.name, "after a heartbeat: {fault}");
+                    }
+                }
+                Ok(Beat::Void) => {
+                    if !self.incarnation.retiring.is_cancelled() {
+                        self.incarnation.void.cancel();
+                    }
+                    return;
+                }
+                Err(fault) if fault.kind == FaultKind::Connection => {
+                    connection.end();
+                    self.missed(true);
+                    reconnect.pause().await;
+                    continue;
+                }
+                Err(fault) => {
+                    debug!(queue = %self.lane.queue.name, "a heartbeat was refused: {fault}");
+                    self.missed(false);
+                    next = Instant::now() + REFUSED_AGAIN;
+                }
+            }
+            tokio::select! {
+                () = sleep_until(next.into()) => {}
+                () = connection.ended() => {}
+            }
+        }
+    }
+
+    async fn beat(&self, connection: &Connection) -> Result<Beat, Fault> {
+        let (lane, worker) = (&self.lane, &self.incarnation.id);
+        let window = (self.beats % ALL_EVERY != 0).then_some(RECENT);
+        lane.queue.heartbeat(connection, &lane.keys, worker, window, ANSWER_WITHIN).await
+    }
+
+    fn missed(&mut self, connection_lost: bool) {
+        self.monitor.missed(connection_lost);
+        if connection_lost {
+            // The first after an outage asks for everyone.
+            self.beats = 0;
+        }
+    }
+
+    /// Does what an accepted heartbeat calls for.
+    async fn after(
+        &mut self,
+        connection: &Connection,
+        sent: Instant,
+        mut heard: Heard,
+    ) -> Result<(), Fault> {
+        self.keep_timer(heard.keeps_timer);
+        if heard.next_due.is_some_and(|due| due.is_zero()) {
+            scheduler::promote_due(&self.lane.queue, connection).await?;
+        }
+        self.watch(connection, sent, &mut heard).await?;
+        self.verify(connection, &heard).await
+    }
+
+    fn keep_timer(&mut self, keeps: bool) {
+        if !keeps {
+            self.timer = None;
+        } else if self.timer.as_ref().is_none_or(|timer| timer.task.is_finished()) {
+            let (incarnation, queue) = (Arc::clone(&self.incarnation), self.lane.queue.clone());
+            let keep = async move {
+                let connection = incarnation.core.client.address().connect().await?;
+                scheduler::keep_timer(&queue, &connection).await
+            };
+            let task = tokio::spawn(async move {
+                if let Err::<(), Fault>(fault) = keep.await {
+                    debug!("the timer stopped, the next heartbeat starts it again: {fault}");
+                }
+            });
+            self.timer = Some(Timer { task: task.abort_handle() });
+        }
+    }
+
+    /// Watches the other workers, and recovers the jobs of those that died.
+    async fn watch(
+        &mut self,
+        connection: &Connection,
+        sent: Instant,
+        heard: &mut Heard,
+    ) -> Result<(), Fault> {
+        while let Some(done) = self.recoveries.try_join_next() {
+            if let Ok((worker, result)) = done {
+                self.recovering.remove(&worker);
+                match result {
+                    Ok(Some(_)) => self.monitor.is_dead(&worker),
+                    Ok(None) => {}
+                    Err(fault) => {
+                        warn!(worker, "the recovery of a dead worker will be tried again: {fault}")
+                    }
+                }
+            }
+        }
+        let silent = std::mem::take(&mut heard.silent);
+        let own = self.incarnation.core.config.dead_after;
+        let queue = &self.lane.queue;
+        for task in self.monitor.accepted(sent, own, heard.now, silent) {
+            match task {
+                Task::Learn { worker, .. } => {
+                    let remembered =
+                        queue.remembered(connection, &queue.keys.worker(&worker)).await?;
+                    self.monitor.learn(&worker, remembered.dead, remembered.dead_after);
+                }
+                Task::Recover { worker, seen } => {
+                    if self.recovering.insert(worker.clone()) {
+                        info!(queue = %queue.name, worker, "a worker is dead");
+                        let (incarnation, queue) = (Arc::clone(&self.incarnation), queue.clone());
+                        self.recoveries.spawn(async move {
+                            let result = recover(&incarnation, &queue, &worker, &seen).await;
+                            (worker, result)
+                        });
+                    }
+                }
+                Task::Sweep { worker, seen, long_dead } => {
+                    monitor::recover(
+                        queue,
+                        connection,
+                        &self.incarnation.core.clock,
+                        &worker,
+                        &seen,
+                    )
+                    .await?;
+                    if long_dead && queue.bury(connection, &worker).await? {
+                        self.monitor.forget(&worker);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Holds what the server has for us against what we know. What differs may be under way, so it must differ twice.
+    async fn verify(&self, connection: &Connection, heard: &Heard) -> Result<(), Fault> {
+        let lane = &self.lane;
+        let waits_in_vain = |waiting: u64| waiting > 0 && *lane.waiting.borrow();
+        let differs = heard.leases != lane.leases.count() as u64;
+        if !differs && heard.inbox == 0 && !waits_in_vain(heard.waiting) {
+            return Ok(());
+        }
+        let unseen = self.compare(connection).await?;
+        sleep(LOOK_AGAIN).await;
+        if !unseen.is_empty() {
+            let still = self.compare(connection).await?;
+            if still.iter().any(|name| unseen.contains(name)) {
+                lane.suspicious.notify_one();
+            }
+        }
+        if heard.inbox > 0 || waits_in_vain(heard.waiting) {
+            let (inbox, waiting) = lengths(connection, &lane.queue, &lane.keys).await?;
+            if (heard.inbox > 0 && inbox > 0) || waits_in_vain(waiting) {
+                lane.wait_lost.notify_waiters();
+                lane.woken.notify_one();
+            }
+        }
+        Ok(())
+    }
+
+    /// Cancels what was lost, settles again what was revived, and gives the names of leases that we never saw.
+    async fn compare(&self, connection: &Connection) -> Result<HashSet<Arc<str>>, Fault> {
+        let lane = &self.lane;
+        let believed = lane.leases.believed();
+        let server = lane.queue.leases(connection, &lane.keys).await?;
+        let comparison = lane.leases.compare(&believed, server);
+        for name in &comparison.lost {
+            report_lost(lane, name);
+        }
+        for settlement in comparison.revived {
+            lane.outbox.push(settlement);
+        }
+        Ok(comparison.unseen.into_iter().map(|lease| lease.name).collect())
+    }
+}
+
+/// Recovery has a connection of its own: it may move much, and heartbeats must not queue behind it.
+async fn recover(
+    incarnation: &Incarnation,
+    queue: &crate::store::Queue,
+    worker: &str,
+    seen: &str,
+) -> Result<Option<u64>, Fault> {
+    let connection = incarnation.core.client.address().connect().await?;
+    monitor::recover(queue, &connection, &incarnation.core.clock, worker, seen).await
+}
+
+/// Settles what the runtime of the bodies has not settled in time, for as long as this life lasts.
+async fn keep_deadlines(incarnation: &Arc<Incarnation>) {
+    let mut unsent: Vec<(Arc<Lane>, Arc<Settlement>)> = Vec::new();
+    let mut stuck = false;
+    loop {
+        sleep(TICK).await;
+        for lane in &incarnation.lanes {
+            stop_if_cut(incarnation, lane);
+            overdue(incarnation, lane, &mut unsent);
+        }
+        let silent = Duration::from_millis(incarnation.runtime_silent_ms());
+        if silent < RUNTIME_STUCK {
+            if std::mem::take(&mut stuck) {
+                info!("the runtime of the bodies runs again");
+            }
+        } else {
+            if !std::mem::replace(&mut stuck, true) {
+                error!(
+                    "the runtime of the bodies has not run for {silent:?}: a body blocks it; make such a job a fn that is not async"
+                );
+            }
+            for lane in &incarnation.lanes {
+                give_to_others(incarnation, lane, &mut unsent).await;
+            }
+        }
+        send(incarnation, &mut unsent).await;
+    }
+}
+
+/// With `stop_when_cut`, async bodies end before another worker can have their jobs.
+fn stop_if_cut(incarnation: &Incarnation, lane: &Lane) {
+    let config = &incarnation.core.config;
+    let limit = config.dead_after.saturating_sub(Duration::from_secs(1));
+    if config.stop_when_cut && lane.pulse.age().is_some_and(|age| age >= limit) {
+        lane.leases.cancel_running();
+    }
+}
+
+fn overdue(
+    incarnation: &Incarnation,
+    lane: &Arc<Lane>,
+    unsent: &mut Vec<(Arc<Lane>, Arc<Settlement>)>,
+) {
+    // The runtime is given a tick more than a blocking body, so that it is the one who settles wherever it runs.
+    let limit = BLOCKING_GRACE + 2 * TICK;
+    for running in lane.leases.running() {
+        let job = &running.job;
+        if running.deadline.elapsed() < limit
+            || running.deadline > Instant::now()
+            || !lane.leases.end(&job.lease)
+        {
+            continue;
+        }
+        running.context.end();
+        let end = conclude(incarnation, lane, job, Finish::TimedOut(job.timeout));
+        unsent.push((Arc::clone(lane), Arc::new(Settlement { lease: job.lease.clone(), end })));
+    }
+}
+
+async fn give_to_others(
+    incarnation: &Incarnation,
+    lane: &Arc<Lane>,
+    unsent: &mut Vec<(Arc<Lane>, Arc<Settlement>)>,
+) {
+    for lease in lane.leases.not_started_for(RUNTIME_STUCK) {
+        if lane.leases.end(&lease) {
+            let end = End::Released { delay_ms: 0, envelope: None };
+            unsent.push((Arc::clone(lane), Arc::new(Settlement { lease, end })));
+        }
+    }
+    if let Ok(connection) = incarnation.core.client.connection().await {
+        if let Err(fault) = lane.queue.return_inbox(&connection, &lane.keys).await {
+            debug!("the inbox of a stuck runtime could not be given back: {fault}");
+        }
+    }
+}
+
+/// Sends what the supervisor settled; what fails is sent again at the next tick.
+async fn send(incarnation: &Incarnation, unsent: &mut Vec<(Arc<Lane>, Arc<Settlement>)>) {
+    for (lane, settlement) in std::mem::take(unsent) {
+        let sent = async {
+            let connection = incarnation.core.client.connection().await?;
+            let today = day(incarnation.core.clock.unix_ms());
+            let batch = std::slice::from_ref(&settlement);
+            lane.queue.settle(&connection, &lane.keys, &today, batch).await
+        };
+        match sent.await {
+            Ok(_) => lane.leases.settled(std::slice::from_ref(&settlement)),
+            Err(_) => unsent.push((lane, settlement)),
+        }
+    }
+}

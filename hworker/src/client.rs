@@ -8,13 +8,12 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::runtime::{Handle, Id, Runtime};
 
 use crate::backoff::CallBackoff;
-use crate::config::{self, defaults};
+use crate::config::{self, Limits, defaults};
 use crate::envelope::{JobId, NewEnvelope, VERSION};
 use crate::error::{Cause, Error, Problems};
-use crate::inspect::Inspect;
 use crate::job::Job;
 use crate::keys::is_name;
-use crate::store::{Address, Connection, Due, Fault, FaultKind, Limits, Queue};
+use crate::store::{Address, Connection, Due, Fault, FaultKind, Queue};
 use crate::strict_json;
 use crate::time::{local_unix_ms, millis};
 
@@ -100,12 +99,6 @@ impl Client {
             )
         };
         DEFAULT.set(self.clone()).map_err(|_| taken())
-    }
-
-    /// Looks into a queue and mends it.
-    #[must_use]
-    pub fn inspect(&self, queue: &str) -> Inspect {
-        Inspect::new(self.clone(), queue)
     }
 
     pub(crate) fn address(&self) -> &Address {

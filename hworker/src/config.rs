@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::error::Problems;
 use crate::keys::{is_name, is_prefix};
-use crate::store::Limits;
 use crate::time::parse_duration;
 
 /// Defaults, where neither the program nor the environment says otherwise.
@@ -37,11 +36,26 @@ pub mod defaults {
     pub const ENQUEUE_WITHIN: Duration = Duration::from_secs(5);
 }
 
+/// What bounds the structures of a queue.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    pub(crate) failed: usize,
+    pub(crate) broken: usize,
+    pub(crate) max_payload: usize,
+}
+
+/// A queue to be served, and how many of its jobs may run at once where that is less than the worker's slots.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct QueueSetting {
+    pub(crate) name: String,
+    pub(crate) limit: Option<usize>,
+}
+
 /// The settings of a worker, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkerConfig {
     /// Empty: every queue that a registered job names.
-    pub(crate) queues: Vec<String>,
+    pub(crate) queues: Vec<QueueSetting>,
     pub(crate) concurrency: usize,
     pub(crate) shutdown_grace: Duration,
     pub(crate) dead_after: Duration,
@@ -55,7 +69,7 @@ pub(crate) struct WorkerConfig {
 /// Settings as given so far: by the program, then by the environment.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct WorkerSettings {
-    pub(crate) queues: Option<Vec<String>>,
+    pub(crate) queues: Option<Vec<QueueSetting>>,
     pub(crate) concurrency: Option<usize>,
     pub(crate) shutdown_grace: Option<Duration>,
     pub(crate) dead_after: Option<Duration>,
@@ -74,7 +88,7 @@ impl WorkerSettings {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let mut env = Environment { problems };
         let config = WorkerConfig {
-            queues: self.queues.or_else(|| env.list("HWORKER_QUEUES")).unwrap_or_default(),
+            queues: env.or(self.queues, "HWORKER_QUEUES", queues, Vec::new()),
             concurrency: env.or(
                 self.concurrency,
                 "HWORKER_CONCURRENCY",
@@ -156,13 +170,23 @@ impl WorkerConfig {
                 self.name
             ));
         }
-        for queue in &self.queues {
-            if !is_name(queue) {
+        for QueueSetting { name, limit } in &self.queues {
+            if !is_name(name) {
                 wrong(format!(
-                    "the queue's name `{queue}` is not of the form [A-Za-z0-9._-]{{1,100}}"
+                    "the queue's name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}"
+                ));
+            }
+            if *limit == Some(0) {
+                wrong(format!(
+                    "the queue `{name}` has 0 slots; leave it out, or give it at least one"
                 ));
             }
         }
+    }
+
+    /// The limit of a queue's own, if it has one.
+    pub(crate) fn queue_limit(&self, queue: &str) -> Option<usize> {
+        self.queues.iter().find(|setting| setting.name == queue)?.limit
     }
 }
 
@@ -215,13 +239,18 @@ impl Environment<'_> {
             }
         }
     }
+}
 
-    fn list(&mut self, variable: &str) -> Option<Vec<String>> {
-        self.read(variable, |text| {
-            let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-            Ok(names.map(str::to_owned).collect())
-        })
-    }
+/// Reads `mail,reports=2`: names, each with its own number of slots where one is written.
+fn queues(text: &str) -> Result<Vec<QueueSetting>, String> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let setting = |part: &str| match part.split_once('=') {
+        None => Ok(QueueSetting { name: part.to_owned(), limit: None }),
+        Some((name, limit)) => {
+            Ok(QueueSetting { name: name.trim().to_owned(), limit: Some(number(limit.trim())?) })
+        }
+    };
+    parts.map(setting).collect()
 }
 
 fn number(text: &str) -> Result<usize, String> {

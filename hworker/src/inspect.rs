@@ -195,11 +195,15 @@ pub struct RunningJob {
     pub since: u64,
 }
 
-impl Inspect {
-    pub(crate) fn new(client: Client, queue: &str) -> Self {
-        Self { queue: client.queue(queue), client }
+impl Client {
+    /// Looks into a queue and mends it.
+    #[must_use]
+    pub fn inspect(&self, queue: &str) -> Inspect {
+        Inspect { queue: self.queue(queue), client: self.clone() }
     }
+}
 
+impl Inspect {
     async fn connection(&self) -> Result<Connection, Error> {
         if !is_name(&self.queue.name) {
             let name = &self.queue.name;

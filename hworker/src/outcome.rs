@@ -194,6 +194,7 @@ impl<T: serde::Serialize> JobOutput for T {}
 pub struct Tag<R>(PhantomData<fn() -> R>);
 
 /// The tag of a returned value.
+#[must_use]
 pub fn tag<R>(_: &R) -> Tag<R> {
     Tag(PhantomData)
 }
@@ -258,6 +259,7 @@ impl<E: JobError> IntoOutcome for Result<Outcome, E> {
     }
 }
 
+#[allow(clippy::unused_self)] // a method, so that the form that was picked decides which
 impl OutcomeForm {
     /// The end of the body.
     pub fn returned(self, value: impl IntoOutcome) -> Returned {
@@ -265,6 +267,7 @@ impl OutcomeForm {
     }
 }
 
+#[allow(clippy::unused_self)]
 impl ResultForm {
     /// The end of the body.
     pub fn returned<T: JobOutput, E: JobError>(self, value: Result<T, E>) -> Returned {
@@ -275,6 +278,7 @@ impl ResultForm {
     }
 }
 
+#[allow(clippy::unused_self)]
 impl ValueForm {
     /// The end of the body.
     pub fn returned<T: JobOutput>(self, _: T) -> Returned {

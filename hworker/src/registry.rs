@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use crate::config::QueueSetting;
 use crate::context::States;
 use crate::error::Problems;
 use crate::job::{Definition, Job, Needs, Registration, missing_states};
@@ -76,7 +77,7 @@ impl Registry {
     }
 
     /// Finds everything that is wrong before a worker starts.
-    pub(crate) fn verify(&self, states: &States, queues: &[String], problems: &mut Problems) {
+    pub(crate) fn verify(&self, states: &States, queues: &[QueueSetting], problems: &mut Problems) {
         let mut wrong = |problem: String| problems.0.push(problem);
         if self.definitions.is_empty() {
             wrong(
@@ -115,7 +116,9 @@ impl Registry {
         }
 
         let known = self.queues();
-        for queue in queues.iter().filter(|queue| !known.contains(queue.as_str())) {
+        for QueueSetting { name: queue, .. } in
+            queues.iter().filter(|queue| !known.contains(&*queue.name))
+        {
             let names: Vec<_> = known.iter().copied().collect();
             wrong(format!(
                 "no registered job names the queue `{queue}`; the queues that are named: {}",

@@ -1,4 +1,4 @@
-//! JSON that says no where serde_json writes `null`: a float that is not a number or infinite would come back as
+//! JSON that says no where `serde_json` writes `null`: a float that is not a number or infinite would come back as
 //! nothing, or not at all.
 
 use serde::ser::{self, Error as _, Serialize};

@@ -8,6 +8,7 @@ mod lease;
 mod life;
 mod reply;
 mod script;
+mod server;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +18,9 @@ pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry, server_time};
 pub(crate) use lease::{End, Lease, Reserved, Settled, Settlement};
 pub(crate) use life::{Beat, Heard, Reconciled, Recovered, connection_id, end_wait, lengths};
+pub(crate) use server::server_info;
 
+use crate::config::Limits;
 use crate::keys::Keys;
 use connection::Call;
 
@@ -32,14 +35,6 @@ pub(crate) const SCRIPT_JOBS: usize = 1000;
 
 /// How long the counters of one day are kept.
 const DAY_TTL_S: u64 = 90 * 86_400;
-
-/// What bounds the structures of a queue.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
-    pub(crate) failed: usize,
-    pub(crate) broken: usize,
-    pub(crate) max_payload: usize,
-}
 
 /// One queue in Redis.
 #[derive(Debug, Clone)]

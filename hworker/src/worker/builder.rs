@@ -8,7 +8,7 @@ use super::Worker;
 use super::incarnation::Core;
 use super::panic;
 use crate::client::Client;
-use crate::config::WorkerSettings;
+use crate::config::{QueueSetting, WorkerSettings};
 use crate::context::States;
 use crate::error::{Error, Problems};
 use crate::job::Job;
@@ -60,10 +60,18 @@ impl WorkerBuilder {
         self
     }
 
-    /// The queues that it serves. Default: `HWORKER_QUEUES` (`mail,reports`), then every queue that a registered job
+    /// The queues that it serves. Default: `HWORKER_QUEUES` (`mail,reports=2`), then every queue that a registered job
     /// names.
     pub fn queues<I: IntoIterator<Item = S>, S: Into<String>>(mut self, queues: I) -> Self {
-        self.settings.queues = Some(queues.into_iter().map(Into::into).collect());
+        let setting = |name: S| QueueSetting { name: name.into(), limit: None };
+        self.settings.queues.get_or_insert_default().extend(queues.into_iter().map(setting));
+        self
+    }
+
+    /// A queue that it serves, with at most so many of its jobs running at once in this worker.
+    pub fn queue_with_slots(mut self, name: impl Into<String>, slots: usize) -> Self {
+        let setting = QueueSetting { name: name.into(), limit: Some(slots) };
+        self.settings.queues.get_or_insert_default().push(setting);
         self
     }
 
@@ -164,7 +172,7 @@ impl WorkerBuilder {
         let names: BTreeSet<String> = if config.queues.is_empty() {
             registry.queues().into_iter().map(str::to_owned).collect()
         } else {
-            config.queues.iter().cloned().collect()
+            config.queues.iter().map(|queue| queue.name.clone()).collect()
         };
         let queues =
             names.iter().map(|name| Queue::new(client.prefix(), name, config.limits)).collect();

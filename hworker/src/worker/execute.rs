@@ -18,6 +18,7 @@ use super::incarnation::{Incarnation, Lane};
 use super::leases::Running;
 use super::panic::{self, Panic};
 use super::settle;
+use super::slots::Slot;
 use crate::backoff::CallBackoff;
 use crate::context::{Attempt, Context};
 use crate::envelope::{Crash, Envelope, JobId, bounded, describe};
@@ -55,7 +56,7 @@ pub(super) struct Job {
 /// What a body holds while it runs; dropping it makes room for the next.
 #[derive(Debug)]
 pub(super) struct Room {
-    _slot: OwnedSemaphorePermit,
+    _slot: Slot,
     _suspect: Option<OwnedSemaphorePermit>,
 }
 
@@ -63,19 +64,22 @@ pub(super) struct Room {
 pub(super) fn admit(
     incarnation: &Arc<Incarnation>,
     lane: &Arc<Lane>,
-    lease: Lease,
+    lease: &Lease,
     payload: Vec<u8>,
-    slot: OwnedSemaphorePermit,
+    slot: Slot,
 ) {
-    lane.leases.reserved(&lease);
+    lane.leases.reserved(lease);
     match check(incarnation, lane, lease.clone(), payload) {
         Ok((job, suspect)) => {
             let room = Room { _slot: slot, _suspect: suspect };
             tokio::spawn(run(Arc::clone(incarnation), Arc::clone(lane), job, room));
         }
         Err(end) => {
+            if let End::Broken { reason } = &end {
+                warn!(queue = %lane.queue.name, "a job is broken: {reason}");
+            }
             drop(slot);
-            lane.finish(&lease, end);
+            lane.finish(lease, end);
         }
     }
 }
@@ -155,8 +159,7 @@ fn unknown(incarnation: &Incarnation, envelope: &Envelope<'_>, payload: &[u8]) -
         format!("unknown job `{name}`")
     };
     if envelope.unknown_since.is_some() && waited >= core.config.unknown_for {
-        warn!("{what}: no worker knew it for {waited:?}, it is broken now");
-        return End::Broken { reason: what };
+        return End::Broken { reason: format!("{what}: no worker knew it for {waited:?}") };
     }
     if envelope.unknown_since.is_none() {
         warn!("{what}: passed on to other workers for {:?}", core.config.unknown_for);
@@ -241,7 +244,7 @@ pub(super) fn conclude(incarnation: &Incarnation, lane: &Lane, job: &Job, finish
     match &transition {
         Transition::Ack => {}
         Transition::Snooze(delay) => {
-            debug!(job = name, %id, %queue, attempt, ?delay, "job snoozed")
+            debug!(job = name, %id, %queue, attempt, ?delay, "job snoozed");
         }
         Transition::Retry(delay, evidence) => {
             warn!(job = name, %id, %queue, attempt, kind = evidence.kind, ?delay, "job runs again: {}", evidence.message);

@@ -2,16 +2,15 @@
 //! round trip after the other, so that whatever finishes during a round trip goes with the next.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::sleep;
 use tracing::{debug, error, info, warn};
 
 use super::execute;
 use super::incarnation::{Incarnation, Lane};
 use super::reconnect::Reconnect;
+use super::slots::Slot;
 use crate::store::{
     Connection, End, Fault, FaultKind, Reconciled, Reserved, SCRIPT_JOBS, Settled, Settlement,
 };
@@ -27,6 +26,8 @@ pub(super) struct Fetch {
     /// The server may have jobs waiting.
     ready: bool,
     first: bool,
+    /// Refusals since the start; about one a minute is logged.
+    refusals: u64,
 }
 
 /// Why the loop left its connection.
@@ -38,7 +39,7 @@ enum Left {
 
 impl Fetch {
     pub(super) fn new(incarnation: Arc<Incarnation>, lane: Arc<Lane>) -> Self {
-        Self { incarnation, lane, ready: true, first: true }
+        Self { incarnation, lane, ready: true, first: true, refusals: 0 }
     }
 
     /// Runs until the worker has retired or is void.
@@ -113,7 +114,7 @@ impl Fetch {
         loop {
             let may_reserve = self.ready && !incarnation.stopping.is_cancelled();
             let may_wait = !self.ready && !incarnation.stopping.is_cancelled();
-            let wait_wanted = may_wait && incarnation.slots.available_permits() > 0;
+            let wait_wanted = may_wait && lane.slots.free() > 0;
             lane.waiting
                 .send_if_modified(|wanted| std::mem::replace(wanted, wait_wanted) != wait_wanted);
 
@@ -127,9 +128,9 @@ impl Fetch {
                 }
                 () = lane.outbox.filled() => {}
                 () = lane.woken.notified() => look = true,
-                slot = slot_when_fresh(&incarnation.slots, &lane), if may_reserve => slots.extend(slot),
+                slot = slot_when_fresh(&lane), if may_reserve => slots.extend(slot),
                 // A slot has become free, so a wait may be sent.
-                slot = Arc::clone(&incarnation.slots).acquire_owned(), if may_wait && !wait_wanted => {
+                slot = lane.slots.acquire(), if may_wait && !wait_wanted => {
                     drop(slot);
                     continue;
                 }
@@ -138,7 +139,7 @@ impl Fetch {
             }
             self.ready |= look;
             if self.ready && !incarnation.stopping.is_cancelled() && lane.pulse.is_fresh() {
-                add_free(&incarnation.slots, &mut slots);
+                add_free(&lane, &mut slots);
             }
 
             let batch = lane.outbox.take();
@@ -164,11 +165,11 @@ impl Fetch {
         connection: &Connection,
         session: u64,
         batch: &[Arc<Settlement>],
-        slots: Vec<OwnedSemaphorePermit>,
+        slots: Vec<Slot>,
         look: bool,
     ) -> Result<Option<Left>, Interrupted> {
         let (incarnation, lane) = (Arc::clone(&self.incarnation), Arc::clone(&self.lane));
-        let reserves = look || !slots.is_empty();
+        let asks = look || !slots.is_empty();
         let settle = async {
             if batch.is_empty() {
                 return Ok(Settled::default());
@@ -177,15 +178,15 @@ impl Fetch {
             lane.queue.settle(connection, &lane.keys, &today, batch).await
         };
         let reserve = async {
-            if !reserves {
+            if !asks {
                 return Ok(None);
             }
             lane.queue.reserve(connection, &lane.keys, session, slots.len()).await.map(Some)
         };
-        let (settled, reserved) = tokio::join!(settle, reserve);
+        let (settled, handed_over) = tokio::join!(settle, reserve);
 
         let settled = settled.map(|settled| self.has_settled(batch, settled));
-        let reserved = match reserved {
+        let left = match handed_over {
             Ok(None) => Ok(None),
             Ok(Some(Reserved::Jobs { jobs, left })) => {
                 self.ready = left > 0;
@@ -198,7 +199,7 @@ impl Fetch {
             ))),
             Err(fault) => Err(fault),
         };
-        let fault = match (settled, reserved) {
+        let fault = match (settled, left) {
             (Ok(()), Ok(left)) => return Ok(left),
             (Err(fault), _) => {
                 lane.outbox.put_back(batch.to_vec());
@@ -218,25 +219,20 @@ impl Fetch {
     }
 
     /// Starts what was reserved; what came beyond the free slots goes back at once.
-    fn hand_out(
-        &self,
-        jobs: Vec<(crate::store::Lease, Vec<u8>)>,
-        slots: Vec<OwnedSemaphorePermit>,
-    ) {
+    fn hand_out(&self, jobs: Vec<(crate::store::Lease, Vec<u8>)>, slots: Vec<Slot>) {
         let mut slots = slots.into_iter();
         for (lease, payload) in jobs {
-            match slots.next() {
-                Some(slot) => execute::admit(&self.incarnation, &self.lane, lease, payload, slot),
-                None => {
-                    self.lane.leases.never_start(&lease);
-                    let end = End::Released { delay_ms: 0, envelope: None };
-                    self.lane.outbox.push(Arc::new(Settlement { lease, end }));
-                }
+            if let Some(slot) = slots.next() {
+                execute::admit(&self.incarnation, &self.lane, &lease, payload, slot);
+            } else {
+                self.lane.leases.never_start(&lease);
+                let end = End::Released { delay_ms: 0, envelope: None };
+                self.lane.outbox.push(Arc::new(Settlement { lease, end }));
             }
         }
     }
 
-    async fn after_fault(&self, fault: &Fault) -> Option<Left> {
+    async fn after_fault(&mut self, fault: &Fault) -> Option<Left> {
         match fault.kind {
             FaultKind::Connection => return Some(Left::Reconnect(fault.to_string())),
             FaultKind::Reply => {
@@ -245,10 +241,10 @@ impl Fetch {
                 return Some(Left::Reconnect(fault.to_string()));
             }
             FaultKind::Busy | FaultKind::Full | FaultKind::NoScript | FaultKind::Denied => {
-                static REFUSALS: AtomicU64 = AtomicU64::new(0);
-                if REFUSALS.fetch_add(1, Ordering::Relaxed) % 120 == 0 {
+                if self.refusals.is_multiple_of(120) {
                     warn!(queue = %self.lane.queue.name, "the server refuses, trying again: {fault}");
                 }
+                self.refusals += 1;
                 sleep(REFUSED_PAUSE).await;
             }
         }
@@ -272,17 +268,17 @@ impl Fetch {
 struct Interrupted;
 
 /// A free slot, once a heartbeat was lately accepted.
-async fn slot_when_fresh(slots: &Arc<Semaphore>, lane: &Lane) -> Option<OwnedSemaphorePermit> {
+async fn slot_when_fresh(lane: &Lane) -> Option<Slot> {
     lane.pulse.fresh().await;
-    Arc::clone(slots).acquire_owned().await.ok()
+    lane.slots.acquire().await
 }
 
 /// Takes every other free slot, as far as one script hands over.
-fn add_free(slots: &Arc<Semaphore>, taken: &mut Vec<OwnedSemaphorePermit>) {
+fn add_free(lane: &Lane, taken: &mut Vec<Slot>) {
     while taken.len() < SCRIPT_JOBS {
-        match Arc::clone(slots).try_acquire_owned() {
-            Ok(slot) => taken.push(slot),
-            Err(_) => return,
+        match lane.slots.try_acquire() {
+            Some(slot) => taken.push(slot),
+            None => return,
         }
     }
 }

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::leases::Leases;
 use super::outbox::Outbox;
 use super::pulse::Pulse;
+use super::slots::Slots;
 use crate::client::Client;
 use crate::config::WorkerConfig;
 use crate::context::States;
@@ -39,7 +40,6 @@ pub(super) struct Incarnation {
     pub(super) id: Arc<str>,
     pub(super) core: Arc<Core>,
     pub(super) lanes: Vec<Arc<Lane>>,
-    pub(super) slots: Arc<Semaphore>,
     /// No more jobs are reserved.
     pub(super) stopping: CancellationToken,
     /// Nothing more will be settled: each lane flushes its outbox and says its last word to the server.
@@ -54,6 +54,7 @@ pub(super) struct Incarnation {
 pub(super) struct Lane {
     pub(super) queue: Queue,
     pub(super) keys: WorkerKeys,
+    pub(super) slots: Slots,
     pub(super) leases: Leases,
     pub(super) outbox: Outbox,
     pub(super) pulse: Pulse,
@@ -74,10 +75,10 @@ impl Incarnation {
     pub(super) fn new(core: &Arc<Core>) -> Self {
         let random = uuid::Uuid::new_v4().simple().to_string();
         let id: Arc<str> = format!("{}.{}", core.config.name, &random[..12]).into();
-        let lanes = core.queues.iter().map(|queue| Arc::new(Lane::new(queue, &id, &core.config)));
+        let slots = Arc::new(Semaphore::new(core.config.concurrency));
+        let lane = |queue| Arc::new(Lane::new(queue, &id, &core.config, &slots));
         Self {
-            lanes: lanes.collect(),
-            slots: Arc::new(Semaphore::new(core.config.concurrency)),
+            lanes: core.queues.iter().map(lane).collect(),
             core: Arc::clone(core),
             stopping: CancellationToken::new(),
             retiring: CancellationToken::new(),
@@ -99,14 +100,16 @@ impl Incarnation {
 }
 
 impl Lane {
-    fn new(queue: &Queue, worker: &str, config: &WorkerConfig) -> Self {
+    fn new(queue: &Queue, worker: &str, config: &WorkerConfig, slots: &Arc<Semaphore>) -> Self {
+        let limit = config.queue_limit(&queue.name);
         Self {
             keys: queue.keys.worker(worker),
+            slots: Slots::new(slots, limit),
             queue: queue.clone(),
             leases: Leases::default(),
             outbox: Outbox::default(),
             pulse: Pulse::default(),
-            suspects: Suspects::new(config.concurrency),
+            suspects: Suspects::new(limit.unwrap_or(config.concurrency)),
             registered: tokio::sync::watch::Sender::new(false),
             woken: Notify::new(),
             suspicious: Notify::new(),

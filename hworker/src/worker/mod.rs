@@ -11,6 +11,7 @@ mod panic;
 mod pulse;
 mod reconnect;
 mod settle;
+mod slots;
 mod supervise;
 mod wait;
 
@@ -27,6 +28,7 @@ use tracing::{info, warn};
 pub use builder::WorkerBuilder;
 
 use crate::error::Error;
+use crate::store::{FaultKind, server_info};
 use incarnation::{Core, Incarnation};
 
 /// After the grace, what was given back is on its way to the server for at most so long.
@@ -106,6 +108,7 @@ impl Worker {
     /// [`Error::Config`] when the process cannot start threads.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
         tokio::pin!(stop);
+        self.look_at_server().await?;
         loop {
             let incarnation = Arc::new(Incarnation::new(&self.core));
             self.announce(&incarnation);
@@ -125,6 +128,25 @@ impl Worker {
             }
             warn!(worker = %incarnation.id, "this worker was declared dead, its jobs were given to others; it goes on under a new id");
         }
+    }
+
+    /// What can be said of the server before the first job: one that refuses us or is too old is an error, one that
+    /// is not there yet is waited for.
+    async fn look_at_server(&self) -> Result<(), Error> {
+        let client = &self.core.client;
+        let connection = match client.connection().await {
+            Ok(connection) => connection,
+            Err(fault) if fault.kind == FaultKind::Denied => {
+                return Err(fault.into_error(format!("use the server {}", client.address())));
+            }
+            Err(_) => return Ok(()),
+        };
+        // Not everyone may ask for `INFO`, which is no reason not to work.
+        let Ok(info) = server_info(&connection).await else { return Ok(()) };
+        if let Some(why) = info.evicts() {
+            warn!("{why}");
+        }
+        info.too_old().map_or(Ok(()), |why| Err(Error::config(why)))
     }
 
     fn announce(&self, incarnation: &Incarnation) {

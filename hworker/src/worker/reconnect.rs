@@ -28,7 +28,7 @@ impl Reconnect {
 
     /// Whether this try is one to speak of: the first, and then about one a minute.
     pub(super) fn worth_a_line(&self) -> bool {
-        self.tries % 40 == 0
+        self.tries.is_multiple_of(40)
     }
 
     /// The server was reached. Says whether that took more than one try.

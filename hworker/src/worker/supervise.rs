@@ -105,14 +105,11 @@ impl Heart {
         }
         let mut reconnect = Reconnect::new();
         loop {
-            let connection = match self.incarnation.core.client.connection().await {
-                Ok(connection) => connection,
-                Err(_) => {
-                    // The loop that fetches says what is wrong with the server.
-                    self.missed(true);
-                    reconnect.pause().await;
-                    continue;
-                }
+            let Ok(connection) = self.incarnation.core.client.connection().await else {
+                // The loop that fetches says what is wrong with the server.
+                self.missed(true);
+                reconnect.pause().await;
+                continue;
             };
             let sent = Instant::now();
             let mut next = sent + BEAT_EVERY;
@@ -153,7 +150,7 @@ impl Heart {
 
     async fn beat(&self, connection: &Connection) -> Result<Beat, Fault> {
         let (lane, worker) = (&self.lane, &self.incarnation.id);
-        let window = (self.beats % ALL_EVERY != 0).then_some(RECENT);
+        let window = (!self.beats.is_multiple_of(ALL_EVERY)).then_some(RECENT);
         lane.queue.heartbeat(connection, &lane.keys, worker, window, ANSWER_WITHIN).await
     }
 
@@ -174,7 +171,8 @@ impl Heart {
     ) -> Result<(), Fault> {
         self.keep_timer(heard.keeps_timer);
         if heard.next_due.is_some_and(|due| due.is_zero()) {
-            scheduler::promote_due(&self.lane.queue, connection).await?;
+            // One chunk: whoever keeps the timer does the rest, or the next heartbeat.
+            self.lane.queue.promote(connection).await?;
         }
         self.watch(connection, sent, &mut heard).await?;
         self.verify(connection, &heard).await
@@ -212,7 +210,7 @@ impl Heart {
                     Ok(Some(_)) => self.monitor.is_dead(&worker),
                     Ok(None) => {}
                     Err(fault) => {
-                        warn!(worker, "the recovery of a dead worker will be tried again: {fault}")
+                        warn!(worker, "the recovery of a dead worker will be tried again: {fault}");
                     }
                 }
             }
@@ -378,10 +376,10 @@ async fn give_to_others(
             unsent.push((Arc::clone(lane), Arc::new(Settlement { lease, end })));
         }
     }
-    if let Ok(connection) = incarnation.core.client.connection().await {
-        if let Err(fault) = lane.queue.return_inbox(&connection, &lane.keys).await {
-            debug!("the inbox of a stuck runtime could not be given back: {fault}");
-        }
+    if let Ok(connection) = incarnation.core.client.connection().await
+        && let Err(fault) = lane.queue.return_inbox(&connection, &lane.keys).await
+    {
+        debug!("the inbox of a stuck runtime could not be given back: {fault}");
     }
 }
 

@@ -201,7 +201,8 @@ impl Needs {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` cannot be given to a job",
     label = "`hworker::Inject` is not implemented for this type",
-    note = "an argument of the job needs no `#[inject]`; a pool or client is given as `State<T>`"
+    note = "an argument of the job needs no `#[inject]`; a pool or client is given as `State<T>`",
+    note = "a parameter whose type is called `State` or `Context` is taken for hworker's"
 )]
 pub trait Inject: Sized {
     /// Names what the worker must have been given, so that a missing piece is an error when the worker starts.

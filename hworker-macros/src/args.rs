@@ -1,0 +1,408 @@
+//! The text in `#[hworker::job(...)]`, parsed. Every error stands at the key or value that is wrong, and parsing
+//! goes on after it.
+
+use std::collections::HashSet;
+
+use proc_macro2::{Span, TokenStream, TokenTree};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result, Token, parse_quote_spanned};
+
+use crate::duration::{self, Backoff};
+use crate::errors::Errors;
+
+/// The keys that work, each with an example of its value.
+const KEYS: [(&str, &str); 12] = [
+    ("name", "\"mail.welcome\""),
+    ("aliases", "[\"old_name\"]"),
+    ("type", "SendWelcome"),
+    ("queue", "\"mail\""),
+    ("timeout", "\"120s\""),
+    ("on_panic", "\"retry\""),
+    ("on_error", "\"retry\""),
+    ("on_timeout", "\"retry\""),
+    ("on_crash", "\"retry\""),
+    ("max_attempts", "25"),
+    ("backoff", "\"exp(5s, 6h)\""),
+    ("crate", "path::to::hworker"),
+];
+
+/// The keys that are reserved for what is to come.
+const NOT_YET: [&str; 10] = [
+    "priority",
+    "unique",
+    "cron",
+    "every",
+    "timezone",
+    "concurrency",
+    "rate_limit",
+    "keep_result",
+    "expires",
+    "isolate",
+];
+
+const ON_ERROR: &str = "`on_error` is \"retry\", \"fail\" or the path of a \
+    `fn(&(dyn Error + Send + Sync + 'static)) -> hworker::OnFault`";
+const BACKOFF: &str = "`backoff` is \"0s\", \"30s\", \"1s, 10s, 1m\", \"exp(5s, 6h)\" or the path of a \
+    `fn(u32, &(dyn Error + Send + Sync + 'static)) -> Duration`";
+
+/// What the attribute says; `None` where it is silent or wrong.
+#[derive(Default)]
+pub(crate) struct Args {
+    pub(crate) name: Option<LitStr>,
+    pub(crate) aliases: Vec<LitStr>,
+    pub(crate) type_name: Option<Ident>,
+    pub(crate) queue: Option<LitStr>,
+    pub(crate) timeout_ms: Option<u64>,
+    pub(crate) on_panic: Option<Fault>,
+    pub(crate) on_error: Option<OrPath<Fault>>,
+    pub(crate) on_timeout: Option<Fault>,
+    pub(crate) on_crash: Option<Fault>,
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) backoff: Option<OrPath<Backoff>>,
+    pub(crate) krate: Option<Path>,
+}
+
+/// `"retry"` or `"fail"`.
+#[derive(Clone, Copy)]
+pub(crate) enum Fault {
+    Retry,
+    Fail,
+}
+
+/// A value written in the attribute, or the path of the user's function.
+pub(crate) enum OrPath<T> {
+    Value(T),
+    Path(Path),
+}
+
+impl Args {
+    pub(crate) fn parse(tokens: TokenStream, errors: &mut Errors) -> Self {
+        let mut args = Self::default();
+        let parsed = (|input: ParseStream<'_>| {
+            args.parse_all(input, errors);
+            Ok(())
+        })
+        .parse2(tokens);
+        errors.ok(parsed);
+        args
+    }
+
+    fn parse_all(&mut self, input: ParseStream<'_>, errors: &mut Errors) {
+        let mut seen = HashSet::new();
+        while !input.is_empty() {
+            let entry = self.parse_entry(input, &mut seen);
+            if errors.ok(entry).is_some() && !input.is_empty() && !input.peek(Token![,]) {
+                errors.push(input.error("expected `,` and the next key"));
+            }
+            skip_past_comma(input);
+        }
+    }
+
+    fn parse_entry(&mut self, input: ParseStream<'_>, seen: &mut HashSet<String>) -> Result<()> {
+        let key = input.call(Ident::parse_any).map_err(|error| {
+            Error::new(error.span(), "expected a key and its value, as in `timeout = \"120s\"`")
+        })?;
+        let name = key.to_string();
+        let Some((_, example)) = KEYS.iter().find(|(known, _)| *known == name) else {
+            skip_to_comma(input);
+            return Err(Error::new(key.span(), unknown_key(&name)));
+        };
+        if !seen.insert(name.clone()) {
+            skip_to_comma(input);
+            return Err(Error::new(key.span(), format!("`{name}` is given twice")));
+        }
+        let needs_value = |span: Span| {
+            Error::new(span, format!("`{name}` needs a value, as in `{name} = {example}`"))
+        };
+        input.parse::<Token![=]>().map_err(|_| needs_value(key.span()))?;
+        let value: Expr = input.parse().map_err(|_| needs_value(key.span()))?;
+        self.set(&name, peel(&value))
+    }
+
+    fn set(&mut self, key: &str, value: &Expr) -> Result<()> {
+        match key {
+            "name" => self.name = Some(name(value)?),
+            "aliases" => self.aliases = aliases(value)?,
+            "type" => self.type_name = Some(type_name(value)?),
+            "queue" => self.queue = Some(queue(value)?),
+            "timeout" => self.timeout_ms = Some(timeout(value)?),
+            "on_panic" => self.on_panic = Some(fault(key, value)?),
+            "on_error" => self.on_error = Some(on_error(value)?),
+            "on_timeout" => self.on_timeout = Some(fault(key, value)?),
+            "on_crash" => self.on_crash = Some(fault(key, value)?),
+            "max_attempts" => self.max_attempts = Some(max_attempts(value)?),
+            "backoff" => self.backoff = Some(backoff(value)?),
+            _ => self.krate = Some(krate(value)?),
+        }
+        Ok(())
+    }
+
+    /// The path of the `hworker` crate.
+    pub(crate) fn krate(&self) -> Path {
+        self.krate.clone().unwrap_or_else(|| parse_quote_spanned!(Span::call_site()=> ::hworker))
+    }
+}
+
+fn skip_to_comma(input: ParseStream<'_>) {
+    while !input.is_empty() && !input.peek(Token![,]) {
+        // Any token tree parses; an error can only be the end.
+        if input.parse::<TokenTree>().is_err() {
+            return;
+        }
+    }
+}
+
+fn skip_past_comma(input: ParseStream<'_>) {
+    skip_to_comma(input);
+    // Here is a comma or nothing, and both parse.
+    let _ = input.parse::<Option<Token![,]>>();
+}
+
+fn unknown_key(key: &str) -> String {
+    if NOT_YET.contains(&key) {
+        return format!("`{key}` is not yet supported");
+    }
+    let known = KEYS.iter().map(|(known, _)| *known);
+    let nearest = known.clone().chain(NOT_YET).min_by_key(|known| distance(key, known));
+    let near = nearest.filter(|known| distance(key, known) <= 1 + known.len() / 4);
+    let hint = near.map(|known| format!(", did you mean `{known}`?")).unwrap_or_default();
+    let all = known.map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
+    format!("unknown key `{key}`{hint}\nthe keys are {all}")
+}
+
+/// How many characters have to be inserted, removed or replaced to make `b` of `a`.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+/// The value without the invisible groups that macros put around it.
+fn peel(value: &Expr) -> &Expr {
+    match value {
+        Expr::Group(group) => peel(&group.expr),
+        Expr::Paren(paren) => peel(&paren.expr),
+        value => value,
+    }
+}
+
+fn string<'a>(value: &'a Expr, otherwise: &str) -> Result<&'a LitStr> {
+    match value {
+        Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
+        value => Err(Error::new_spanned(value, otherwise)),
+    }
+}
+
+fn path<'a>(value: &'a Expr, otherwise: &str) -> Result<&'a Path> {
+    match value {
+        Expr::Path(path) if path.qself.is_none() => Ok(&path.path),
+        value => Err(Error::new_spanned(value, otherwise)),
+    }
+}
+
+/// Whether a job may be called so on the wire.
+pub(crate) fn is_name(text: &str) -> bool {
+    consists_of(text, 200, "._:-")
+}
+
+fn consists_of(text: &str, longest: usize, marks: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || marks.contains(c);
+    (1..=longest).contains(&text.len()) && text.chars().all(fits)
+}
+
+fn name(value: &Expr) -> Result<LitStr> {
+    let form = "a name is a string of 1 to 200 of `A-Z a-z 0-9 . _ : -`";
+    let text = string(value, form)?;
+    if is_name(&text.value()) { Ok(text.clone()) } else { Err(Error::new_spanned(text, form)) }
+}
+
+fn aliases(value: &Expr) -> Result<Vec<LitStr>> {
+    let Expr::Array(array) = value else {
+        return Err(Error::new_spanned(value, "`aliases` is a list, as in `[\"old_name\"]`"));
+    };
+    array.elems.iter().map(|alias| name(peel(alias))).collect()
+}
+
+fn type_name(value: &Expr) -> Result<Ident> {
+    let form = "`type` is the name for the struct, as in `SendWelcome`";
+    path(value, form)?.get_ident().cloned().ok_or_else(|| Error::new_spanned(value, form))
+}
+
+fn queue(value: &Expr) -> Result<LitStr> {
+    let form = "a queue is a string of 1 to 100 of `A-Z a-z 0-9 . _ -`";
+    let text = string(value, form)?;
+    let fits = consists_of(&text.value(), 100, "._-");
+    if fits { Ok(text.clone()) } else { Err(Error::new_spanned(text, form)) }
+}
+
+fn timeout(value: &Expr) -> Result<u64> {
+    let text = string(value, duration::FORM)?;
+    match duration::parse(&text.value()) {
+        Ok(0) => Err(Error::new_spanned(text, "a timeout must be longer than zero")),
+        parsed => parsed.map_err(|message| Error::new_spanned(text, message)),
+    }
+}
+
+fn fault(key: &str, value: &Expr) -> Result<Fault> {
+    let form = format!("`{key}` is \"retry\" or \"fail\"");
+    let text = string(value, &form)?;
+    fault_named(&text.value()).ok_or_else(|| Error::new_spanned(text, form))
+}
+
+fn fault_named(text: &str) -> Option<Fault> {
+    match text {
+        "retry" => Some(Fault::Retry),
+        "fail" => Some(Fault::Fail),
+        _ => None,
+    }
+}
+
+fn on_error(value: &Expr) -> Result<OrPath<Fault>> {
+    if let Ok(path) = path(value, ON_ERROR) {
+        return Ok(OrPath::Path(path.clone()));
+    }
+    let text = string(value, ON_ERROR)?;
+    let fault = fault_named(&text.value()).ok_or_else(|| Error::new_spanned(text, ON_ERROR))?;
+    Ok(OrPath::Value(fault))
+}
+
+fn max_attempts(value: &Expr) -> Result<u32> {
+    let attempts = match value {
+        Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) => int.base10_parse().ok(),
+        _ => None,
+    };
+    let form = "`max_attempts` is a number from 1 to 4294967295";
+    attempts.filter(|attempts| *attempts > 0).ok_or_else(|| Error::new_spanned(value, form))
+}
+
+fn backoff(value: &Expr) -> Result<OrPath<Backoff>> {
+    if let Ok(path) = path(value, BACKOFF) {
+        return Ok(OrPath::Path(path.clone()));
+    }
+    let text = string(value, BACKOFF)?;
+    let backoff = duration::parse_backoff(&text.value())
+        .map_err(|message| Error::new_spanned(text, format!("{message}\n{BACKOFF}")))?;
+    Ok(OrPath::Value(backoff))
+}
+
+fn krate(value: &Expr) -> Result<Path> {
+    path(value, "`crate` is the path of the hworker crate, as in `::background`").cloned()
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+
+    fn parse(tokens: TokenStream) -> (Args, Vec<String>) {
+        let mut errors = Errors::default();
+        let args = Args::parse(tokens, &mut errors);
+        (args, errors.into_messages())
+    }
+
+    #[test]
+    fn every_key() {
+        let (args, errors) = parse(quote! {
+            name = "mail.welcome", aliases = ["a", "b"], type = SendWelcome, queue = "mail",
+            timeout = "1m", on_panic = "fail", on_error = "retry", on_timeout = "fail",
+            on_crash = "fail", max_attempts = 3, backoff = "1s, 2s", crate = ::background,
+        });
+        assert_eq!(errors, Vec::<String>::new());
+        assert_eq!(args.name.map(|name| name.value()).as_deref(), Some("mail.welcome"));
+        assert_eq!(args.aliases.iter().map(LitStr::value).collect::<Vec<_>>(), ["a", "b"]);
+        assert!(args.type_name.is_some_and(|name| name == "SendWelcome"));
+        assert_eq!(args.queue.map(|queue| queue.value()).as_deref(), Some("mail"));
+        assert_eq!(args.timeout_ms, Some(60_000));
+        assert!(matches!(args.on_panic, Some(Fault::Fail)));
+        assert!(matches!(args.on_error, Some(OrPath::Value(Fault::Retry))));
+        assert!(matches!(args.on_timeout, Some(Fault::Fail)));
+        assert!(matches!(args.on_crash, Some(Fault::Fail)));
+        assert_eq!(args.max_attempts, Some(3));
+        let delays = vec![1000, 2000];
+        assert!(matches!(args.backoff, Some(OrPath::Value(Backoff::List(list))) if list == delays));
+        assert!(args.krate.is_some());
+    }
+
+    #[test]
+    fn paths_of_functions() {
+        let (args, errors) = parse(quote!(on_error = policy::decide::<u8>, backoff = wait));
+        assert_eq!(errors, Vec::<String>::new());
+        assert!(matches!(args.on_error, Some(OrPath::Path(_))));
+        assert!(matches!(args.backoff, Some(OrPath::Path(_))));
+    }
+
+    #[test]
+    fn each_error_is_reported_and_the_rest_is_still_read() {
+        let (args, errors) = parse(quote! {
+            timeout = 120, timeot = "1s", 5, queue, on_panic = "fail" oops, on_panic = "retry",
+            ,, name("x"), priority = 3, max_attempts = 0, aliases = ["ok", "not ok"], on_crash = "fail"
+        });
+        let starts = [
+            "a duration is written",
+            "unknown key `timeot`, did you mean `timeout`?",
+            "expected a key and its value",
+            "`queue` needs a value, as in `queue = \"mail\"`",
+            "expected `,` and the next key",
+            "`on_panic` is given twice",
+            "expected a key and its value",
+            "expected a key and its value",
+            "`name` needs a value",
+            "`priority` is not yet supported",
+            "`max_attempts` is a number from 1",
+            "a name is a string of 1 to 200",
+        ];
+        assert_eq!(errors.len(), starts.len(), "{errors:#?}");
+        for (error, start) in errors.iter().zip(starts) {
+            assert!(error.starts_with(start), "{error} / {start}");
+        }
+        assert!(matches!(args.on_panic, Some(Fault::Fail)));
+        assert!(matches!(args.on_crash, Some(Fault::Fail)));
+    }
+
+    #[test]
+    fn names_and_queues_have_their_letters_and_lengths() {
+        let long = "x".repeat(200);
+        let wrong = ["", "a b", "grüße", "a/b", "a{b}", &format!("{long}x")];
+        for name in ["a", "mail.welcome:v2-x_Y", &long] {
+            assert_eq!(parse(quote!(name = #name)).1, Vec::<String>::new(), "{name}");
+        }
+        for name in wrong {
+            assert_eq!(parse(quote!(name = #name)).1.len(), 1, "{name}");
+            assert_eq!(parse(quote!(aliases = [#name])).1.len(), 1, "{name}");
+            assert_eq!(parse(quote!(queue = #name)).1.len(), 1, "{name}");
+        }
+        assert_eq!(parse(quote!(queue = "a:b")).1.len(), 1, "a colon separates the parts of a key");
+        let (fits, too_long) = ("x".repeat(100), "x".repeat(101));
+        assert_eq!(parse(quote!(queue = #fits)).1, Vec::<String>::new());
+        assert_eq!(parse(quote!(queue = #too_long)).1.len(), 1);
+    }
+
+    #[test]
+    fn the_nearest_key_is_named_only_if_it_is_near() {
+        let hints = [
+            ("time_out", Some("timeout")),
+            ("onpanic", Some("on_panic")),
+            ("max_atempts", Some("max_attempts")),
+            ("alias", Some("aliases")),
+            ("retries", None),
+            ("x", None),
+            ("prioritiy", Some("priority")),
+        ];
+        for (key, near) in hints {
+            let message = unknown_key(key);
+            let hint = near.map(|near| format!("did you mean `{near}`?"));
+            assert_eq!(message.contains("did you mean"), hint.is_some(), "{message}");
+            assert!(hint.is_none_or(|hint| message.contains(&hint)), "{message}");
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! The `#[hworker::job]` attribute; use it through the `hworker` crate.
+
+mod args;
+mod attributes;
+mod duration;
+mod errors;
+mod expand;
+mod fallback;
+mod model;
+mod params;
+#[cfg(test)]
+mod snapshots;
+
+use proc_macro::TokenStream;
+
+use crate::args::Args;
+use crate::errors::Errors;
+use crate::model::{Function, JobModel};
+
+#[doc = include_str!("job.md")]
+#[proc_macro_attribute]
+pub fn job(args: TokenStream, item: TokenStream) -> TokenStream {
+    job_tokens(args.into(), item.into()).into()
+}
+
+fn job_tokens(
+    args: proc_macro2::TokenStream,
+    item: proc_macro2::TokenStream,
+) -> proc_macro2::TokenStream {
+    let mut errors = Errors::default();
+    let args = Args::parse(args, &mut errors);
+    match syn::parse2::<Function>(item.clone()) {
+        Ok(function) => {
+            let model = JobModel::new(function, args, &mut errors);
+            let job = if model.sound { expand::job(&model) } else { fallback::job(&model) };
+            [job, errors.into_tokens()].into_iter().collect()
+        }
+        Err(error) => {
+            errors.push(error);
+            [item, errors.into_tokens()].into_iter().collect()
+        }
+    }
+}

@@ -1,0 +1,131 @@
+#[cfg(feature = "mail")]
+#[cfg_attr(docsrs, doc(cfg(feature = "mail")), allow(unused))]
+#[deprecated = "use `send`"]
+#[expect(clippy::unused_async, reason = "the same as others")]
+#[doc(hidden)]
+#[tracing::instrument]
+pub async fn send_old(to: String) {}
+#[cfg(feature = "mail")]
+#[cfg_attr(docsrs, allow(unused))]
+#[allow(deprecated)]
+#[allow(clippy::unused_async, reason = "the same as others")]
+#[cfg_attr(docsrs, doc(cfg(feature = "mail")))]
+#[deprecated = "use `send`"]
+#[doc(hidden)]
+/// The arguments of the job [`send_old`](fn@send_old), and how to enqueue it.
+#[derive(
+    ::hworker::__private::serde::Serialize,
+    ::hworker::__private::serde::Deserialize
+)]
+#[serde(crate = ":: hworker :: __private :: serde")]
+pub struct send_old {
+    /// The argument `to`.
+    #[serde(
+        bound(
+            serialize = "for < 'read > String : :: hworker :: __private :: Argument < 'read >",
+            deserialize = "for < 'read > String : :: hworker :: __private :: Argument < 'read >"
+        )
+    )]
+    pub to: String,
+}
+#[cfg(feature = "mail")]
+#[cfg_attr(docsrs, allow(unused))]
+#[allow(deprecated)]
+#[allow(clippy::unused_async, reason = "the same as others")]
+#[automatically_derived]
+impl send_old {
+    /// The name of the job on the wire.
+    pub const NAME: &'static ::core::primitive::str = "send_old";
+    /// The job with these arguments, not enqueued yet: for all that can differ from call to call.
+    pub fn with(to: String) -> ::hworker::__private::Enqueue<Self> {
+        ::hworker::__private::Enqueue::new(Self { to: to })
+    }
+    /// Enqueues the job with these arguments, to run as soon as a worker has a free slot.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    pub fn enqueue(
+        to: String,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with(to).enqueue()
+    }
+    /// Enqueues the job with these arguments, to run after `delay`.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    pub fn enqueue_in(
+        delay: ::core::time::Duration,
+        to: String,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with(to).delay(delay).enqueue()
+    }
+    /// Enqueues the job with these arguments, to run at `time`.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    pub fn enqueue_at(
+        time: ::std::time::SystemTime,
+        to: String,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with(to).at(time).enqueue()
+    }
+}
+#[cfg(feature = "mail")]
+#[cfg_attr(docsrs, allow(unused))]
+#[allow(deprecated)]
+#[allow(clippy::unused_async, reason = "the same as others")]
+#[automatically_derived]
+impl ::hworker::__private::Job for send_old {
+    const NAME: &'static ::core::primitive::str = Self::NAME;
+    const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
+        name: Self::NAME,
+        aliases: &[],
+        queue: ::hworker::__private::DEFAULT_QUEUE,
+        place: ::hworker::__private::Place {
+            module: ::core::module_path!(),
+            file: ::core::file!(),
+            line: ::core::line!(),
+        },
+        policy: ::hworker::__private::Policy {
+            ..::hworker::__private::Policy::DEFAULT
+        },
+        blocking: false,
+        needs: |needs| {},
+        start: |invocation| {
+            let args = invocation.args::<send_old>()?;
+            ::core::result::Result::Ok(
+                ::hworker::__private::Body::from_future(async move {
+                    use ::hworker::__private::{
+                        IsOutcome as _, IsResult as _, IsValue as _,
+                    };
+                    let returned = send_old(args.to).await;
+                    (&&&::hworker::__private::tag(&returned)).form().returned(returned)
+                }),
+            )
+        },
+    };
+}
+#[cfg(feature = "mail")]
+#[cfg_attr(docsrs, allow(unused))]
+#[allow(deprecated)]
+#[allow(clippy::unused_async, reason = "the same as others")]
+const _: () = {
+    ::hworker::__private::inventory::submit! {
+        ::hworker::__private::Registration::of:: < send_old > ()
+    }
+};

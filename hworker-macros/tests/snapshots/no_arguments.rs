@@ -1,0 +1,95 @@
+fn tick() {
+    work();
+}
+/// The arguments of the job [`tick`](fn@tick), and how to enqueue it.
+#[derive(
+    ::hworker::__private::serde::Serialize,
+    ::hworker::__private::serde::Deserialize
+)]
+#[serde(crate = ":: hworker :: __private :: serde")]
+struct tick {}
+#[automatically_derived]
+impl tick {
+    /// The name of the job on the wire.
+    const NAME: &'static ::core::primitive::str = "tick";
+    /// The job with these arguments, not enqueued yet: for all that can differ from call to call.
+    fn with() -> ::hworker::__private::Enqueue<Self> {
+        ::hworker::__private::Enqueue::new(Self {})
+    }
+    /// Enqueues the job with these arguments, to run as soon as a worker has a free slot.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    fn enqueue() -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with().enqueue()
+    }
+    /// Enqueues the job with these arguments, to run after `delay`.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    fn enqueue_in(
+        delay: ::core::time::Duration,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with().delay(delay).enqueue()
+    }
+    /// Enqueues the job with these arguments, to run at `time`.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    fn enqueue_at(
+        time: ::std::time::SystemTime,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with().at(time).enqueue()
+    }
+}
+#[automatically_derived]
+impl ::hworker::__private::Job for tick {
+    const NAME: &'static ::core::primitive::str = Self::NAME;
+    const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
+        name: Self::NAME,
+        aliases: &[],
+        queue: ::hworker::__private::DEFAULT_QUEUE,
+        place: ::hworker::__private::Place {
+            module: ::core::module_path!(),
+            file: ::core::file!(),
+            line: ::core::line!(),
+        },
+        policy: ::hworker::__private::Policy {
+            ..::hworker::__private::Policy::DEFAULT
+        },
+        blocking: true,
+        needs: |needs| {},
+        start: |invocation| {
+            let args = invocation.args::<tick>()?;
+            ::core::result::Result::Ok(
+                ::hworker::__private::Body::from_blocking(move || {
+                    use ::hworker::__private::{
+                        IsOutcome as _, IsResult as _, IsValue as _,
+                    };
+                    let returned = tick();
+                    (&&&::hworker::__private::tag(&returned)).form().returned(returned)
+                }),
+            )
+        },
+    };
+}
+const _: () = {
+    ::hworker::__private::inventory::submit! {
+        ::hworker::__private::Registration::of:: < tick > ()
+    }
+};

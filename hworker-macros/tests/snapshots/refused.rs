@@ -1,0 +1,97 @@
+async fn send(to: String, name: Option<&str>) {}
+/// The arguments of the job [`send`](fn@send), and how to enqueue it.
+#[derive(
+    ::hworker::__private::serde::Serialize,
+    ::hworker::__private::serde::Deserialize
+)]
+#[serde(crate = ":: hworker :: __private :: serde")]
+struct send {
+    /// The argument `to`.
+    #[serde(
+        bound(
+            serialize = "for < 'read > String : :: hworker :: __private :: Argument < 'read >",
+            deserialize = "for < 'read > String : :: hworker :: __private :: Argument < 'read >"
+        )
+    )]
+    to: String,
+}
+#[automatically_derived]
+impl send {
+    /// The name of the job on the wire.
+    const NAME: &'static ::core::primitive::str = "send";
+    /// The job with these arguments, not enqueued yet: for all that can differ from call to call.
+    fn with(
+        to: String,
+        name: impl ::core::marker::Sized,
+    ) -> ::hworker::__private::Enqueue<Self> {
+        ::hworker::__private::Enqueue::new(Self { to: to })
+    }
+    /// Enqueues the job with these arguments, to run as soon as a worker has a free slot.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    fn enqueue(
+        to: String,
+        name: impl ::core::marker::Sized,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with(to, name).enqueue()
+    }
+    /// Enqueues the job with these arguments, to run after `delay`.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    fn enqueue_in(
+        delay: ::core::time::Duration,
+        to: String,
+        name: impl ::core::marker::Sized,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with(to, name).delay(delay).enqueue()
+    }
+    /// Enqueues the job with these arguments, to run at `time`.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    fn enqueue_at(
+        time: ::std::time::SystemTime,
+        to: String,
+        name: impl ::core::marker::Sized,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with(to, name).at(time).enqueue()
+    }
+}
+#[automatically_derived]
+impl ::hworker::__private::Job for send {
+    const NAME: &'static ::core::primitive::str = Self::NAME;
+    const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
+        name: Self::NAME,
+        aliases: &[],
+        queue: "",
+        place: ::hworker::__private::Place {
+            module: "",
+            file: "",
+            line: 0,
+        },
+        policy: ::hworker::__private::Policy::DEFAULT,
+        blocking: false,
+        needs: |_| {},
+        start: |_| loop {},
+    };
+}
+::core::compile_error! {
+    "a job's arguments are stored, so they cannot borrow here: use an owned type such as `String`, `Vec<T>` or `T`; only a whole parameter may be `&str`, `&[T]` or `&T`"
+}

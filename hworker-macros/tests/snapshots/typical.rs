@@ -1,0 +1,122 @@
+/// Greets somebody.
+pub async fn send_welcome(to: String, user_id: u64) -> Result<(), MailError> {
+    mail(to, user_id).await
+}
+/// The arguments of the job [`send_welcome`](fn@send_welcome), and how to enqueue it.
+#[derive(
+    ::hworker::__private::serde::Serialize,
+    ::hworker::__private::serde::Deserialize
+)]
+#[serde(crate = ":: hworker :: __private :: serde")]
+pub struct send_welcome {
+    /// The argument `to`.
+    #[serde(
+        bound(
+            serialize = "for < 'read > String : :: hworker :: __private :: Argument < 'read >",
+            deserialize = "for < 'read > String : :: hworker :: __private :: Argument < 'read >"
+        )
+    )]
+    pub to: String,
+    /// The argument `user_id`.
+    #[serde(
+        bound(
+            serialize = "for < 'read > u64 : :: hworker :: __private :: Argument < 'read >",
+            deserialize = "for < 'read > u64 : :: hworker :: __private :: Argument < 'read >"
+        )
+    )]
+    pub user_id: u64,
+}
+#[automatically_derived]
+impl send_welcome {
+    /// The name of the job on the wire.
+    pub const NAME: &'static ::core::primitive::str = "send_welcome";
+    /// The job with these arguments, not enqueued yet: for all that can differ from call to call.
+    pub fn with(to: String, user_id: u64) -> ::hworker::__private::Enqueue<Self> {
+        ::hworker::__private::Enqueue::new(Self { to: to, user_id: user_id })
+    }
+    /// Enqueues the job with these arguments, to run as soon as a worker has a free slot.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    pub fn enqueue(
+        to: String,
+        user_id: u64,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with(to, user_id).enqueue()
+    }
+    /// Enqueues the job with these arguments, to run after `delay`.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    pub fn enqueue_in(
+        delay: ::core::time::Duration,
+        to: String,
+        user_id: u64,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with(to, user_id).delay(delay).enqueue()
+    }
+    /// Enqueues the job with these arguments, to run at `time`.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    pub fn enqueue_at(
+        time: ::std::time::SystemTime,
+        to: String,
+        user_id: u64,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with(to, user_id).at(time).enqueue()
+    }
+}
+#[automatically_derived]
+impl ::hworker::__private::Job for send_welcome {
+    const NAME: &'static ::core::primitive::str = Self::NAME;
+    const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
+        name: Self::NAME,
+        aliases: &[],
+        queue: ::hworker::__private::DEFAULT_QUEUE,
+        place: ::hworker::__private::Place {
+            module: ::core::module_path!(),
+            file: ::core::file!(),
+            line: ::core::line!(),
+        },
+        policy: ::hworker::__private::Policy {
+            timeout_ms: 120000u64,
+            on_panic: ::hworker::__private::OnFault::Retry,
+            ..::hworker::__private::Policy::DEFAULT
+        },
+        blocking: false,
+        needs: |needs| {},
+        start: |invocation| {
+            let args = invocation.args::<send_welcome>()?;
+            ::core::result::Result::Ok(
+                ::hworker::__private::Body::from_future(async move {
+                    use ::hworker::__private::{
+                        IsOutcome as _, IsResult as _, IsValue as _,
+                    };
+                    let returned = send_welcome(args.to, args.user_id).await;
+                    (&&&::hworker::__private::tag(&returned)).form().returned(returned)
+                }),
+            )
+        },
+    };
+}
+const _: () = {
+    ::hworker::__private::inventory::submit! {
+        ::hworker::__private::Registration::of:: < send_welcome > ()
+    }
+};

@@ -1,0 +1,110 @@
+async fn send(to: String) {}
+/// The arguments of the job [`send`](fn@send), and how to enqueue it.
+#[derive(
+    ::hworker::__private::serde::Serialize,
+    ::hworker::__private::serde::Deserialize
+)]
+#[serde(crate = ":: hworker :: __private :: serde")]
+struct send {
+    /// The argument `to`.
+    #[serde(
+        bound(
+            serialize = "for < 'read > String : :: hworker :: __private :: Argument < 'read >",
+            deserialize = "for < 'read > String : :: hworker :: __private :: Argument < 'read >"
+        )
+    )]
+    to: String,
+}
+#[automatically_derived]
+impl send {
+    /// The name of the job on the wire.
+    const NAME: &'static ::core::primitive::str = "send";
+    /// The job with these arguments, not enqueued yet: for all that can differ from call to call.
+    fn with(to: String) -> ::hworker::__private::Enqueue<Self> {
+        ::hworker::__private::Enqueue::new(Self { to: to })
+    }
+    /// Enqueues the job with these arguments, to run as soon as a worker has a free slot.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    fn enqueue(
+        to: String,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with(to).enqueue()
+    }
+    /// Enqueues the job with these arguments, to run after `delay`.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    fn enqueue_in(
+        delay: ::core::time::Duration,
+        to: String,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with(to).delay(delay).enqueue()
+    }
+    /// Enqueues the job with these arguments, to run at `time`.
+    ///
+    /// # Errors
+    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    fn enqueue_at(
+        time: ::std::time::SystemTime,
+        to: String,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::hworker::__private::JobId,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send {
+        Self::with(to).at(time).enqueue()
+    }
+}
+#[automatically_derived]
+impl ::hworker::__private::Job for send {
+    const NAME: &'static ::core::primitive::str = Self::NAME;
+    const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
+        name: Self::NAME,
+        aliases: &[],
+        queue: ::hworker::__private::DEFAULT_QUEUE,
+        place: ::hworker::__private::Place {
+            module: ::core::module_path!(),
+            file: ::core::file!(),
+            line: ::core::line!(),
+        },
+        policy: ::hworker::__private::Policy {
+            max_attempts: 2u32,
+            ..::hworker::__private::Policy::DEFAULT
+        },
+        blocking: false,
+        needs: |needs| {},
+        start: |invocation| {
+            let args = invocation.args::<send>()?;
+            ::core::result::Result::Ok(
+                ::hworker::__private::Body::from_future(async move {
+                    use ::hworker::__private::{
+                        IsOutcome as _, IsResult as _, IsValue as _,
+                    };
+                    let returned = send(args.to).await;
+                    (&&&::hworker::__private::tag(&returned)).form().returned(returned)
+                }),
+            )
+        },
+    };
+}
+const _: () = {
+    ::hworker::__private::inventory::submit! {
+        ::hworker::__private::Registration::of:: < send > ()
+    }
+};
+::core::compile_error! {
+    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `max_attempts`, `backoff`, `crate`"
+}

@@ -1,0 +1,27 @@
+//! What `#[hworker::job]` accepts, and what it says about what it refuses.
+//!
+//! After an intended change of a message, `TRYBUILD=overwrite cargo test -p hworker-tests --test ui` writes the files
+//! under `ui/fail` anew; read the difference.
+
+use std::process::Command;
+
+/// The compiler whose words the files under `ui/fail` hold. Half of each message is the compiler's own, and its wording,
+/// its order and what it quotes change from release to release, so under another release they are not compared.
+const TOOLCHAIN: &str = "rustc 1.95.";
+
+#[test]
+fn accepted() {
+    trybuild::TestCases::new().pass("ui/pass/*.rs");
+}
+
+#[test]
+fn refused() {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let version = Command::new(rustc).arg("--version").output().expect("rustc can be asked").stdout;
+    let version = String::from_utf8_lossy(&version).into_owned();
+    if !version.starts_with(TOOLCHAIN) {
+        println!("skipped: the expected messages are those of {TOOLCHAIN}x, this is {version}");
+        return;
+    }
+    trybuild::TestCases::new().compile_fail("ui/fail/*.rs");
+}

@@ -1,0 +1,29 @@
+//! Keys that are unknown, reserved, given twice, or have no value: each is said at its place, all at once.
+
+#[hworker::job(timeot = "1s", max_retries = 3, x = 1)]
+async fn unknown() {}
+
+#[hworker::job(
+    priority = 1,
+    unique,
+    cron = "* * * * *",
+    every = "1h",
+    timezone = "UTC",
+    concurrency = 4,
+    rate_limit = "10/s",
+    keep_result = "1d",
+    expires = "1h",
+    isolate = true
+)]
+async fn reserved() {}
+
+#[hworker::job(timeout = "1s", queue = "a", timeout = "2s", queue = "b")]
+async fn twice() {}
+
+#[hworker::job(timeout, queue = , name("x"), on_panic: "fail", crate)]
+async fn without_a_value() {}
+
+#[hworker::job("1s", 5, timeout = "1s" queue = "b", = "c", on_panic = "fail")]
+async fn without_a_key() {}
+
+fn main() {}

@@ -9,6 +9,8 @@ mod backoff;
 mod client;
 mod config;
 mod context;
+#[cfg(feature = "embedded")]
+pub mod embedded;
 mod envelope;
 mod error;
 mod inspect;

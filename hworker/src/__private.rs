@@ -3,12 +3,14 @@
 pub use inventory;
 pub use serde;
 
+pub use crate::backoff::Backoff;
 pub use crate::client::Enqueue;
 pub use crate::config::defaults::QUEUE as DEFAULT_QUEUE;
+pub use crate::context::{Inject, Needs};
 pub use crate::envelope::JobId;
 pub use crate::error::Error;
 pub use crate::job::{
-    Argument, Arguments, Backoff, Body, Definition, Inject, Invocation, Job, Needs, OnError,
-    OnFault, Place, Policy, Registration, StartError,
+    Argument, Arguments, Body, Definition, Invocation, Job, OnError, OnFault, Place, Policy,
+    Registration, StartError,
 };
 pub use crate::outcome::{IsOutcome, IsResult, IsValue, Returned, tag};

@@ -6,8 +6,30 @@
 use std::time::Duration;
 
 use crate::error::BoxError;
-use crate::job::Backoff;
 use crate::time::{millis, parse_duration};
+
+/// How long to wait before the next attempt; all times in milliseconds.
+#[derive(Debug, Clone, Copy)]
+pub enum Backoff {
+    /// The same delay before every attempt; 0 is at once, at the back of the queue.
+    Fixed(u64),
+    /// The first, second, ... delay; the last one for all that follow.
+    List(&'static [u64]),
+    /// Doubling from `first_ms` up to `cap_ms`, with jitter.
+    Exponential {
+        /// The delay before the second attempt.
+        first_ms: u64,
+        /// No delay is longer.
+        cap_ms: u64,
+    },
+    /// The user's function of the attempt that has ended (from 1) and its error.
+    Custom(fn(u32, &(dyn std::error::Error + Send + Sync + 'static)) -> Duration),
+}
+
+impl Backoff {
+    /// `exp(5s, 6h)`
+    pub const DEFAULT: Self = Self::Exponential { first_ms: 5_000, cap_ms: 6 * 3_600_000 };
+}
 
 /// A backoff that came with the job itself, as text.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::envelope::JobId;
 use crate::error::BoxError;
-use crate::job::{Inject, Needs};
 
 /// What a job knows about the attempt that it is running; take it as a parameter.
 ///
@@ -150,6 +149,65 @@ impl Inject for Context {
     fn inject(context: &Context) -> Result<Self, BoxError> {
         Ok(context.clone())
     }
+}
+
+/// What the parameters of jobs need from the worker, collected when it starts.
+#[derive(Debug, Default)]
+pub struct Needs {
+    pub(crate) states: Vec<(TypeId, &'static str)>,
+}
+
+impl Needs {
+    /// The worker must have been given a value of type `T`.
+    pub fn state<T: 'static>(&mut self) {
+        let need = (TypeId::of::<T>(), type_name::<T>());
+        if !self.states.contains(&need) {
+            self.states.push(need);
+        }
+    }
+}
+
+/// A parameter of a job that is not an argument: [`State`](crate::State), [`Context`], or a type of the user's under `#[inject]`.
+///
+/// ```
+/// use hworker::{BoxError, Context, Inject, Needs, State};
+///
+/// #[derive(Clone)]
+/// struct Pool;
+/// struct Connection(Pool);
+///
+/// impl Inject for Connection {
+///     fn needs(needs: &mut Needs) {
+///         State::<Pool>::needs(needs);
+///     }
+///     fn inject(context: &Context) -> Result<Self, BoxError> {
+///         let State(pool) = State::<Pool>::inject(context)?;
+///         Ok(Connection(pool))
+///     }
+/// }
+///
+/// #[hworker::job]
+/// async fn tidy(#[inject] connection: Connection) {
+///     let Connection(_pool) = connection;
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be given to a job",
+    label = "`hworker::Inject` is not implemented for this type",
+    note = "an argument of the job needs no `#[inject]`; a pool or client is given as `State<T>`",
+    note = "a parameter whose type is called `State` or `Context` is taken for hworker's"
+)]
+pub trait Inject: Sized {
+    /// Names what the worker must have been given, so that a missing piece is an error when the worker starts.
+    fn needs(needs: &mut Needs) {
+        let _ = needs;
+    }
+
+    /// Makes the value for one attempt.
+    ///
+    /// # Errors
+    /// Any error; the attempt then ends with it, as if the body had returned it.
+    fn inject(context: &Context) -> Result<Self, BoxError>;
 }
 
 /// A value that the worker was given once and every job may take: a pool, a client, settings.

@@ -134,12 +134,7 @@ impl ServerBuilder {
             log: home.path().join("redis.log"),
         };
         let running = Some(launch.run(home.path())?);
-        Ok(Server {
-            running,
-            launch,
-            port,
-            home,
-        })
+        Ok(Server { running, launch, port, home })
     }
 
     fn command_line(&self, data: &Path, socket: &Path, port: u16) -> Vec<OsString> {
@@ -148,12 +143,7 @@ impl ServerBuilder {
         args.extend(["--bind", "127.0.0.1", "--protected-mode", "yes"].map(OsString::from));
         args.extend(["--save", "", "--appendonly", append_only].map(OsString::from));
         args.extend(["--daemonize", "no", "--unixsocketperm", "700"].map(OsString::from));
-        args.extend([
-            "--unixsocket".into(),
-            socket.into(),
-            "--dir".into(),
-            data.into(),
-        ]);
+        args.extend(["--unixsocket".into(), socket.into(), "--dir".into(), data.into()]);
         args.extend(self.args.iter().cloned());
         args
     }
@@ -230,17 +220,12 @@ impl Server {
     /// # Errors
     /// [`Error::Config`] if it has not stopped after 15 s; it has been killed then.
     pub fn stop(&mut self) -> Result<(), Error> {
-        let stopped = self
-            .running
-            .take()
-            .is_none_or(|running| running.terminate(STOP_DEADLINE));
+        let stopped = self.running.take().is_none_or(|running| running.terminate(STOP_DEADLINE));
         if stopped {
             return Ok(());
         }
         let seconds = STOP_DEADLINE.as_secs();
-        Err(self
-            .launch
-            .failure(&format!("did not stop within {seconds} s of SIGTERM")))
+        Err(self.launch.failure(&format!("did not stop within {seconds} s of SIGTERM")))
     }
 
     /// Starts the server again after [`kill`](Self::kill) or [`stop`](Self::stop), with the same URL, options and
@@ -295,7 +280,5 @@ fn make_home() -> io::Result<TempDir> {
 }
 
 fn free_port() -> io::Result<u16> {
-    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?
-        .local_addr()?
-        .port())
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port())
 }

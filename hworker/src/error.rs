@@ -3,7 +3,7 @@
 use std::error::Error as StdError;
 use std::fmt;
 
-use crate::JobId;
+use crate::envelope::JobId;
 
 /// Any error, as a job may return it.
 pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;

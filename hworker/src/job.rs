@@ -1,13 +1,12 @@
 //! What a job type is to the runtime: its name, its policies, and how an attempt is started from its arguments.
 
-use std::any::{TypeId, type_name};
 use std::future::Future;
 use std::pin::Pin;
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::context::{Context, States};
+use crate::backoff::Backoff;
+use crate::context::{Context, Inject, Needs, States};
 use crate::error::BoxError;
 use crate::outcome::Returned;
 
@@ -133,88 +132,6 @@ pub enum OnError {
     Always(OnFault),
     /// The user's function decides for each.
     Decide(fn(&(dyn std::error::Error + Send + Sync + 'static)) -> OnFault),
-}
-
-/// How long to wait before the next attempt; all times in milliseconds.
-#[derive(Debug, Clone, Copy)]
-pub enum Backoff {
-    /// The same delay before every attempt; 0 is at once, at the back of the queue.
-    Fixed(u64),
-    /// The first, second, ... delay; the last one for all that follow.
-    List(&'static [u64]),
-    /// Doubling from `first_ms` up to `cap_ms`, with jitter.
-    Exponential {
-        /// The delay before the second attempt.
-        first_ms: u64,
-        /// No delay is longer.
-        cap_ms: u64,
-    },
-    /// The user's function of the attempt that has ended (from 1) and its error.
-    Custom(fn(u32, &(dyn std::error::Error + Send + Sync + 'static)) -> Duration),
-}
-
-impl Backoff {
-    /// `exp(5s, 6h)`
-    pub const DEFAULT: Self = Self::Exponential { first_ms: 5_000, cap_ms: 6 * 3_600_000 };
-}
-
-/// What the parameters of jobs need from the worker, collected when it starts.
-#[derive(Debug, Default)]
-pub struct Needs {
-    pub(crate) states: Vec<(TypeId, &'static str)>,
-}
-
-impl Needs {
-    /// The worker must have been given a value of type `T`.
-    pub fn state<T: 'static>(&mut self) {
-        let need = (TypeId::of::<T>(), type_name::<T>());
-        if !self.states.contains(&need) {
-            self.states.push(need);
-        }
-    }
-}
-
-/// A parameter of a job that is not an argument: [`State`](crate::State), [`Context`], or a type of the user's under `#[inject]`.
-///
-/// ```
-/// use hworker::{BoxError, Context, Inject, Needs, State};
-///
-/// #[derive(Clone)]
-/// struct Pool;
-/// struct Connection(Pool);
-///
-/// impl Inject for Connection {
-///     fn needs(needs: &mut Needs) {
-///         State::<Pool>::needs(needs);
-///     }
-///     fn inject(context: &Context) -> Result<Self, BoxError> {
-///         let State(pool) = State::<Pool>::inject(context)?;
-///         Ok(Connection(pool))
-///     }
-/// }
-///
-/// #[hworker::job]
-/// async fn tidy(#[inject] connection: Connection) {
-///     let Connection(_pool) = connection;
-/// }
-/// ```
-#[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be given to a job",
-    label = "`hworker::Inject` is not implemented for this type",
-    note = "an argument of the job needs no `#[inject]`; a pool or client is given as `State<T>`",
-    note = "a parameter whose type is called `State` or `Context` is taken for hworker's"
-)]
-pub trait Inject: Sized {
-    /// Names what the worker must have been given, so that a missing piece is an error when the worker starts.
-    fn needs(needs: &mut Needs) {
-        let _ = needs;
-    }
-
-    /// Makes the value for one attempt.
-    ///
-    /// # Errors
-    /// Any error; the attempt then ends with it, as if the body had returned it.
-    fn inject(context: &Context) -> Result<Self, BoxError>;
 }
 
 /// One attempt about to start.

@@ -31,12 +31,12 @@ pub mod __private;
 
 pub use client::{Client, ClientBuilder, Enqueue};
 pub use config::defaults;
-pub use context::{Context, State};
+pub use context::{Context, Inject, Needs, State};
 pub use envelope::{AttemptError, Crash, JobId};
 pub use error::{BoxError, Cause, Error, Problems};
 pub use hworker_macros::job;
 pub use inspect::{Broken, Counts, Failed, Found, Inspect, JobState, RunningJob, WorkerInfo};
-pub use job::{Inject, Job, Needs, OnFault};
+pub use job::{Job, OnFault};
 pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, snooze};
 pub use registry::Registry;
 pub use worker::{Stopped, Worker, WorkerBuilder, WorkerHandle};

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::config::QueueSetting;
-use crate::context::States;
+use crate::context::{Needs, States};
 use crate::error::Problems;
-use crate::job::{Definition, Job, Needs, Registration, missing_states};
+use crate::job::{Definition, Job, Registration, missing_states};
 
 /// The job types that a worker runs: by default every `#[hworker::job]` that the program links.
 ///

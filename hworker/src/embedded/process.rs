@@ -30,9 +30,7 @@ pub(super) struct Launch {
 impl Launch {
     /// Starts the process, with a guard that would remove `home`, and waits until it answers.
     pub(super) fn run(&self, home: &Path) -> Result<Running, Error> {
-        let child = self
-            .spawn()
-            .map_err(|e| failed("start", &self.program, &e))?;
+        let child = self.spawn().map_err(|e| failed("start", &self.program, &e))?;
         let guard = Guard::start(&child, home);
         let mut running = Running { child, guard };
         let deadline = Instant::now() + START_DEADLINE;
@@ -52,10 +50,7 @@ impl Launch {
 
     fn spawn(&self) -> io::Result<Child> {
         // Its complaints about its own options go to the standard output and error, before it has a log.
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(&self.log)?;
+        let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
         Command::new(&self.program)
             .args(&self.args)
             // With a locale that the machine does not have, it would refuse to start.
@@ -71,10 +66,7 @@ impl Launch {
         let log = read_log(&self.log);
         let lines: Vec<&str> = log.lines().collect();
         let tail = lines[lines.len().saturating_sub(12)..].join("\n");
-        Error::config(format!(
-            "{} {what}; its log ends:\n{tail}",
-            self.program.display()
-        ))
+        Error::config(format!("{} {what}; its log ends:\n{tail}", self.program.display()))
     }
 }
 
@@ -139,9 +131,7 @@ fn answers(socket: &Path) -> bool {
 }
 
 pub(super) fn read_log(path: &Path) -> String {
-    fs::read(path)
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .unwrap_or_default()
+    fs::read(path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
 pub(super) fn failed(what: &str, program: &Path, error: &io::Error) -> Error {

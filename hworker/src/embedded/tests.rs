@@ -27,19 +27,13 @@ fn programs() -> Vec<PathBuf> {
             println!("skipped with {name}: not on this machine");
         }
     }
-    assert!(
-        !found.is_empty(),
-        "these tests need valkey-server or redis-server: run script/setup"
-    );
+    assert!(!found.is_empty(), "these tests need valkey-server or redis-server: run script/setup");
     found
 }
 
 fn run(stream: impl Read + Write, command: &str) -> String {
     let mut stream = BufReader::new(stream);
-    stream
-        .get_mut()
-        .write_all(format!("{command}\r\n").as_bytes())
-        .unwrap();
+    stream.get_mut().write_all(format!("{command}\r\n").as_bytes()).unwrap();
     let mut reply = String::new();
     stream.read_line(&mut reply).unwrap();
     if reply.starts_with('$') && !reply.starts_with("$-") {
@@ -55,10 +49,7 @@ fn ask(server: &Server, command: &str) -> String {
 
 fn alive(pid: u32) -> bool {
     // A zombie that nobody has waited for is dead to us.
-    let state = Command::new("ps")
-        .args(["-o", "stat=", "-p", &pid.to_string()])
-        .output()
-        .unwrap();
+    let state = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
     let state = String::from_utf8_lossy(&state.stdout).into_owned();
     !state.trim().is_empty() && !state.starts_with('Z')
 }
@@ -75,15 +66,9 @@ fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 fn serves_on_a_socket_alone_and_leaves_nothing_behind() {
     for program in programs() {
         let server = Server::builder().program(&program).start().unwrap();
-        let (pid, home) = (
-            server.pid().unwrap(),
-            server.socket().parent().unwrap().to_owned(),
-        );
+        let (pid, home) = (server.pid().unwrap(), server.socket().parent().unwrap().to_owned());
         assert_eq!(server.program(), program);
-        assert_eq!(
-            server.url(),
-            format!("redis+unix://{}", server.socket().display())
-        );
+        assert_eq!(server.url(), format!("redis+unix://{}", server.socket().display()));
         assert!(server.socket().as_os_str().len() < 104);
         assert_eq!(ask(&server, "SET a 1"), "+OK");
         assert_eq!(ask(&server, "GET a"), "1");
@@ -99,14 +84,8 @@ fn serves_on_a_socket_alone_and_leaves_nothing_behind() {
 /// The value of one setting of the server.
 fn run_config(server: &Server, name: &str) -> String {
     let mut stream = UnixStream::connect(server.socket()).unwrap();
-    stream
-        .write_all(format!("CONFIG GET {name}\r\n").as_bytes())
-        .unwrap();
-    let lines: Vec<String> = BufReader::new(stream)
-        .lines()
-        .take(5)
-        .map(Result::unwrap)
-        .collect();
+    stream.write_all(format!("CONFIG GET {name}\r\n").as_bytes()).unwrap();
+    let lines: Vec<String> = BufReader::new(stream).lines().take(5).map(Result::unwrap).collect();
     lines[4].clone()
 }
 
@@ -121,10 +100,7 @@ fn keeps_its_data_over_a_crash_where_asked_to() {
         assert!(server.pid().is_none() && !alive(first));
         assert!(UnixStream::connect(server.socket()).is_err());
         server.restart().unwrap();
-        assert_eq!(
-            (server.url(), ask(&server, "GET kept")),
-            (url, "yes".into())
-        );
+        assert_eq!((server.url(), ask(&server, "GET kept")), (url, "yes".into()));
         assert_ne!(server.pid(), Some(first));
     }
 }
@@ -142,11 +118,7 @@ fn keeps_the_data_directory_that_it_was_given() {
     let parent = TempDir::new().unwrap();
     let data = parent.path().join("with space").join("data");
     for expected in ["$-1", "1"] {
-        let mut server = Server::builder()
-            .data_dir(&data)
-            .append_only(true)
-            .start()
-            .unwrap();
+        let mut server = Server::builder().data_dir(&data).append_only(true).start().unwrap();
         assert_eq!(ask(&server, "GET a"), expected);
         assert_eq!(ask(&server, "SET a 1"), "+OK");
         server.stop().unwrap();
@@ -157,11 +129,7 @@ fn keeps_the_data_directory_that_it_was_given() {
 #[test]
 fn listens_on_a_port_where_asked_to_and_keeps_it() {
     for program in programs() {
-        let mut server = Server::builder()
-            .program(program)
-            .tcp(true)
-            .start()
-            .unwrap();
+        let mut server = Server::builder().program(program).tcp(true).start().unwrap();
         let url = server.url();
         let address = url.strip_prefix("redis://").unwrap();
         assert_eq!(run(TcpStream::connect(address).unwrap(), "PING"), "+PONG");
@@ -174,29 +142,17 @@ fn listens_on_a_port_where_asked_to_and_keeps_it() {
 
 #[test]
 fn takes_options_of_the_server() {
-    let server = Server::builder()
-        .arg("--maxmemory", "2mb")
-        .arg("--requirepass", "x y")
-        .start();
+    let server = Server::builder().arg("--maxmemory", "2mb").arg("--requirepass", "x y").start();
     let server = server.unwrap();
     assert!(ask(&server, "GET a").starts_with("-NOAUTH"));
-    assert_eq!(
-        run(
-            UnixStream::connect(server.socket()).unwrap(),
-            "AUTH \"x y\""
-        ),
-        "+OK"
-    );
+    assert_eq!(run(UnixStream::connect(server.socket()).unwrap(), "AUTH \"x y\""), "+OK");
 }
 
 #[test]
 fn many_run_side_by_side() {
     let start = |_| thread::spawn(|| Server::builder().tcp(true).start().unwrap());
     let starting: Vec<_> = (0..12).map(start).collect();
-    let servers: Vec<Server> = starting
-        .into_iter()
-        .map(|thread| thread.join().unwrap())
-        .collect();
+    let servers: Vec<Server> = starting.into_iter().map(|thread| thread.join().unwrap()).collect();
     for (number, server) in servers.iter().enumerate() {
         assert_eq!(ask(server, &format!("SET own {number}")), "+OK");
     }
@@ -212,14 +168,10 @@ fn can_be_paused_and_is_stopped_all_the_same() {
     server.pause();
     let mut stream = UnixStream::connect(server.socket()).unwrap();
     stream.write_all(b"PING\r\n").unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_millis(100)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
     assert!(stream.read(&mut [0; 8]).is_err());
     server.resume();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(5)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     assert_eq!(stream.read(&mut [0; 8]).unwrap(), 7);
     server.pause();
     let began = Instant::now();
@@ -230,10 +182,7 @@ fn can_be_paused_and_is_stopped_all_the_same() {
 #[test]
 fn a_server_that_does_not_start_says_why() {
     for program in programs() {
-        let error = Server::builder()
-            .program(program)
-            .arg("--no-such-option", "1")
-            .start();
+        let error = Server::builder().program(program).arg("--no-such-option", "1").start();
         let message = error.unwrap_err().to_string();
         assert!(message.contains("stopped at once"), "{message}");
         assert!(message.contains("no-such-option"), "{message}");
@@ -242,46 +191,21 @@ fn a_server_that_does_not_start_says_why() {
 
 #[test]
 fn a_missing_program_is_an_error_that_names_the_packages() {
-    let none = program::find_in(None, &[PathBuf::from("/nonexistent")])
-        .unwrap_err()
-        .to_string();
-    for word in [
-        "neither valkey-server nor redis-server",
-        "apt",
-        "dnf",
-        "apk",
-        "brew",
-    ] {
+    let none = program::find_in(None, &[PathBuf::from("/nonexistent")]).unwrap_err().to_string();
+    for word in ["neither valkey-server nor redis-server", "apt", "dnf", "apk", "brew"] {
         assert!(none.contains(word), "{none}");
     }
-    let asked = Server::builder()
-        .program("/nonexistent/redis-server")
-        .start()
-        .unwrap_err();
-    assert!(
-        asked
-            .to_string()
-            .contains("/nonexistent/redis-server is not an executable file")
-    );
-    let asked = Server::builder()
-        .program("no-such-server")
-        .start()
-        .unwrap_err();
-    assert!(
-        asked
-            .to_string()
-            .contains("no-such-server is not on the PATH")
-    );
+    let asked = Server::builder().program("/nonexistent/redis-server").start().unwrap_err();
+    assert!(asked.to_string().contains("/nonexistent/redis-server is not an executable file"));
+    let asked = Server::builder().program("no-such-server").start().unwrap_err();
+    assert!(asked.to_string().contains("no-such-server is not on the PATH"));
 }
 
 #[test]
 fn programs_are_looked_for_in_order() {
     let dir = TempDir::new().unwrap();
     let dirs = [PathBuf::from("/nonexistent"), dir.path().to_owned()];
-    let (redis, valkey) = (
-        dir.path().join("redis-server"),
-        dir.path().join("valkey-server"),
-    );
+    let (redis, valkey) = (dir.path().join("redis-server"), dir.path().join("valkey-server"));
     fs::write(&valkey, "").unwrap();
     for program in [&redis, &valkey] {
         fs::write(program, "").unwrap();
@@ -289,10 +213,7 @@ fn programs_are_looked_for_in_order() {
         fs::set_permissions(program, fs::Permissions::from_mode(0o755)).unwrap();
         assert_eq!(&program::find_in(None, &dirs).unwrap(), program);
     }
-    assert_eq!(
-        program::find_in(Some(Path::new("redis-server")), &dirs).unwrap(),
-        redis
-    );
+    assert_eq!(program::find_in(Some(Path::new("redis-server")), &dirs).unwrap(), redis);
 }
 
 /// Does nothing but in the process that the next test starts.
@@ -302,11 +223,7 @@ fn owner_to_be_killed() {
         return;
     }
     let server = Server::start().unwrap();
-    println!(
-        "\nserver {} {}",
-        server.pid().unwrap(),
-        server.socket().display()
-    );
+    println!("\nserver {} {}", server.pid().unwrap(), server.socket().display());
     loop {
         thread::park();
     }
@@ -315,18 +232,12 @@ fn owner_to_be_killed() {
 #[test]
 fn a_killed_owner_takes_its_server_along() {
     let mut owner = Command::new(env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "embedded::tests::owner_to_be_killed",
-            "--nocapture",
-        ])
+        .args(["--exact", "embedded::tests::owner_to_be_killed", "--nocapture"])
         .env(OWNER, "1")
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(owner.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
+    let mut lines = BufReader::new(owner.stdout.take().unwrap()).lines().map(Result::unwrap);
     let line = lines.find(|line| line.starts_with("server ")).unwrap();
     let words: Vec<&str> = line.split(' ').collect();
     let (pid, socket) = (words[1].parse().unwrap(), PathBuf::from(words[2]));
@@ -334,7 +245,5 @@ fn a_killed_owner_takes_its_server_along() {
     owner.kill().unwrap();
     owner.wait().unwrap();
     eventually("the server is gone", || !alive(pid));
-    eventually("its directory is gone", || {
-        !socket.parent().unwrap().exists()
-    });
+    eventually("its directory is gone", || !socket.parent().unwrap().exists());
 }

@@ -19,10 +19,10 @@ use super::leases::Running;
 use super::panic::{self, Panic};
 use super::settle;
 use super::slots::Slot;
-use crate::backoff::CallBackoff;
+use crate::backoff::{Backoff, CallBackoff};
 use crate::context::{Attempt, Context};
 use crate::envelope::{Crash, Envelope, JobId, bounded, describe};
-use crate::job::{Backoff, Body, Definition, Invocation, OnFault, StartError};
+use crate::job::{Body, Definition, Invocation, OnFault, StartError};
 use crate::outcome::Returned;
 use crate::store::{End, Lease};
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -38,6 +39,9 @@ const RECENT: Duration = Duration::from_secs(60);
 /// How many silent workers a heartbeat names at most; if there are more they are read apart.
 const NAMED: usize = 1000;
 
+/// Dead workers that one monitor recovers at the same time, each on a connection of its own.
+const RECOVERIES_AT_ONCE: usize = 8;
+
 /// A worker that was silent for so long may be forgotten.
 const LONG_SILENT: Duration = Duration::from_secs(86_400);
 
@@ -65,6 +69,8 @@ pub(super) fn spawn(
             tokio::select! {
                 () = finished.cancelled() => {}
                 () = keep_deadlines(&incarnation) => {}
+                // Apart from what waits for the server.
+                () = stop_when_cut(&incarnation), if incarnation.core.config.stop_when_cut => {}
             }
         });
     })
@@ -77,6 +83,8 @@ struct Heart {
     monitor: Monitor,
     beats: u64,
     recovering: HashSet<String>,
+    /// However many die at once, every monitor makes only so many connections for them.
+    recoveries_at_once: Arc<Semaphore>,
     recoveries: JoinSet<(String, Result<Option<u64>, Fault>)>,
     timer: Option<Timer>,
 }
@@ -100,6 +108,7 @@ impl Heart {
             monitor: Monitor::default(),
             beats: 0,
             recovering: HashSet::new(),
+            recoveries_at_once: Arc::new(Semaphore::new(RECOVERIES_AT_ONCE)),
             recoveries: JoinSet::new(),
             timer: None,
         }
@@ -280,7 +289,9 @@ impl Heart {
     fn start_recovery(&mut self, worker: String, seen: String) {
         if self.recovering.insert(worker.clone()) {
             let (incarnation, queue) = (Arc::clone(&self.incarnation), self.lane.queue.clone());
+            let at_once = Arc::clone(&self.recoveries_at_once);
             self.recoveries.spawn(async move {
+                let _turn = at_once.acquire_owned().await;
                 let result = recover(&incarnation, &queue, &worker, &seen).await;
                 (worker, result)
             });
@@ -369,7 +380,6 @@ async fn keep_deadlines(incarnation: &Arc<Incarnation>) {
     loop {
         sleep(TICK).await;
         for lane in &incarnation.lanes {
-            stop_if_cut(incarnation, lane);
             overdue(incarnation, lane, &mut unsent);
         }
         let silent = Duration::from_millis(incarnation.runtime_silent_ms());
@@ -391,12 +401,18 @@ async fn keep_deadlines(incarnation: &Arc<Incarnation>) {
     }
 }
 
-/// With `stop_when_cut`, async bodies end before another worker can have their jobs.
-fn stop_if_cut(incarnation: &Incarnation, lane: &Lane) {
-    let config = &incarnation.core.config;
-    let limit = config.dead_after.saturating_sub(Duration::from_secs(1));
-    if config.stop_when_cut && lane.pulse.age().is_some_and(|age| age >= limit) {
-        lane.leases.cancel_running();
+/// Async bodies end before another worker can have their jobs; one that blocks has its fencing token.
+async fn stop_when_cut(incarnation: &Incarnation) {
+    let limit = incarnation.core.config.dead_after.saturating_sub(Duration::from_secs(1));
+    loop {
+        sleep(TICK).await;
+        for lane in &incarnation.lanes {
+            if lane.pulse.age().is_some_and(|age| age >= limit) {
+                for running in lane.leases.running().iter().filter(|running| !running.blocking) {
+                    running.context.end();
+                }
+            }
+        }
     }
 }
 

@@ -140,16 +140,24 @@ impl Client {
     }
 
     /// Runs an operation that may be repeated for as long as it was certainly not executed.
-    async fn until_sent<F>(&self, operation: impl Fn(Connection) -> F) -> Result<(), Fault>
+    async fn until_sent<F>(
+        &self,
+        operation: impl Fn(Connection, Duration) -> F,
+    ) -> Result<(), Fault>
     where
         F: Future<Output = Result<(), Fault>>,
     {
         let give_up = Instant::now() + self.inner.enqueue_within;
         let mut pause = Duration::from_millis(20);
         loop {
-            let result = match self.connection().await {
-                Ok(connection) => operation(connection).await,
-                Err(fault) => Err(fault),
+            let result = match tokio::time::timeout_at(give_up.into(), self.connection()).await {
+                Ok(Ok(connection)) => {
+                    // What is under way gets a moment even at the end: its answer is worth more than none.
+                    let left = give_up.saturating_duration_since(Instant::now());
+                    operation(connection, left.max(Duration::from_millis(100))).await
+                }
+                Ok(Err(fault)) => Err(fault),
+                Err(_) => Err(Fault::not_sent("the server could not be reached in time")),
             };
             let fault = match result {
                 Ok(()) => return Ok(()),
@@ -403,10 +411,10 @@ impl Client {
     async fn send<J: Job>(&self, ready: &Ready<J>) -> Result<JobId, Error> {
         let queue = &self.queue(&ready.queue);
         let envelope = &ready.envelope;
-        let sent = self.until_sent(|connection| async move {
+        let sent = self.until_sent(|connection, within| async move {
             match ready.due {
-                None => queue.enqueue(&connection, std::slice::from_ref(envelope)).await,
-                Some(due) => queue.schedule(&connection, &[(due, envelope.clone())]).await,
+                None => queue.enqueue(&connection, std::slice::from_ref(envelope), within).await,
+                Some(due) => queue.schedule(&connection, &[(due, envelope.clone())], within).await,
             }
         });
         match sent.await {

@@ -179,11 +179,11 @@ enum Ended {
 async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>, job: Arc<Job>, room: Room) {
     tokio::select! {
         biased;
-        () = lane.pulse.fresh() => {}
         () = incarnation.stopping.cancelled() => {
             drop(room);
             return lane.finish(&job.lease, End::Released { delay_ms: 0, envelope: None });
         }
+        () = lane.pulse.fresh() => {}
     }
 
     let deadline = Instant::now() + job.timeout;

@@ -3,7 +3,6 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::task::{AbortHandle, JoinSet};
@@ -47,9 +46,11 @@ const RUNTIME_STUCK: Duration = Duration::from_secs(10);
 pub(super) fn spawn(
     incarnation: Arc<Incarnation>,
     finished: CancellationToken,
-) -> std::io::Result<JoinHandle<()>> {
+) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name("hworker-supervisor".into()).spawn(move || {
+    let thread = std::thread::Builder::new().name("hworker-supervisor".into()).spawn(move || {
+        // However this thread ends, a life without it is over.
+        let _ended = incarnation.unsupervised.clone().drop_guard();
         runtime.block_on(async {
             let mut lanes = JoinSet::new();
             for lane in &incarnation.lanes {
@@ -60,7 +61,8 @@ pub(super) fn spawn(
                 () = keep_deadlines(&incarnation) => {}
             }
         });
-    })
+    });
+    thread.map(drop)
 }
 
 /// The heart of one queue.
@@ -115,7 +117,12 @@ impl Heart {
             let mut next = sent + BEAT_EVERY;
             match self.beat(&connection).await {
                 Ok(Beat::Accepted(heard)) => {
-                    reconnect.succeeded();
+                    if reconnect.succeeded() {
+                        // What this connection went through, the others did too, and may not know yet: a request that
+                        // was lost on the way is waited for until its time is over.
+                        self.lane.suspicious.notify_one();
+                        self.lane.wait_lost.notify_waiters();
+                    }
                     self.beats += 1;
                     self.lane.pulse.accepted(sent);
                     self.incarnation.core.clock.heard(heard.now);
@@ -353,10 +360,7 @@ fn overdue(
     let limit = BLOCKING_GRACE + 2 * TICK;
     for running in lane.leases.running() {
         let job = &running.job;
-        if running.deadline.elapsed() < limit
-            || running.deadline > Instant::now()
-            || !lane.leases.end(&job.lease)
-        {
+        if running.deadline.elapsed() < limit || !lane.leases.end(&job.lease) {
             continue;
         }
         running.context.end();

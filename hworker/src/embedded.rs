@@ -12,7 +12,8 @@
 //! let client = hworker::Client::new(server.url())?;
 //! ping::with().on(&client).enqueue().await?;
 //!
-//! let worker = hworker::Worker::builder().client(&client).build()?;
+//! let jobs = hworker::Registry::new().with::<ping>(); // without it, every job that the program links
+//! let worker = hworker::Worker::builder().client(&client).registry(jobs).build()?;
 //! let done = async {
 //!     while client.inspect("default").statistics(None).await.is_ok_and(|counters| counters.is_empty()) {
 //!         tokio::time::sleep(Duration::from_millis(10)).await;

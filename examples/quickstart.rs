@@ -25,6 +25,9 @@ async fn main() -> Result<(), hworker::Error> {
 
     // In the program that does the work this is one line, `hworker::run_all().await`, and runs until SIGTERM.
     Worker::builder().build()?.run_until(sleep(Duration::from_secs(2))).await?;
-    println!("left on the queue: {:?}", Client::default_client()?.inspect("default").counts().await?);
+    println!(
+        "left on the queue: {:?}",
+        Client::default_client()?.inspect("default").counts().await?
+    );
     Ok(())
 }

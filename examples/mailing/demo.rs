@@ -70,7 +70,10 @@ impl Stage {
         let style = ProgressStyle::with_template(style)?;
         let bar = ProgressBar::new(recipients as u64).with_style(style);
         let stage = Self { redis, queue, smtp, mailboxes, bar };
-        stage.say(&format!("{} and a mail server that only counts", stage.redis.program().display()));
+        stage.say(&format!(
+            "{} and a mail server that only counts",
+            stage.redis.program().display()
+        ));
         Ok(stage)
     }
 
@@ -119,7 +122,9 @@ impl Stage {
         }
         let answer = posted.await??;
         let took = began.elapsed();
-        self.say(&format!("web server: took {size} KiB of CSV and said {answer:?} after {took:.1?}"));
+        self.say(&format!(
+            "web server: took {size} KiB of CSV and said {answer:?} after {took:.1?}"
+        ));
         Ok(())
     }
 
@@ -130,7 +135,11 @@ impl Stage {
             if self.mailboxes.reached() > last.0 {
                 last = (self.mailboxes.reached(), Instant::now());
             }
-            ensure!(last.1.elapsed() < PATIENCE, "no new mail for {PATIENCE:?}: {} recipients reached", last.0);
+            ensure!(
+                last.1.elapsed() < PATIENCE,
+                "no new mail for {PATIENCE:?}: {} recipients reached",
+                last.0
+            );
         }
         Ok(())
     }
@@ -167,7 +176,8 @@ fn pid(program: &Child) -> u32 {
 /// # Errors
 /// Where somebody did not get their mail.
 fn report(members: &[Member], mailboxes: &Mailboxes, took: Duration) -> anyhow::Result<()> {
-    let mails: Vec<usize> = members.iter().map(|member| mailboxes.of(&member.email).mails).collect();
+    let mails: Vec<usize> =
+        members.iter().map(|member| mailboxes.of(&member.email).mails).collect();
     let missed = mails.iter().filter(|mails| **mails == 0).count();
     let twice = mails.iter().filter(|mails| **mails == 2).count();
     let more = mails.iter().filter(|mails| **mails > 2).count();

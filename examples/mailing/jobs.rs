@@ -27,7 +27,11 @@ pub fn mailer(smtp: SocketAddr, connections: u32) -> Mailer {
 
 /// Sends one member the letter.
 #[hworker::job(timeout = "1m", max_attempts = 10)]
-pub async fn send_letter(member: Member, mailer: State<Mailer>, context: Context) -> anyhow::Result<()> {
+pub async fn send_letter(
+    member: Member,
+    mailer: State<Mailer>,
+    context: Context,
+) -> anyhow::Result<()> {
     // What is wrong with an address today will be wrong tomorrow.
     let message = letter(&member, &context.id().to_string()).map_err(hworker::fail)?;
     match mailer.send(message).await {

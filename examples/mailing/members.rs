@@ -3,14 +3,36 @@
 use serde::{Deserialize, Serialize};
 
 const FIRST: [&str; 25] = [
-    "Ada", "Björn", "Chiara", "David", "Élodie", "Farid", "Grace", "Hana", "Ibrahim", "José", "Katarzyna", "Liam",
-    "Mei", "Noor", "Oksana", "Priya", "Quentin", "Rosa", "Sven", "Thandi", "Uma", "Viktor", "Wanjiru", "Ximena",
+    "Ada",
+    "Björn",
+    "Chiara",
+    "David",
+    "Élodie",
+    "Farid",
+    "Grace",
+    "Hana",
+    "Ibrahim",
+    "José",
+    "Katarzyna",
+    "Liam",
+    "Mei",
+    "Noor",
+    "Oksana",
+    "Priya",
+    "Quentin",
+    "Rosa",
+    "Sven",
+    "Thandi",
+    "Uma",
+    "Viktor",
+    "Wanjiru",
+    "Ximena",
     "Zoë",
 ];
 const LAST: [&str; 24] = [
-    "Almeida", "Bauer", "Chen", "Dubois", "Eriksson", "Fischer", "García", "Haddad", "Ivanova", "Jensen", "Kowalski",
-    "Lovelace", "Müller", "Nakamura", "O'Brien", "Petrov", "Quispe", "Rossi", "Singh", "Tanaka", "Uzun", "Virtanen",
-    "Wójcik", "Yilmaz",
+    "Almeida", "Bauer", "Chen", "Dubois", "Eriksson", "Fischer", "García", "Haddad", "Ivanova",
+    "Jensen", "Kowalski", "Lovelace", "Müller", "Nakamura", "O'Brien", "Petrov", "Quispe", "Rossi",
+    "Singh", "Tanaka", "Uzun", "Virtanen", "Wójcik", "Yilmaz",
 ];
 const BOOKS: [&str; 7] = [
     "Middlemarch",
@@ -38,7 +60,8 @@ pub fn sample(count: usize) -> impl Iterator<Item = Member> {
     (0..count).map(|number| {
         // The lengths of the lists have no common factor, so the combinations come round late.
         let (first, last) = (FIRST[number % FIRST.len()], LAST[number % LAST.len()]);
-        let plain = |name: &str| -> String { name.to_lowercase().chars().filter_map(ascii).collect() };
+        let plain =
+            |name: &str| -> String { name.to_lowercase().chars().filter_map(ascii).collect() };
         let domain = DOMAINS[number % DOMAINS.len()];
         Member {
             email: format!("{}.{}.{number}@{domain}", plain(first), plain(last)),

@@ -1,6 +1,54 @@
-//! Tests of hworker that use only its public API; they are under `tests`.
+#![forbid(unsafe_code)]
+//! What the tests of hworker share: private servers, worker processes that can be killed and stopped, jobs that note
+//! their runs where every process can see them, and a proxy that loses requests and replies.
+//!
+//! Everything here uses the public API of hworker and nothing else of it, but for the texts of its scripts, by which the
+//! proxy knows their calls.
+
+// What a body is told to return is no error of its job, and what a test does not look at it need not be told of.
+#![allow(clippy::missing_errors_doc, clippy::must_use_candidate, clippy::return_self_not_must_use)]
 
 // The documentation of `#[hworker::job]` stands in the crate of the macro, which cannot use `hworker`.
 #[cfg(doctest)]
 #[doc = include_str!("../../hworker-macros/src/job.md")]
 mod job {}
+
+mod jobs;
+mod process;
+mod proxy;
+mod redis_side;
+mod resp;
+mod runs;
+mod server;
+mod worker;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use jobs::{Act, act, act_blocking, act_once, act_unless_crashed};
+pub use process::{Process, produce};
+pub use proxy::{Fault, Proxy};
+pub use redis_side::RedisSide;
+pub use runs::{Run, Runs};
+pub use server::{TestServer, TestServerBuilder, servers};
+pub use worker::InProcess;
+
+/// The machine to oneself, among the tests that ask for it: those that load it, and those that measure time.
+pub struct Machine {
+    _held: MutexGuard<'static, ()>,
+}
+
+impl Machine {
+    /// Waits until no other test has it.
+    pub fn claim() -> Self {
+        static MACHINE: Mutex<()> = Mutex::new(());
+        Self { _held: MACHINE.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+}
+
+/// Shows the log of hworker with the output of the test, where `HWORKER_LOG` asks for it.
+pub(crate) fn show_log() {
+    if let Some(level) = std::env::var("HWORKER_LOG").ok().and_then(|level| level.parse().ok()) {
+        let level: tracing_subscriber::filter::LevelFilter = level;
+        let _ = tracing_subscriber::fmt().with_max_level(level).with_test_writer().try_init();
+    }
+}

@@ -1,0 +1,147 @@
+//! Jobs whose arguments say what they do, so that one test reads as one story.
+
+use std::time::Duration;
+
+use hworker::{BoxError, Context, Outcome};
+use serde::{Deserialize, Serialize};
+
+use crate::runs::Runs;
+
+/// What a body does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub enum Act {
+    /// Waits for so many milliseconds.
+    Sleep(u64),
+    /// Blocks its thread for so many milliseconds.
+    Block(u64),
+    /// Notes a line.
+    Note(String),
+    /// Waits until the test opens the gate.
+    Gate(String),
+    /// Panics.
+    Panic(String),
+    /// Panics in a task that it started, and waits for it.
+    PanicInTask(String),
+    /// Holds something that panics when it is dropped, which happens at the end of the body.
+    PanicInDrop(String),
+    /// Returns an error.
+    Error(String),
+    /// Returns [`Outcome::Retry`].
+    Retry(String),
+    /// Returns [`Outcome::Failure`].
+    Failure(String),
+    /// Returns [`hworker::fail`].
+    Fail(String),
+    /// Returns [`hworker::retry_in`], in milliseconds.
+    RetryIn(u64),
+    /// Returns [`hworker::snooze`], in milliseconds.
+    Snooze(u64),
+    /// Kills its process.
+    Kill,
+    /// Enqueues a job of this name on the default client.
+    Enqueue(String),
+}
+
+/// One plan for each start of the job, crashes included; the last one for all that follow.
+type Plan = Vec<Vec<Act>>;
+
+/// Notes its begin and end under `name`, and does in between what the plan says. Retries come at once.
+#[hworker::job(backoff = "0s")]
+pub async fn act(
+    name: String,
+    plan: Vec<Vec<Act>>,
+    context: Context,
+    #[inject] runs: Runs,
+) -> Result<Outcome, BoxError> {
+    perform(name, plan, context, runs).await
+}
+
+/// The same, with every fault final.
+#[hworker::job(on_panic = "fail", on_error = "fail", on_timeout = "fail")]
+pub async fn act_once(
+    name: String,
+    plan: Vec<Vec<Act>>,
+    context: Context,
+    #[inject] runs: Runs,
+) -> Result<Outcome, BoxError> {
+    perform(name, plan, context, runs).await
+}
+
+/// The same as [`act`](fn@act), but a crash is final.
+#[hworker::job(backoff = "0s", on_crash = "fail")]
+pub async fn act_unless_crashed(
+    name: String,
+    plan: Vec<Vec<Act>>,
+    context: Context,
+    #[inject] runs: Runs,
+) -> Result<Outcome, BoxError> {
+    perform(name, plan, context, runs).await
+}
+
+/// The same as [`act`](fn@act), on a thread of its own.
+#[hworker::job(backoff = "0s")]
+pub fn act_blocking(
+    name: String,
+    plan: Vec<Vec<Act>>,
+    context: Context,
+    #[inject] runs: Runs,
+) -> Result<Outcome, BoxError> {
+    let runtime = tokio::runtime::Handle::current();
+    runtime.block_on(perform(name, plan, context, runs))
+}
+
+async fn perform(
+    name: String,
+    plan: Plan,
+    context: Context,
+    runs: Runs,
+) -> Result<Outcome, BoxError> {
+    let number = runs.begin(context.id().as_str());
+    runs.note(&name, "begin", number, &context);
+    let acts = plan.get(number as usize).or(plan.last()).cloned().unwrap_or_default();
+    let mut held = Vec::new();
+    for act in acts {
+        match act {
+            Act::Sleep(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
+            Act::Block(ms) => std::thread::sleep(Duration::from_millis(ms)),
+            Act::Note(what) => runs.note(&name, &what, number, &context),
+            Act::Gate(gate) => {
+                while !runs.is_open(&gate) {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            }
+            Act::Panic(text) => panic!("{text}"),
+            Act::PanicInTask(text) => tokio::spawn(async move { panic!("{text}") }).await?,
+            Act::PanicInDrop(text) => held.push(PanicsInDrop(text)),
+            Act::Error(text) => return Err(text.into()),
+            Act::Retry(text) => return Ok(Outcome::Retry(text)),
+            Act::Failure(text) => return Ok(Outcome::Failure(text)),
+            Act::Fail(text) => return Err(hworker::fail(text).into()),
+            Act::RetryIn(ms) => return Err(hworker::retry_in(Duration::from_millis(ms)).into()),
+            Act::Snooze(ms) => return Err(hworker::snooze(Duration::from_millis(ms)).into()),
+            Act::Kill => kill_own_process(),
+            Act::Enqueue(other) => {
+                self::act::enqueue(other, Vec::new()).await?;
+            }
+        }
+    }
+    runs.note(&name, "end", number, &context);
+    Ok(Outcome::Success)
+}
+
+fn kill_own_process() -> ! {
+    let own = rustix::process::getpid();
+    rustix::process::kill_process(own, rustix::process::Signal::KILL)
+        .expect("a process can kill itself");
+    loop {
+        std::thread::park();
+    }
+}
+
+struct PanicsInDrop(String);
+
+impl Drop for PanicsInDrop {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "{}", self.0);
+    }
+}

@@ -1,0 +1,331 @@
+//! A proxy before the server of a test, that loses what the test wants lost.
+//!
+//! TCP loses no single message: what is lost is the rest of a connection. So a lost request is one before which the
+//! connection ends, and a lost reply is one after whose request it ends; where it "hangs" it does not end, but nothing
+//! comes through any more, and the client has to find out.
+
+use std::collections::{HashMap, VecDeque};
+use std::io::{BufReader, Write};
+use std::net::Shutdown;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use crate::resp::{Command, read_command, read_reply};
+use crate::server::TestServer;
+
+macro_rules! scripts {
+    ($($name:literal)*) => {
+        /// The scripts of hworker, by which the proxy knows their calls.
+        pub(crate) const SCRIPTS: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../hworker/src/store/", $name, ".lua")))),*];
+    };
+}
+
+scripts! {
+    "bury" "heartbeat" "promote" "reconcile" "recover" "release" "requeue_broken" "reserve" "retire" "revoke"
+    "schedule" "settle"
+}
+
+/// What happens to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// It does not reach the server: the connection ends.
+    LoseRequest,
+    /// It reaches the server, and instead of the reply the connection ends.
+    LoseReply,
+    /// It does not reach the server, and nothing comes through the connection any more.
+    HangRequest,
+    /// It reaches the server, and nothing comes through the connection any more.
+    HangReply,
+    /// It waits in the network until [`Proxy::release`], even if the client has given up by then.
+    HoldRequest,
+    /// Its reply comes later.
+    Delay(Duration),
+}
+
+/// A proxy with a unix socket of its own.
+pub struct Proxy {
+    shared: Arc<Shared>,
+    socket: PathBuf,
+}
+
+struct Shared {
+    upstream: PathBuf,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    rules: Vec<Rule>,
+    connections: Vec<UnixStream>,
+    /// How many requests of each name came.
+    seen: HashMap<String, usize>,
+    unreachable: bool,
+    released: bool,
+    closed: bool,
+}
+
+struct Rule {
+    request: String,
+    /// Requests that pass before it.
+    skip: u32,
+    fault: Fault,
+    done: bool,
+}
+
+/// One connection through the proxy; the two directions share it.
+struct Link {
+    shared: Arc<Shared>,
+    /// What becomes of the replies that are outstanding, the next first.
+    replies: Mutex<VecDeque<Option<Fault>>>,
+    hangs: Mutex<bool>,
+    client: UnixStream,
+    server: UnixStream,
+}
+
+/// What a request is called: a command in capitals, `"LPUSH"`, or the call of one of hworker's scripts, `"reserve"`.
+fn name(words: &[Vec<u8>]) -> String {
+    static BY_HASH: OnceLock<HashMap<String, &str>> = OnceLock::new();
+    let by_hash = BY_HASH.get_or_init(|| {
+        let hash = |text| redis::Script::new(text).get_hash().to_owned();
+        SCRIPTS.iter().map(|(name, text)| (hash(text), *name)).collect()
+    });
+    let word = |index: usize| {
+        words.get(index).map_or_else(String::new, |word| String::from_utf8_lossy(word).into())
+    };
+    let command = word(0).to_ascii_uppercase();
+    let script = match command.as_str() {
+        "EVALSHA" => by_hash.get(&word(1)).copied(),
+        "EVAL" => SCRIPTS.iter().find(|(_, text)| *text == word(1)).map(|(name, _)| *name),
+        _ => None,
+    };
+    script.map_or(command, str::to_owned)
+}
+
+impl Proxy {
+    /// A proxy before this server, which learns all scripts, so that each call is one request.
+    pub fn before(server: &TestServer) -> Self {
+        server.redis().load_scripts();
+        let upstream = server.process().socket().to_owned();
+        // Short: the path of a socket has little room.
+        let socket = upstream.with_file_name(format!("proxy-{}", fresh_number()));
+        let listener = UnixListener::bind(&socket).expect("a socket for the proxy");
+        let shared =
+            Arc::new(Shared { upstream, state: Mutex::default(), changed: Condvar::new() });
+        let accepting = Arc::clone(&shared);
+        thread::spawn(move || accepting.accept(&listener));
+        Self { shared, socket }
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> String {
+        format!("redis+unix://{}", self.socket.display())
+    }
+
+    /// Where it listens.
+    pub fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// A client of hworker that goes through it.
+    pub fn client(&self) -> hworker::Client {
+        hworker::Client::new(self.url()).expect("the client of a proxy")
+    }
+
+    /// Lets a fault happen once, at the `nth` request of a name from now on, from 1. Commands are named in capitals,
+    /// `"LPUSH"`, and hworker's scripts as they are, `"reserve"`.
+    pub fn fault(&self, nth: u32, request: &str, fault: Fault) {
+        let rule = Rule { request: request.to_owned(), skip: nth - 1, fault, done: false };
+        self.shared.state().rules.push(rule);
+    }
+
+    /// Whether every fault has happened.
+    pub fn all_happened(&self) -> bool {
+        self.shared.state().rules.iter().all(|rule| rule.done)
+    }
+
+    /// How many requests of a name reached the proxy so far.
+    pub fn count(&self, request: &str) -> usize {
+        self.shared.state().seen.get(request).copied().unwrap_or(0)
+    }
+
+    /// How many requests reached the proxy so far.
+    pub fn requests(&self) -> usize {
+        self.shared.state().seen.values().sum()
+    }
+
+    /// Ends every connection.
+    pub fn cut(&self) {
+        for connection in self.shared.state().connections.drain(..) {
+            let _ = connection.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// As a partition of the network: nothing comes through, no new connection is made, and none ends. With `false`
+    /// it heals, and what was on its way arrives.
+    pub fn unreachable(&self, yes: bool) {
+        self.shared.state().unreachable = yes;
+        self.shared.changed.notify_all();
+    }
+
+    /// Lets the requests arrive that were held.
+    pub fn release(&self) {
+        self.shared.state().released = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.shared.state().closed = true;
+        self.shared.changed.notify_all();
+        self.cut();
+        // Wakes the thread that accepts.
+        let _ = UnixStream::connect(&self.socket);
+        let _ = std::fs::remove_file(&self.socket);
+    }
+}
+
+fn fresh_number() -> u32 {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static LAST: AtomicU32 = AtomicU32::new(0);
+    LAST.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_while(&self, condition: impl Fn(&State) -> bool) {
+        let mut state = self.state();
+        while condition(&state) && !state.closed {
+            state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn accept(self: Arc<Self>, listener: &UnixListener) {
+        for client in listener.incoming() {
+            self.wait_while(|state| state.unreachable);
+            if self.state().closed {
+                return;
+            }
+            let Ok(client) = client else { return };
+            // A server that is down refuses: so does the proxy, by ending the connection.
+            let Ok(server) = UnixStream::connect(&self.upstream) else { continue };
+            let _ = self.link(client, server);
+        }
+    }
+
+    fn link(self: &Arc<Self>, client: UnixStream, server: UnixStream) -> std::io::Result<()> {
+        self.state().connections.extend([client.try_clone()?, server.try_clone()?]);
+        let link = Arc::new(Link {
+            shared: Arc::clone(self),
+            replies: Mutex::default(),
+            hangs: Mutex::new(false),
+            client,
+            server,
+        });
+        let there = Arc::clone(&link);
+        thread::spawn(move || there.requests());
+        thread::spawn(move || link.answers());
+        Ok(())
+    }
+
+    /// The fault that is to happen to this request.
+    fn fault(&self, command: &Command) -> Option<Fault> {
+        let request = name(&command.words);
+        let mut state = self.state();
+        let mut happens = None;
+        for rule in state.rules.iter_mut().filter(|rule| !rule.done && rule.request == request) {
+            if rule.skip > 0 {
+                rule.skip -= 1;
+            } else if happens.is_none() {
+                rule.done = true;
+                happens = Some(rule.fault);
+            }
+        }
+        *state.seen.entry(request).or_default() += 1;
+        happens
+    }
+}
+
+impl Link {
+    fn requests(&self) {
+        let Ok(client) = self.client.try_clone() else { return };
+        let mut client = BufReader::new(client);
+        while let Ok(Some(command)) = read_command(&mut client) {
+            self.shared.wait_while(|state| state.unreachable);
+            if self.hanging() {
+                continue;
+            }
+            let fault = self.shared.fault(&command);
+            match fault {
+                Some(Fault::LoseRequest) => return self.end(),
+                Some(Fault::HangRequest) => {
+                    self.hang();
+                    continue;
+                }
+                Some(Fault::HoldRequest) => self.shared.wait_while(|state| !state.released),
+                _ => {}
+            }
+            self.replies.lock().unwrap_or_else(PoisonError::into_inner).push_back(fault);
+            if (&self.server).write_all(&command.bytes).is_err() {
+                break;
+            }
+        }
+        // What was sent is answered, as far as it arrived.
+        let _ = self.server.shutdown(Shutdown::Write);
+    }
+
+    fn answers(&self) {
+        let Ok(server) = self.server.try_clone() else { return };
+        let mut server = BufReader::new(server);
+        loop {
+            let mut reply = Vec::new();
+            if !matches!(read_reply(&mut server, &mut reply), Ok(true)) {
+                break;
+            }
+            self.shared.wait_while(|state| state.unreachable);
+            let fault = match reply[0] {
+                // What the server says unasked.
+                b'>' => None,
+                _ => self
+                    .replies
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .pop_front()
+                    .flatten(),
+            };
+            match fault {
+                Some(Fault::LoseReply) => return self.end(),
+                Some(Fault::HangReply) => self.hang(),
+                Some(Fault::Delay(delay)) => thread::sleep(delay),
+                _ => {}
+            }
+            if !self.hanging() && (&self.client).write_all(&reply).is_err() {
+                break;
+            }
+        }
+        if !self.hanging() {
+            self.end();
+        }
+    }
+
+    fn hang(&self) {
+        *self.hangs.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
+    fn hanging(&self) -> bool {
+        *self.hangs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn end(&self) {
+        let _ = self.client.shutdown(Shutdown::Both);
+        let _ = self.server.shutdown(Shutdown::Both);
+    }
+}

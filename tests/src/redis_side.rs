@@ -1,0 +1,173 @@
+//! The server as a test sees it, past hworker: to seed keys, to look at them, to print them all.
+
+use std::fmt::Write as _;
+use std::time::{Duration, Instant};
+
+use redis::{Cmd, FromRedisValue, Value};
+
+/// How much of a long value is printed.
+const SHOWN_ENTRIES: usize = 20;
+const SHOWN_BYTES: usize = 400;
+
+/// One connection to a server, without anything of hworker in between.
+pub struct RedisSide {
+    client: redis::Client,
+    connection: Option<redis::Connection>,
+}
+
+impl RedisSide {
+    /// Of the server at this URL; it connects when it is first asked.
+    pub fn new(url: &str) -> Self {
+        let client = redis::Client::open(url).expect("the URL of the test's server is good");
+        Self { client, connection: None }
+    }
+
+    /// Runs a command: `ask(&["LLEN", "hworker-jobs-default"])`.
+    pub fn ask<T: FromRedisValue>(&mut self, words: &[&str]) -> T {
+        self.try_ask(words).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    /// Runs a command whose failure is expected.
+    ///
+    /// # Errors
+    /// What the server or the connection says.
+    pub fn try_ask<T: FromRedisValue>(&mut self, words: &[&str]) -> redis::RedisResult<T> {
+        let mut command = redis::cmd(words[0]);
+        for word in &words[1..] {
+            command.arg(*word);
+        }
+        self.run(&command)
+    }
+
+    /// Runs a command with bytes that are not text.
+    ///
+    /// # Errors
+    /// What the server or the connection says.
+    pub fn run<T: FromRedisValue>(&mut self, command: &Cmd) -> redis::RedisResult<T> {
+        let connection = match &mut self.connection {
+            Some(connection) => connection,
+            none => {
+                let connection = self.client.get_connection_with_timeout(Duration::from_secs(5))?;
+                connection.set_read_timeout(Some(Duration::from_secs(20)))?;
+                none.insert(connection)
+            }
+        };
+        let result = command.query(connection);
+        // One whose reply is outstanding would give it to the next command.
+        if result.as_ref().is_err_and(|error| error.code().is_none()) {
+            self.connection = None;
+        }
+        result
+    }
+
+    /// How many entries a list, hash, set or sorted set has; 0 where there is none.
+    pub fn len(&mut self, key: &str) -> u64 {
+        let kind: String = self.ask(&["TYPE", key]);
+        match kind.as_str() {
+            "list" => self.ask(&["LLEN", key]),
+            "hash" => self.ask(&["HLEN", key]),
+            "zset" => self.ask(&["ZCARD", key]),
+            "set" => self.ask(&["SCARD", key]),
+            "string" => 1,
+            _ => 0,
+        }
+    }
+
+    /// The keys that match a pattern, in order.
+    pub fn keys(&mut self, pattern: &str) -> Vec<String> {
+        let mut keys: Vec<String> = self.ask(&["KEYS", pattern]);
+        keys.sort();
+        keys
+    }
+
+    /// How many entries the keys that match a pattern have together.
+    pub fn total(&mut self, pattern: &str) -> u64 {
+        self.keys(pattern).iter().map(|key| self.len(key)).sum()
+    }
+
+    /// Microseconds since 1970 by the server's clock.
+    pub fn time_us(&mut self) -> u64 {
+        let (seconds, micros): (u64, u64) = self.ask(&["TIME"]);
+        seconds * 1_000_000 + micros
+    }
+
+    /// Lets the server know every script of hworker, so that no call needs its text.
+    pub fn load_scripts(&mut self) {
+        for (_, text) in crate::proxy::SCRIPTS {
+            let _: String = self.ask(&["SCRIPT", "LOAD", text]);
+        }
+    }
+
+    /// Everything that the server holds, readable.
+    pub fn dump(&mut self) -> String {
+        let keys = match self.try_ask::<Vec<String>>(&["KEYS", "*"]) {
+            Ok(keys) => keys,
+            Err(error) => return format!("(the server does not answer: {error})"),
+        };
+        let mut keys: Vec<_> = keys.into_iter().collect();
+        keys.sort();
+        let mut text = String::new();
+        for key in keys {
+            let length = self.len(&key);
+            let _ = writeln!(text, "{key} ({length})");
+            for line in self.entries(&key) {
+                let _ = writeln!(text, "    {line}");
+            }
+        }
+        text
+    }
+
+    fn entries(&mut self, key: &str) -> Vec<String> {
+        let kind: String = self.ask(&["TYPE", key]);
+        let value: Value = match kind.as_str() {
+            "list" => self.ask(&["LRANGE", key, "0", "-1"]),
+            "hash" => self.ask(&["HGETALL", key]),
+            "zset" => self.ask(&["ZRANGE", key, "0", "-1", "WITHSCORES"]),
+            "set" => self.ask(&["SMEMBERS", key]),
+            "string" => self.ask(&["GET", key]),
+            _ => return Vec::new(),
+        };
+        let mut lines = Vec::new();
+        flatten(value, &mut lines);
+        if matches!(kind.as_str(), "hash" | "zset") {
+            lines = lines.chunks(2).map(|pair| pair.join(" -> ")).collect();
+        }
+        let more = lines.len().saturating_sub(SHOWN_ENTRIES);
+        lines.truncate(SHOWN_ENTRIES);
+        if more > 0 {
+            lines.push(format!("... and {more} more"));
+        }
+        lines
+    }
+
+    /// Waits until the server answers.
+    pub fn wait_until_up(&mut self, within: Duration) {
+        let give_up = Instant::now() + within;
+        while let Err(error) = self.try_ask::<String>(&["PING"]) {
+            assert!(Instant::now() < give_up, "the server did not come up: {error}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+fn flatten(value: Value, lines: &mut Vec<String>) {
+    match value {
+        Value::Array(values) | Value::Set(values) => {
+            for value in values {
+                flatten(value, lines);
+            }
+        }
+        Value::Map(pairs) => {
+            for (key, value) in pairs {
+                flatten(key, lines);
+                flatten(value, lines);
+            }
+        }
+        Value::BulkString(bytes) => {
+            let shown = &bytes[..bytes.len().min(SHOWN_BYTES)];
+            let cut = if shown.len() < bytes.len() { " [cut]" } else { "" };
+            lines.push(format!("{}{cut}", String::from_utf8_lossy(shown).escape_debug()));
+        }
+        other => lines.push(format!("{other:?}")),
+    }
+}

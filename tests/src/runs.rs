@@ -1,0 +1,133 @@
+//! What bodies note while they run, in plain lists outside hworker's prefix, so that a test sees the runs in all
+//! processes.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hworker::{BoxError, Context, Inject, State};
+use serde::{Deserialize, Serialize};
+
+use crate::redis_side::RedisSide;
+
+/// Notes one line with the server's time; what was noted under the same mark already is not noted again.
+const NOTE: &str = "
+    local time = redis.call('TIME')
+    if redis.call('SADD', KEYS[2], ARGV[1]) == 0 then return 0 end
+    redis.call('RPUSH', KEYS[1], string.format('%d ', time[1] * 1000000 + time[2]) .. ARGV[2])
+    return 1";
+
+/// A body that cannot note its run gives up after this.
+const NOTE_WITHIN: Duration = Duration::from_secs(20);
+
+/// Where bodies note their runs. A job takes it under `#[inject]`.
+#[derive(Clone)]
+pub struct Runs {
+    redis: Arc<Mutex<RedisSide>>,
+}
+
+/// One line of a body.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Run {
+    /// When, in microseconds by the server's clock.
+    #[serde(skip)]
+    pub at: u64,
+    /// `begin`, `end`, or what the body says.
+    pub what: String,
+    /// The job's id.
+    pub id: String,
+    /// How many times the job was begun before, crashes included.
+    pub number: u64,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// The fencing token.
+    pub token: u64,
+    /// The worker's id.
+    pub worker: String,
+    /// The process.
+    pub pid: u32,
+}
+
+impl Runs {
+    /// At the server with this URL.
+    pub fn new(url: &str) -> Self {
+        Self { redis: Arc::new(Mutex::new(RedisSide::new(url))) }
+    }
+
+    /// Counts a start of this job, from 0.
+    pub fn begin(&self, id: &str) -> u64 {
+        let key = format!("test:starts:{id}");
+        let count: u64 = self.insist(|redis| redis.try_ask(&["INCR", &key]));
+        count - 1
+    }
+
+    /// Notes a line about a run.
+    pub fn note(&self, name: &str, what: &str, number: u64, context: &Context) {
+        let run = Run {
+            at: 0,
+            what: what.to_owned(),
+            id: context.id().to_string(),
+            number,
+            attempt: context.attempt(),
+            token: context.token(),
+            worker: context.worker().to_owned(),
+            pid: std::process::id(),
+        };
+        let line = serde_json::to_string(&run).expect("a run is JSON");
+        let mark = format!("{}:{number}:{what}", run.token);
+        let (list, marks) = (format!("test:runs:{name}"), format!("test:marks:{name}"));
+        let words = ["EVAL", NOTE, "2", &list, &marks, &mark, &line];
+        let _: u64 = self.insist(|redis| redis.try_ask(&words));
+    }
+
+    /// What was noted under a name.
+    pub fn of(&self, name: &str) -> Vec<Run> {
+        let list = format!("test:runs:{name}");
+        let lines: Vec<String> = self.insist(|redis| redis.try_ask(&["LRANGE", &list, "0", "-1"]));
+        let run = |line: &String| {
+            let (at, run) = line.split_once(' ').expect("a line of a run");
+            let run: Run = serde_json::from_str(run).expect("a line of a run");
+            Run { at: at.parse().expect("a time"), ..run }
+        };
+        lines.iter().map(run).collect()
+    }
+
+    /// Lets everyone pass who waits at the gate.
+    pub fn open(&self, gate: &str) {
+        let key = format!("test:gate:{gate}");
+        let _: String = self.insist(|redis| redis.try_ask(&["SET", &key, "open"]));
+    }
+
+    /// Whether the gate is open.
+    pub fn is_open(&self, gate: &str) -> bool {
+        let key = format!("test:gate:{gate}");
+        self.insist::<u64>(|redis| redis.try_ask(&["EXISTS", &key])) == 1
+    }
+
+    /// The server may be away for a while; a body waits for it.
+    fn insist<T>(&self, mut ask: impl FnMut(&mut RedisSide) -> redis::RedisResult<T>) -> T {
+        let give_up = Instant::now() + NOTE_WITHIN;
+        loop {
+            let mut redis = self.redis.lock().unwrap_or_else(PoisonError::into_inner);
+            match ask(&mut redis) {
+                Ok(value) => return value,
+                Err(error) if Instant::now() > give_up => panic!("a note of a test: {error}"),
+                Err(_) => {
+                    drop(redis);
+                    std::thread::sleep(Duration::from_millis(50));
+                }
+            }
+        }
+    }
+}
+
+impl Inject for Runs {
+    /// The worker's state or, in a worker process, the server that its environment names.
+    fn inject(context: &Context) -> Result<Self, BoxError> {
+        static OF_THE_PROCESS: std::sync::OnceLock<Runs> = std::sync::OnceLock::new();
+        if let Ok(State(runs)) = State::<Self>::inject(context) {
+            return Ok(runs);
+        }
+        let url = std::env::var("HWORKER_TEST_URL")?;
+        Ok(OF_THE_PROCESS.get_or_init(|| Self::new(&url)).clone())
+    }
+}

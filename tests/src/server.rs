@@ -1,0 +1,248 @@
+//! A private server for one test.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hworker::embedded::{Server, ServerBuilder};
+use hworker::{Client, Inspect};
+use tempfile::TempDir;
+
+use crate::redis_side::RedisSide;
+use crate::runs::{Run, Runs};
+
+/// The server programs of `HWORKER_TEST_SERVERS` (paths separated by `:` or `,`), the first of which every test uses and
+/// all of which the tests of the matrix use. Without the variable: what the library finds.
+pub fn servers() -> Vec<Option<PathBuf>> {
+    let listed = std::env::var("HWORKER_TEST_SERVERS").unwrap_or_default();
+    let paths: Vec<_> = listed.split([':', ',']).filter(|path| !path.is_empty()).collect();
+    if paths.is_empty() { vec![None] } else { paths.iter().map(|path| Some(path.into())).collect() }
+}
+
+/// A private server with everything that a test asks of it. When a test fails, it prints what the server holds and what
+/// the processes of the test logged.
+pub struct TestServer {
+    // Before the directory: it is stopped first.
+    server: Mutex<Server>,
+    url: String,
+    redis: Mutex<RedisSide>,
+    runs: Runs,
+    client: Client,
+    dir: TempDir,
+    processes: AtomicUsize,
+}
+
+/// What can be set before a [`TestServer`] starts.
+pub struct TestServerBuilder(ServerBuilder);
+
+impl TestServerBuilder {
+    /// Another program than the first of [`servers`].
+    pub fn program(self, program: Option<&Path>) -> Self {
+        match program {
+            Some(program) => Self(self.0.program(program)),
+            None => self,
+        }
+    }
+
+    /// An option of the server: `.arg("--maxmemory", "8mb")`.
+    pub fn arg(self, name: &str, value: &str) -> Self {
+        Self(self.0.arg(name, value))
+    }
+
+    /// Whether what the server holds survives its end.
+    pub fn append_only(self) -> Self {
+        Self(self.0.append_only(true).arg("--appendfsync", "always"))
+    }
+
+    /// Starts it.
+    pub fn start(self) -> TestServer {
+        crate::show_log();
+        let server = self.0.start().unwrap_or_else(|error| panic!("{error}"));
+        let url = server.url();
+        TestServer {
+            redis: Mutex::new(RedisSide::new(&url)),
+            runs: Runs::new(&url),
+            client: Client::new(url.clone()).expect("the client of a test's server"),
+            server: Mutex::new(server),
+            url,
+            dir: TempDir::new().expect("a directory for the test"),
+            processes: AtomicUsize::new(0),
+        }
+    }
+}
+
+impl TestServer {
+    /// A server that keeps nothing on disk.
+    pub fn start() -> Self {
+        Self::builder().start()
+    }
+
+    /// What can be set before it starts.
+    pub fn builder() -> TestServerBuilder {
+        let first = servers().into_iter().next().flatten();
+        TestServerBuilder(Server::builder()).program(first.as_deref())
+    }
+
+    /// Its URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The server's process, to kill, stop and start it.
+    pub fn process(&self) -> MutexGuard<'_, Server> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The server past hworker.
+    pub fn redis(&self) -> MutexGuard<'_, RedisSide> {
+        self.redis.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A client of hworker.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// The queue `default` as hworker sees it.
+    pub fn inspect(&self) -> Inspect {
+        self.client.inspect("default")
+    }
+
+    /// Where bodies note their runs.
+    pub fn runs(&self) -> &Runs {
+        &self.runs
+    }
+
+    /// What was noted under a name, in the order of the server's clock.
+    pub fn runs_of(&self, name: &str) -> Vec<Run> {
+        self.runs.of(name)
+    }
+
+    /// How many bodies began under a name.
+    pub fn begun(&self, name: &str) -> usize {
+        self.runs_of(name).iter().filter(|run| run.what == "begin").count()
+    }
+
+    /// How many bodies came to their end under a name.
+    pub fn ended(&self, name: &str) -> usize {
+        self.runs_of(name).iter().filter(|run| run.what == "end").count()
+    }
+
+    /// Lets bodies pass that wait at a gate.
+    pub fn open(&self, gate: &str) {
+        self.runs.open(gate);
+    }
+
+    /// A directory that lives as long as the test.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub(crate) fn next_log(&self) -> PathBuf {
+        let number = self.processes.fetch_add(1, Ordering::Relaxed);
+        self.dir.path().join(format!("process-{number}.log"))
+    }
+
+    /// What is left of the jobs of a queue: every key but the registry of workers and the statistics, with how many
+    /// entries it has.
+    pub fn leftovers(&self, queue: &str) -> Vec<(String, u64)> {
+        let mut redis = self.redis();
+        let mut left = Vec::new();
+        for kind in ["jobs", "progress", "inbox", "scheduled", "failed", "broken"] {
+            let own = format!("hworker-{kind}-{queue}");
+            for key in redis.keys(&format!("{own}*")) {
+                if key == own || key.starts_with(&format!("{own}:")) {
+                    let length = redis.len(&key);
+                    left.push((key, length));
+                }
+            }
+        }
+        left
+    }
+
+    /// Waits until nothing is left of the jobs of the queue `default`.
+    pub fn drained(&self, within: Duration) {
+        self.eventually("nothing is left", within, || self.leftovers("default").is_empty());
+    }
+
+    /// Waits until a condition holds.
+    ///
+    /// # Panics
+    /// When it does not within the time; with everything that the server holds.
+    #[track_caller]
+    pub fn eventually(&self, what: &str, within: Duration, mut holds: impl FnMut() -> bool) {
+        let give_up = Instant::now() + within;
+        let mut pause = Duration::from_millis(5);
+        while !holds() {
+            let late = Instant::now() > give_up;
+            assert!(!late, "not within {within:?}: {what}\n{}", self.report());
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(Duration::from_millis(50));
+        }
+    }
+
+    /// Waits until a condition holds that has to be awaited.
+    ///
+    /// # Panics
+    /// As [`Self::eventually`].
+    pub async fn eventually_async(
+        &self,
+        what: &str,
+        within: Duration,
+        mut holds: impl AsyncFnMut() -> bool,
+    ) {
+        let give_up = Instant::now() + within;
+        while !holds().await {
+            let late = Instant::now() > give_up;
+            assert!(!late, "not within {within:?}: {what}\n{}", self.report());
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Looks all the while that a condition goes on to hold.
+    ///
+    /// # Panics
+    /// When it ceases to; with everything that the server holds.
+    #[track_caller]
+    pub fn holds(&self, what: &str, during: Duration, mut holds: impl FnMut() -> bool) {
+        let until = Instant::now() + during;
+        loop {
+            assert!(holds(), "ceased to hold: {what}\n{}", self.report());
+            if Instant::now() >= until {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Everything that the server holds, and what the processes of the test logged.
+    pub fn report(&self) -> String {
+        // A test that fails may hold the connection, or have stopped the server.
+        let mut text = format!("--- keys\n{}", RedisSide::new(&self.url).dump());
+        let mut logs: Vec<_> = std::fs::read_dir(self.dir())
+            .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
+            .unwrap_or_default();
+        logs.sort();
+        for log in logs.iter().filter(|path| path.extension().is_some_and(|end| end == "log")) {
+            let lines = std::fs::read(log).unwrap_or_default();
+            let lines = String::from_utf8_lossy(&lines);
+            let tail: Vec<_> = lines.lines().rev().take(60).collect();
+            let _ = writeln!(text, "--- {}", log.display());
+            for line in tail.iter().rev() {
+                let _ = writeln!(text, "{line}");
+            }
+        }
+        text
+    }
+}
+
+impl Drop for TestServer {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.process().resume();
+            eprintln!("{}", self.report());
+        }
+    }
+}

@@ -1,6 +1,9 @@
 //! Measures how an idle worker learns of a job, the ways that were weighed and the one that was taken:
 //! `cargo run --release -p hworker-tests --bin measure`. The figures of `ARCHITECTURE.md` come from it.
 
+// A program that prints is what this is, and a job without an await is the least that can be run.
+#![allow(clippy::print_stdout, clippy::unused_async)]
+
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,11 +35,11 @@ impl Raw {
     }
 
     fn send(&mut self, words: &[&str]) {
-        let mut bytes = format!("*{}\r\n", words.len());
-        for word in words {
-            bytes += &format!("${}\r\n{word}\r\n", word.len());
-        }
-        self.0.write_all(bytes.as_bytes()).expect("the server reads");
+        let mut bytes = Vec::new();
+        let written = write!(bytes, "*{}\r\n", words.len()).and_then(|()| {
+            words.iter().try_for_each(|word| write!(bytes, "${}\r\n{word}\r\n", word.len()))
+        });
+        written.and_then(|()| self.0.write_all(&bytes)).expect("the server reads");
     }
 
     /// Whatever comes next.
@@ -189,14 +192,8 @@ async fn main() {
                 waiters,
                 300,
                 |on, waiter| {
-                    drop(on.call(&[
-                        "BLMOVE",
-                        LIST,
-                        &format!("inbox:{waiter}"),
-                        "RIGHT",
-                        "LEFT",
-                        "0",
-                    ]))
+                    let inbox = format!("inbox:{waiter}");
+                    on.call(&["BLMOVE", LIST, &inbox, "RIGHT", "LEFT", "0"]);
                 },
                 |_| {},
             );

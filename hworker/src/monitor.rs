@@ -4,7 +4,7 @@
 //! heartbeats of its own that the server accepted. A server that stalls or refuses writes stops the monitor's own
 //! heartbeats too, so it makes nobody look dead.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
@@ -26,9 +26,13 @@ const LONGEST_GAP: Duration = Duration::from_secs(2);
 /// After a lost connection of its own a monitor watches for the whole `dead_after`, for so long.
 const CAREFUL_FOR: Duration = Duration::from_secs(30);
 
-/// The inbox of a dead worker is swept at every heartbeat for so long, then once a minute.
-const SWEEP_OFTEN_FOR: Duration = Duration::from_secs(30);
+/// The inbox of a dead worker is swept at every heartbeat for so long after it was last heard of, then once a minute.
+/// By the server's clock, so that a monitor that starts later does not begin all over with everyone who died today.
+const SWEEP_OFTEN_FOR: Duration = Duration::from_secs(40);
 const SWEEP_RARELY: Duration = Duration::from_secs(60);
+
+/// Records that are read after one heartbeat; the rest waits for the next.
+const LEARN_AT_ONCE: usize = 100;
 
 /// Jobs that are recovered with one call.
 const CHUNK: usize = 200;
@@ -37,7 +41,8 @@ const CHUNK: usize = 200;
 #[derive(Debug, Default)]
 pub(crate) struct Monitor {
     watched: HashMap<String, Watched>,
-    dead: HashMap<String, Dead>,
+    /// When those who were declared dead were last swept.
+    dead: HashMap<String, Instant>,
     last_accepted: Option<Instant>,
     lost_connection: Option<Instant>,
 }
@@ -47,27 +52,21 @@ pub(crate) struct Monitor {
 struct Watched {
     /// Its heartbeat, as the server has it.
     seen: String,
-    /// What its record says; asked for once for each heartbeat.
+    /// Whether its record was read, and what that says; asked for once for each heartbeat.
+    learned: bool,
     dead_after: Option<Duration>,
     unchanged_for: Duration,
-}
-
-/// A worker that was declared dead.
-#[derive(Debug)]
-struct Dead {
-    since: Instant,
-    swept: Instant,
 }
 
 /// What is to be done after a heartbeat.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     /// Its record is to be read and [`Monitor::learn`] told.
-    Learn { worker: String, seen: String },
+    Learn { worker: String },
     /// It is to be recovered.
     Recover { worker: String, seen: String },
-    /// It died before; its inbox is to be swept, and after a while it may be forgotten.
-    Sweep { worker: String, seen: String, long_dead: bool },
+    /// It died before; its inbox is to be swept, and after a day it is forgotten.
+    Sweep { worker: String, seen: String, silent_for: Duration },
 }
 
 impl Monitor {
@@ -78,6 +77,19 @@ impl Monitor {
             self.lost_connection = Some(Instant::now());
         }
         self.watched.clear();
+    }
+
+    /// How long ago the one was heard of, by the server's clock, who has been silent longest of those that are watched. What
+    /// the next heartbeat asks for has to go as far back, or they would be lost from sight.
+    pub(crate) fn watches_back(&self, server_now: u64) -> Option<Duration> {
+        let oldest = self.watched.values().map(|watched| ms(&watched.seen)).min()?;
+        Some(Duration::from_millis(server_now.saturating_sub(oldest)))
+    }
+
+    /// The server remembers these and no others, so nobody else needs to be.
+    pub(crate) fn remembers_only(&mut self, silent: &[(String, String)]) {
+        let there: HashSet<_> = silent.iter().map(|(worker, _)| worker.as_str()).collect();
+        self.dead.retain(|worker, _| there.contains(worker.as_str()));
     }
 
     /// A heartbeat of our own, sent then, was accepted, and these workers were not heard of lately.
@@ -99,14 +111,14 @@ impl Monitor {
         };
         let careful = self.lost_connection.is_some_and(|at| at.elapsed() < CAREFUL_FOR);
 
-        let mut tasks = Vec::new();
+        let (mut tasks, mut learning) = (Vec::new(), 0);
         let mut still = HashMap::new();
         for (worker, seen) in silent {
-            if let Some(dead) = self.dead.get_mut(&worker) {
-                let often = dead.since.elapsed() < SWEEP_OFTEN_FOR;
-                if often || dead.swept.elapsed() >= SWEEP_RARELY {
-                    dead.swept = Instant::now();
-                    tasks.push(Task::Sweep { worker, seen, long_dead: !often });
+            if let Some(swept) = self.dead.get_mut(&worker) {
+                let silent_for = Duration::from_millis(server_now.saturating_sub(ms(&seen)));
+                if silent_for < SWEEP_OFTEN_FOR || swept.elapsed() >= SWEEP_RARELY {
+                    *swept = Instant::now();
+                    tasks.push(Task::Sweep { worker, seen, silent_for });
                 }
                 continue;
             }
@@ -115,14 +127,21 @@ impl Monitor {
                     watched.unchanged_for += counts;
                     watched
                 }
-                _ => {
-                    tasks.push(Task::Learn { worker: worker.clone(), seen: seen.clone() });
-                    Watched { seen: seen.clone(), dead_after: None, unchanged_for: Duration::ZERO }
-                }
+                _ => Watched {
+                    seen: seen.clone(),
+                    learned: false,
+                    dead_after: None,
+                    unchanged_for: Duration::ZERO,
+                },
             };
             let dead_after = watched.dead_after.unwrap_or(own_dead_after);
             let watch_for = if careful { WATCH_FOR.max(dead_after) } else { WATCH_FOR };
-            if is_old(&seen, server_now, dead_after) && watched.unchanged_for >= watch_for {
+            if !watched.learned {
+                if learning < LEARN_AT_ONCE {
+                    tasks.push(Task::Learn { worker: worker.clone() });
+                }
+                learning += 1;
+            } else if is_old(&seen, server_now, dead_after) && watched.unchanged_for >= watch_for {
                 tasks.push(Task::Recover { worker: worker.clone(), seen });
             }
             still.insert(worker, watched);
@@ -136,15 +155,15 @@ impl Monitor {
         if dead {
             self.is_dead(worker);
         } else if let Some(watched) = self.watched.get_mut(worker) {
+            watched.learned = true;
             watched.dead_after = dead_after;
         }
     }
 
     /// A worker was declared dead, by us or by another.
     pub(crate) fn is_dead(&mut self, worker: &str) {
-        let now = Instant::now();
         self.watched.remove(worker);
-        self.dead.entry(worker.to_owned()).or_insert(Dead { since: now, swept: now });
+        self.dead.entry(worker.to_owned()).or_insert_with(Instant::now);
     }
 
     /// A dead worker was forgotten by the server.
@@ -155,8 +174,13 @@ impl Monitor {
 
 /// Whether a heartbeat is so old, or in the future, which counts as old: then the server's clock went back.
 fn is_old(seen: &str, server_now: u64, dead_after: Duration) -> bool {
-    let seen = seen.parse::<f64>().unwrap_or(0.0) as u64;
+    let seen = ms(seen);
     seen > server_now || server_now - seen >= millis(dead_after)
+}
+
+/// A heartbeat as the sorted set has it, in ms.
+fn ms(seen: &str) -> u64 {
+    seen.parse::<f64>().unwrap_or(0.0) as u64
 }
 
 /// Declares a worker dead unless it was heard of since, and gives everything that it held back to the front of the
@@ -250,9 +274,11 @@ mod tests {
             } else {
                 Vec::new()
             };
-            monitor
-                .accepted(sent, DEAD_AFTER, now, silent)
-                .contains(&Task::Recover { worker: "w".into(), seen: seen_ms.to_string() })
+            let tasks = monitor.accepted(sent, DEAD_AFTER, now, silent);
+            if tasks.contains(&Task::Learn { worker: "w".into() }) {
+                monitor.learn("w", false, None);
+            }
+            tasks.contains(&Task::Recover { worker: "w".into(), seen: seen_ms.to_string() })
         })
     }
 
@@ -289,6 +315,7 @@ mod tests {
         for beat in 0..20 {
             let sent = start + COUNTS_AT_MOST * beat;
             let tasks = monitor.accepted(sent, DEAD_AFTER, 1_000_000, silent());
+            monitor.learn("w", false, None);
             assert!(!tasks.iter().any(|task| matches!(task, Task::Recover { .. })));
             if beat % 2 == 1 {
                 monitor.missed(false);
@@ -302,7 +329,7 @@ mod tests {
         let start = Instant::now();
         let first =
             monitor.accepted(start, DEAD_AFTER, 1_000_000, vec![("w".into(), "990000".into())]);
-        assert_eq!(first, [Task::Learn { worker: "w".into(), seen: "990000".into() }]);
+        assert_eq!(first, [Task::Learn { worker: "w".into() }]);
         monitor.learn("w", false, Some(Duration::from_secs(60)));
         let recovered = (1..60).find(|beat| {
             let now = 1_000_000 + 1_500 * beat;
@@ -310,5 +337,18 @@ mod tests {
             monitor.accepted(sent, DEAD_AFTER, now, vec![("w".into(), "990000".into())]).len() == 1
         });
         assert_eq!(recovered, Some(34));
+    }
+
+    #[test]
+    fn nobody_is_recovered_before_its_record_was_read() {
+        let mut monitor = Monitor::default();
+        let start = Instant::now();
+        for beat in 0..20 {
+            let silent = vec![("w".to_owned(), "1".to_owned())];
+            let tasks =
+                monitor.accepted(start + COUNTS_AT_MOST * beat, DEAD_AFTER, 1_000_000, silent);
+            assert_eq!(tasks, [Task::Learn { worker: "w".into() }]);
+        }
+        assert_eq!(monitor.watches_back(1_000_000), Some(Duration::from_millis(999_999)));
     }
 }

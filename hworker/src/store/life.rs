@@ -1,5 +1,7 @@
 //! The life of a worker in Redis: its connections, heartbeats, end, and recovery by others.
 
+use redis::Value;
+
 use super::connection::Call;
 use super::reply::{Reply, number, word};
 use super::{CALL_WITHIN, Connection, DAY_TTL_S, Fault, Lease, Queue, script};
@@ -8,6 +10,9 @@ use std::time::Duration;
 
 /// The timer is kept for so long without a heartbeat.
 const TIMER_TTL_MS: u64 = 4_000;
+
+/// Silent workers that are read with one command.
+const SILENT_AT_ONCE: usize = 1000;
 
 /// A worker is remembered for so long after its death.
 const BURY_AFTER_S: u64 = 86_400;
@@ -145,6 +150,57 @@ impl Queue {
         let dead_after = reply.maybe_bytes()?;
         let dead_after = dead_after.and_then(|ms| String::from_utf8(ms).ok()?.parse().ok());
         Ok(Remembered { dead, dead_after: dead_after.map(Duration::from_millis) })
+    }
+
+    /// The workers that were last heard of more than 2 s before `now` or after it, however many there are.
+    pub(crate) async fn silent(
+        &self,
+        on: &Connection,
+        now: u64,
+    ) -> Result<Vec<(String, String)>, Fault> {
+        let ranges = [
+            ("-inf".to_owned(), now.saturating_sub(2_000).to_string()),
+            (format!("({now}"), "+inf".to_owned()),
+        ];
+        let mut silent = Vec::new();
+        for (from, to) in &ranges {
+            for offset in (0..).step_by(SILENT_AT_ONCE) {
+                let mut command = redis::cmd("ZRANGEBYSCORE");
+                command.arg(&self.keys.workers).arg(from).arg(to);
+                command.arg("WITHSCORES").arg("LIMIT").arg(offset).arg(SILENT_AT_ONCE);
+                let Value::Array(entries) = on.call(&command, CALL_WITHIN).await? else {
+                    return Err(Fault::reply("ZRANGEBYSCORE", "not a list"));
+                };
+                let last = entries.len() < SILENT_AT_ONCE;
+                for entry in entries {
+                    let mut entry = Reply::list("ZRANGEBYSCORE", entry)?;
+                    silent.push((entry.text()?, entry.text()?));
+                }
+                if last {
+                    break;
+                }
+            }
+        }
+        Ok(silent)
+    }
+
+    /// Whether any of these workers has a lease or something in its inbox.
+    pub(crate) async fn hold_anything(
+        &self,
+        on: &Connection,
+        workers: &[&str],
+    ) -> Result<bool, Fault> {
+        for some in workers.chunks(SILENT_AT_ONCE) {
+            let mut command = redis::cmd("EXISTS");
+            for worker in some {
+                let keys = self.keys.worker(worker);
+                command.arg(keys.inbox).arg(keys.progress);
+            }
+            if number("EXISTS", &on.call(&command, CALL_WITHIN).await?)? > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Declares a worker dead unless it was heard of since `seen`, and gives back its inbox and these jobs, the

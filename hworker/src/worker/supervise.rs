@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::{AbortHandle, JoinSet};
-use tokio::time::{sleep, sleep_until};
+use tokio::time::{sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, error, info, warn};
 
@@ -29,9 +29,16 @@ const REFUSED_AGAIN: Duration = Duration::from_millis(500);
 /// A heartbeat without an answer is given up after this.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
-/// Every so many heartbeats asks for all silent workers, the others for those of the last minute.
+/// Every so many heartbeats asks for all silent workers, the others for those of the last minute, or for as far back as
+/// somebody is watched.
 const ALL_EVERY: u64 = 40;
 const RECENT: Duration = Duration::from_secs(60);
+
+/// How many silent workers a heartbeat names at most; if there are more they are read apart.
+const NAMED: usize = 1000;
+
+/// A worker that was silent for so long may be forgotten.
+const LONG_SILENT: Duration = Duration::from_secs(86_400);
 
 /// What differs at a heartbeat is looked at again after this, since it may only be under way.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
@@ -126,8 +133,15 @@ impl Heart {
                     self.beats += 1;
                     self.lane.pulse.accepted(sent);
                     self.incarnation.core.clock.heard(heard.now);
-                    if let Err(fault) = self.after(&connection, sent, heard).await {
-                        debug!(queue = %self.lane.queue.name, "after a heartbeat: {fault}");
+                    // All of it can be done again after the next heartbeat, which must not come late because of it.
+                    match timeout_at(next.into(), self.after(&connection, sent, heard)).await {
+                        Ok(Ok(())) => {}
+                        Ok(Err(fault)) => {
+                            debug!(queue = %self.lane.queue.name, "after a heartbeat: {fault}");
+                        }
+                        Err(_) => {
+                            debug!(queue = %self.lane.queue.name, "what follows a heartbeat was not done in time");
+                        }
                     }
                 }
                 Ok(Beat::Void) => {
@@ -157,8 +171,17 @@ impl Heart {
 
     async fn beat(&self, connection: &Connection) -> Result<Beat, Fault> {
         let (lane, worker) = (&self.lane, &self.incarnation.id);
-        let window = (!self.beats.is_multiple_of(ALL_EVERY)).then_some(RECENT);
+        let window = self.window();
         lane.queue.heartbeat(connection, &lane.keys, worker, window, ANSWER_WITHIN).await
+    }
+
+    /// How far back the next heartbeat asks for silent workers; `None` for all.
+    fn window(&self) -> Option<Duration> {
+        let now = self.incarnation.core.clock.unix_ms();
+        // The next one is a beat later, and a clock that is estimated may be off by as much.
+        let watched = self.monitor.watches_back(now).map(|back| back + 4 * BEAT_EVERY);
+        let window = watched.map_or(RECENT, |watched| watched.max(RECENT));
+        (!self.beats.is_multiple_of(ALL_EVERY)).then_some(window)
     }
 
     fn missed(&mut self, connection_lost: bool) {
@@ -176,11 +199,15 @@ impl Heart {
         sent: Instant,
         mut heard: Heard,
     ) -> Result<(), Fault> {
-        self.keep_timer(heard.keeps_timer);
         if heard.next_due.is_some_and(|due| due.is_zero()) {
-            // One chunk: whoever keeps the timer does the rest, or the next heartbeat.
-            self.lane.queue.promote(connection).await?;
+            // One chunk: whoever keeps the timer does the rest.
+            let (_, next_due) = self.lane.queue.promote(connection).await?;
+            if next_due.is_some_and(|due| due.is_zero()) {
+                // It would have, had it known: somebody wrote there without the bell, or an answer was lost.
+                self.timer = None;
+            }
         }
+        self.keep_timer(heard.keeps_timer);
         self.watch(connection, sent, &mut heard).await?;
         self.verify(connection, &heard).await
     }
@@ -222,39 +249,62 @@ impl Heart {
                 }
             }
         }
-        let silent = std::mem::take(&mut heard.silent);
+        let mut silent = std::mem::take(&mut heard.silent);
         let own = self.incarnation.core.config.dead_after;
-        let queue = &self.lane.queue;
+        let queue = self.lane.queue.clone();
+        if silent.len() >= NAMED {
+            silent = queue.silent(connection, heard.now).await?;
+        }
+        // Counted already: the first, the one after `ALL_EVERY`, ... asked for all.
+        if (self.beats - 1).is_multiple_of(ALL_EVERY) {
+            self.monitor.remembers_only(&silent);
+        }
+        let mut dead = Vec::new();
         for task in self.monitor.accepted(sent, own, heard.now, silent) {
             match task {
-                Task::Learn { worker, .. } => {
-                    let remembered =
-                        queue.remembered(connection, &queue.keys.worker(&worker)).await?;
-                    self.monitor.learn(&worker, remembered.dead, remembered.dead_after);
+                Task::Learn { worker } => {
+                    match queue.remembered(connection, &queue.keys.worker(&worker)).await {
+                        Ok(record) => self.monitor.learn(&worker, record.dead, record.dead_after),
+                        Err(fault) if fault.kind == FaultKind::Connection => return Err(fault),
+                        // Not a record of ours; it says nothing.
+                        Err(_) => self.monitor.learn(&worker, false, None),
+                    }
                 }
                 Task::Recover { worker, seen } => {
-                    if self.recovering.insert(worker.clone()) {
-                        info!(queue = %queue.name, worker, "a worker is dead");
-                        let (incarnation, queue) = (Arc::clone(&self.incarnation), queue.clone());
-                        self.recoveries.spawn(async move {
-                            let result = recover(&incarnation, &queue, &worker, &seen).await;
-                            (worker, result)
-                        });
-                    }
+                    info!(queue = %queue.name, worker, "a worker is dead");
+                    self.start_recovery(worker, seen);
                 }
-                Task::Sweep { worker, seen, long_dead } => {
-                    monitor::recover(
-                        queue,
-                        connection,
-                        &self.incarnation.core.clock,
-                        &worker,
-                        &seen,
-                    )
-                    .await?;
-                    if long_dead && queue.bury(connection, &worker).await? {
-                        self.monitor.forget(&worker);
-                    }
-                }
+                Task::Sweep { worker, seen, silent_for } => dead.push((worker, seen, silent_for)),
+            }
+        }
+        self.sweep(connection, dead).await
+    }
+
+    fn start_recovery(&mut self, worker: String, seen: String) {
+        if self.recovering.insert(worker.clone()) {
+            let (incarnation, queue) = (Arc::clone(&self.incarnation), self.lane.queue.clone());
+            self.recoveries.spawn(async move {
+                let result = recover(&incarnation, &queue, &worker, &seen).await;
+                (worker, result)
+            });
+        }
+    }
+
+    /// Looks whether a half-open connection captured anything for the dead, one question for all of them, and forgets
+    /// those that have been dead for long.
+    async fn sweep(
+        &mut self,
+        connection: &Connection,
+        dead: Vec<(String, String, Duration)>,
+    ) -> Result<(), Fault> {
+        let queue = self.lane.queue.clone();
+        let ids: Vec<_> = dead.iter().map(|(worker, ..)| worker.as_str()).collect();
+        let anything = queue.hold_anything(connection, &ids).await?;
+        for (worker, seen, silent_for) in dead {
+            if anything && queue.hold_anything(connection, &[&worker]).await? {
+                self.start_recovery(worker, seen);
+            } else if silent_for > LONG_SILENT && queue.bury(connection, &worker).await? {
+                self.monitor.forget(&worker);
             }
         }
         Ok(())

@@ -1,0 +1,8 @@
+//! Faults: what is left of jobs, leases and workers when processes are killed or stopped, connections break, and the
+//! server is away, full or busy. Tests that are named after a row of the conformance table perform its check.
+//!
+//! The first comment of a test is its check, and the second one names the guard: what, when it is taken away, makes the
+//! test fail.
+
+mod recovery;
+mod support;

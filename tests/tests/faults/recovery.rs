@@ -1,0 +1,336 @@
+//! Rows T: leases, and the jobs of workers that died.
+
+use std::time::Duration;
+
+use hworker_tests::{Act, Machine, TestServer, act, act_blocking, act_unless_crashed};
+
+use crate::support::{
+    Dead, HOUR_MS, RECOVERED, SOON, begins, block_on, counter, first_run_hangs, median_and_worst,
+    ms_between, now_us, put, put_on, time_until, wait_for_workers,
+};
+
+#[test]
+fn t3_crash_recovery() {
+    // kill -9 the worker mid-body -> within 8 s, whatever the timeout, another worker runs it; progress empty at the end.
+    // Guard: the monitor's `Task::Recover`.
+    let server = TestServer::start();
+    let mut first = server.worker_process(&[]);
+    put(&server, "job", first_run_hangs());
+    server.eventually("it runs", SOON, || server.begun("job") == 1);
+    let _second = server.worker_process(&[]);
+    wait_for_workers(&server, 2);
+    let killed = now_us(&server);
+    first.kill();
+    server.eventually("it runs elsewhere", RECOVERED, || server.begun("job") == 2);
+    let runs = begins(&server, "job");
+    println!("recovered after {} ms", ms_between(killed, runs[1].at));
+    assert_ne!(runs[0].pid, runs[1].pid);
+    assert!(runs[1].token > runs[0].token, "the fencing token grows");
+    assert_eq!(runs[1].attempt, 1, "a crash costs no attempt");
+    server.drained(SOON);
+}
+
+#[test]
+fn t4_recovery_of_many() {
+    // 100 in-progress jobs of a killed process -> each re-run exactly once; within 8 s although they may run for an hour.
+    // Guard: `recover.lua` gives a lease back only if it was there.
+    let server = TestServer::start();
+    let mut first = server.worker_process(&[("HWORKER_CONCURRENCY", "100")]);
+    let names: Vec<_> = (0..100).map(|number| format!("job-{number}")).collect();
+    for name in &names {
+        put(&server, name, first_run_hangs());
+    }
+    let begun = |times| names.iter().all(|name| server.begun(name) == times);
+    server.eventually("all run", SOON, || begun(1));
+    let _second = server.worker_process(&[("HWORKER_CONCURRENCY", "100")]);
+    wait_for_workers(&server, 2);
+    let killed = now_us(&server);
+    first.kill();
+    server.eventually("all run again", SOON + RECOVERED, || begun(2));
+    let after = names.iter().map(|name| ms_between(killed, begins(&server, name)[1].at)).collect();
+    let (median, worst) = median_and_worst(after);
+    println!("100 jobs recovered after {median} ms in the median, {worst} ms at the worst");
+    assert!(worst <= 8_000, "{worst} ms");
+    server.drained(SOON);
+    assert_eq!(counter(&server, "recovered"), 100);
+    assert!(begun(2), "each exactly once more");
+}
+
+#[test]
+fn t5_several_monitors() {
+    // 6 monitors, 2 orphans -> 2 re-queues in total.
+    // Guard: `recover.lua` counts and gives back a lease only if it was there.
+    let server = TestServer::start();
+    let mut first = server.worker_process(&[]);
+    put(&server, "one", first_run_hangs());
+    put(&server, "two", first_run_hangs());
+    let begun = |times| server.begun("one") == times && server.begun("two") == times;
+    server.eventually("both run", SOON, || begun(1));
+    let _monitors: Vec<_> = (0..6).map(|_| server.worker_process(&[])).collect();
+    wait_for_workers(&server, 7);
+    first.kill();
+    server.eventually("both run again", RECOVERED, || begun(2));
+    server.holds("nothing is given back twice", Duration::from_secs(4), || begun(2));
+    assert_eq!(counter(&server, "recovered"), 2);
+    server.drained(SOON);
+}
+
+#[test]
+fn t6_position_on_recovery() {
+    // Documented: the front, the oldest next; a job that kills its worker must not block others for ever.
+    // Guard: chunks from the youngest lease to the oldest; the limit of crashes.
+    let server = TestServer::start();
+    let mut first = server.worker_process(&[("HWORKER_CONCURRENCY", "3")]);
+    for name in ["1", "2", "3"] {
+        put(&server, name, first_run_hangs());
+        server.eventually("it runs", SOON, || server.begun(name) == 1);
+    }
+    put(&server, "4", vec![]);
+    first.kill();
+    let second =
+        server.worker_process(&[("HWORKER_CONCURRENCY", "1"), ("HWORKER_CRASH_LIMIT", "2")]);
+    server.eventually("the waiting one ran", SOON, || server.ended("4") == 1);
+    server.eventually("all run again", RECOVERED + SOON, || server.ended("3") == 1);
+    let at = |name: &str| server.runs_of(name).last().map(|run| run.at);
+    assert!(at("1") < at("2") && at("2") < at("3"), "{}", server.report());
+    drop(second);
+
+    let settings =
+        [("HWORKER_CONCURRENCY", "1"), ("HWORKER_CRASH_LIMIT", "2"), ("HWORKER_DEAD_AFTER", "2s")];
+    put(&server, "killer", vec![vec![Act::Kill]]);
+    put(&server, "innocent", vec![]);
+    for deaths in 1..=2 {
+        let mut worker = server.worker_process(&settings);
+        let _ = worker.wait(2 * RECOVERED).expect("the job kills it");
+        assert_eq!(server.begun("killer"), deaths);
+    }
+    let _last = server.worker_process(&settings);
+    server.eventually("the innocent runs", SOON, || server.ended("innocent") == 1);
+    server.eventually("the killer has failed", RECOVERED, || counter(&server, "failed") == 1);
+    assert_eq!(server.begun("killer"), 2);
+}
+
+#[test]
+fn t7_long_job_keeps_its_lease() {
+    // `dead_after` 2 s, timeout 60 s, body 10 s, also one that blocks the runtime -> one run.
+    // Guard: the supervisor's thread, which beats whatever the runtime does.
+    let server = TestServer::start();
+    std::thread::scope(|both| {
+        both.spawn(|| one_run_of(Act::Sleep(10_000)));
+        both.spawn(|| one_run_of(Act::Block(10_000)));
+    });
+}
+
+fn one_run_of(what: Act) {
+    let settings = [("HWORKER_DEAD_AFTER", "2s"), ("TOKIO_WORKER_THREADS", "1")];
+    let server = TestServer::start();
+    let _holder = server.worker_process(&settings);
+    let job = act::with("job".into(), vec![vec![what]]).on(server.client());
+    job.timeout(Duration::from_secs(60)).enqueue_blocking().expect("enqueued");
+    server.eventually("it runs", SOON, || server.begun("job") == 1);
+    let _other = server.worker_process(&settings);
+    server.eventually("it ends", Duration::from_secs(15), || server.ended("job") == 1);
+    server.drained(SOON);
+    assert_eq!((server.begun("job"), counter(&server, "recovered")), (1, 0));
+}
+
+#[test]
+fn t8_lease_lost_is_noticed() {
+    // The lease is revoked through the inspect API -> worker learns within a heartbeat, cancels the body, does not ack.
+    // Guard: the comparison of leases with the heartbeat; `settle.lua` acts only for a lease that is held.
+    let server = TestServer::start();
+    let _worker = server.worker_process(&[("HWORKER_CONCURRENCY", "1")]);
+    let id = put(&server, "job", vec![vec![Act::Sleep(HOUR_MS)], vec![Act::Gate("go".into())]]);
+    server.eventually("it runs", SOON, || server.begun("job") == 1);
+    block_on(server.inspect().revoke(&id)).expect("revoked");
+    // With one slot it can only run again once the first run was cancelled.
+    let noticed = time_until(&server, "it runs again", SOON, || server.begun("job") == 2);
+    println!("a revoked lease was noticed after {noticed:?}");
+    assert!(noticed < Duration::from_millis(2_500), "{noticed:?}");
+    assert_eq!(counter(&server, "processed"), 0);
+    server.open("go");
+    server.eventually("it is acked", SOON, || counter(&server, "processed") == 1);
+    assert_eq!(server.ended("job"), 1);
+
+    // A blocking body cannot be cancelled; what it returns counts for nothing.
+    let plan = vec![vec![Act::Block(5_000)], vec![Act::Gate("later".into())]];
+    let id = act_blocking::with("blocks".to_owned(), plan).on(server.client());
+    let id = id.enqueue_blocking().expect("enqueued");
+    server.eventually("it runs", SOON, || server.begun("blocks") == 1);
+    block_on(server.inspect().revoke(&id)).expect("revoked");
+    server.eventually("it runs again", SOON, || server.begun("blocks") == 2);
+    server.eventually("the first run returns", SOON, || server.ended("blocks") == 1);
+    server.holds("nothing is acked", Duration::from_secs(1), || counter(&server, "processed") == 1);
+    server.open("later");
+    server.eventually("it is acked", SOON, || counter(&server, "processed") == 2);
+    server.drained(SOON);
+}
+
+#[test]
+fn t9_no_recovery_wanted() {
+    // `on_crash = "fail"`: crashed job goes to failed instead of re-run (at most once).
+    // Guard: `on_crash` where a job is taken.
+    let server = TestServer::start();
+    let mut first = server.worker_process(&[]);
+    let plan = vec![vec![Act::Sleep(HOUR_MS)]];
+    let job = act_unless_crashed::with("once".to_owned(), plan).on(server.client());
+    let id = job.enqueue_blocking().expect("enqueued");
+    server.eventually("it runs", SOON, || server.begun("once") == 1);
+    let _second = server.worker_process(&[]);
+    let worker = begins(&server, "once")[0].worker.clone();
+    first.kill();
+    server.eventually("it has failed", RECOVERED + SOON, || counter(&server, "failed") == 1);
+    let failed = block_on(server.inspect().failed(0, 10)).expect("the failed jobs");
+    assert_eq!(failed[0].id, id.as_str());
+    assert_eq!((failed[0].kind.as_str(), failed[0].attempts), ("crash", 1));
+    assert_eq!(failed[0].crashes[0].worker, worker);
+    server.holds("it does not run again", Duration::from_secs(2), || server.begun("once") == 1);
+}
+
+#[test]
+fn t12_corrupt_progress_entry() {
+    // Write garbage into progress -> monitor logs, keeps running, others recovered.
+    // Guard: what cannot be decoded goes back as it is; a monitor goes on past a worker that it cannot recover.
+    let server = TestServer::start();
+    let garbage = Dead { server: &server, id: "garbage.1" };
+    garbage.last_heard(6_000);
+    garbage.holds("not a lease", "not an envelope");
+    garbage.holds("", "no name");
+    garbage.holds("99999999999999999999999.0", "{\"job\":\"act\"");
+    garbage.holds("18446744073709551615.7", "\u{0}\u{1}");
+    garbage.holds("1.0", &crate::support::envelope("beside garbage", &[]));
+    // One whose keys are not even of the right type, heard of before all others.
+    let wrong = Dead { server: &server, id: "wrong-type.1" };
+    wrong.last_heard(9_000);
+    let _: String = server.redis().ask(&["SET", "hworker-inbox-default:wrong-type.1", "x"]);
+    let wrong = Dead { server: &server, id: "wrong-type.2" };
+    wrong.last_heard(9_000);
+    let _: String = server.redis().ask(&["SET", &wrong.progress(), "x"]);
+    let other = Dead { server: &server, id: "other.1" };
+    other.last_heard(3_000);
+    other.holds("2.0", &crate::support::envelope("other", &[]));
+
+    let _worker = server.worker_process(&[]);
+    server.eventually("the others are recovered", 2 * RECOVERED, || {
+        server.ended("beside garbage") == 1 && server.ended("other") == 1
+    });
+    // A worker that finds the marks of others, as one does that starts later, goes on too.
+    let late = Dead { server: &server, id: "late.1" };
+    let _second = server.worker_process(&[]);
+    late.last_heard(0);
+    late.holds("3.0", &crate::support::envelope("late", &[]));
+    server.eventually("one that dies later is recovered", 2 * RECOVERED, || {
+        server.ended("late") == 1
+    });
+    let broken = block_on(server.inspect().broken()).expect("the broken payloads");
+    let mut payloads: Vec<_> = broken.iter().map(|b| String::from_utf8_lossy(&b.payload)).collect();
+    payloads.sort();
+    assert_eq!(
+        payloads.len(),
+        3 - usize::from(garbage.left() > 0),
+        "{payloads:?}\n{}",
+        server.report()
+    );
+
+    // Garbage under a worker that lives is not taken for a job of its own either.
+    let id = crate::support::serving(&server)[0].id.clone();
+    Dead { server: &server, id: &id }.holds("garbage", "[]");
+    server.eventually("it is broken", SOON, || {
+        let broken = block_on(server.inspect().broken()).expect("the broken payloads");
+        broken.iter().any(|broken| broken.payload == b"[]")
+    });
+    put(&server, "after", vec![]);
+    server.eventually("the worker goes on", SOON, || server.ended("after") == 1);
+}
+
+#[test]
+fn t13_monitor_cost() {
+    // 100 k in progress: a pass does not block Redis > few ms.
+    // Guard: leases are read with HSCAN, and given back in chunks of 200.
+    let _machine = Machine::claim();
+    let server = TestServer::start();
+    let dead = Dead { server: &server, id: "dead.1" };
+    dead.holds_many(100_000);
+    // One slot that is taken, so that nothing of it runs.
+    put(&server, "holds the slot", vec![vec![Act::Sleep(HOUR_MS)]]);
+    let _worker = server.worker_process(&[("HWORKER_CONCURRENCY", "1")]);
+    server.eventually("the slot is taken", SOON, || server.begun("holds the slot") == 1);
+    let _: String = server.redis().ask(&["CONFIG", "SET", "slowlog-log-slower-than", "5000"]);
+    let _: String = server.redis().ask(&["SLOWLOG", "RESET"]);
+    dead.last_heard(6_000);
+    let took =
+        time_until(&server, "all are recovered", Duration::from_secs(60), || dead.left() == 0);
+    let slow: u64 = server.redis().ask(&["SLOWLOG", "LEN"]);
+    println!("100,000 leases recovered in {took:?}, {slow} commands over 5 ms");
+    // The machine may have taken the processor away in the middle of a command, but not often.
+    assert!(slow <= 5, "{slow} commands over 5 ms");
+    assert_eq!(server.redis().len("hworker-jobs-default"), 100_000);
+}
+
+#[test]
+fn t14_monitor_built_in() {
+    // `run_all()` alone recovers crashed jobs: the program of the workers is nothing else, and the next one to start is
+    // the first that sees the dead.
+    // Guard: the supervisor starts with the worker.
+    let server = TestServer::start();
+    let mut first = server.worker_process(&[]);
+    put(&server, "job", first_run_hangs());
+    server.eventually("it runs", SOON, || server.begun("job") == 1);
+    first.kill();
+    let _second = server.worker_process(&[]);
+    let took = time_until(&server, "it runs again", 2 * RECOVERED, || server.ended("job") == 1);
+    println!("a worker that started after the death recovered in {took:?}");
+    server.drained(SOON);
+}
+
+#[test]
+fn workers_that_died_long_ago_are_recovered() {
+    // All workers died, and the next one starts minutes, or days, later -> it recovers them within 8 s all the same.
+    // Guard: while a worker is watched, the heartbeat asks for all that are silent, not for those of the last minute.
+    let server = TestServer::start();
+    for (id, ago) in [("minutes.1", 5 * 60_000), ("days.1", 3 * 86_400_000)] {
+        let dead = Dead { server: &server, id };
+        dead.last_heard(ago);
+        dead.holds("1.0", &crate::support::envelope(id, &[]));
+    }
+    let _worker = server.worker_process(&[]);
+    for id in ["minutes.1", "days.1"] {
+        server.eventually("it is recovered", RECOVERED + SOON, || server.ended(id) == 1);
+    }
+    server.drained(SOON);
+}
+
+#[test]
+fn t15_bulk_move_limit() {
+    // 100 k due or expired at once -> all moved, in chunks, no script error.
+    // Guard: `promote.lua` moves 32 at a time and 1000 in all, a recovery 200.
+    const COUNT: u64 = 100_000;
+    let _machine = Machine::claim();
+    let server = TestServer::start();
+    put_on(&server, "default", "holds the slot", vec![vec![Act::Sleep(HOUR_MS)]]);
+    let _worker = server.worker_process(&[("HWORKER_CONCURRENCY", "1")]);
+    server.eventually("the slot is taken", SOON, || server.begun("holds the slot") == 1);
+
+    let dead = Dead { server: &server, id: "dead.1" };
+    dead.holds_many(COUNT as u32);
+    dead.last_heard(6_000);
+    server.eventually("all expired are moved", Duration::from_secs(60), || {
+        dead.left() == 0 && server.redis().len("hworker-jobs-default") == COUNT
+    });
+    let next: String = server.redis().ask(&["LINDEX", "hworker-jobs-default", "-1"]);
+    assert!(next.contains("\"id\":\"1\""), "the oldest is next: {next}");
+
+    const DUE: &str = r"for i = tonumber(ARGV[1]), tonumber(ARGV[2]) do
+        redis.call('ZADD', KEYS[1], i, '{\u0022id\u0022:\u0022d' .. i .. '\u0022}') end return 1";
+    let script = DUE.replace(r"\u0022", "\"");
+    for first in (1..=COUNT).step_by(10_000) {
+        let last = (first + 9_999).to_string();
+        let words = ["EVAL", &script, "1", "hworker-scheduled-default", &first.to_string(), &last];
+        let _: u64 = server.redis().ask(&words);
+    }
+    let took = time_until(&server, "all due are moved", Duration::from_secs(60), || {
+        server.redis().len("hworker-scheduled-default") == 0
+    });
+    println!("100,000 due jobs were moved in {took:?}");
+    assert_eq!(server.redis().len("hworker-jobs-default"), 2 * COUNT);
+}

@@ -62,11 +62,11 @@ struct Watched {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
     /// Its record is to be read and [`Monitor::learn`] told.
-    Learn { worker: String },
+    Learn { worker: String, seen: String },
     /// It is to be recovered.
     Recover { worker: String, seen: String },
     /// It died before; its inbox is to be swept, and after a day it is forgotten.
-    Sweep { worker: String, seen: String, silent_for: Duration },
+    Sweep { worker: String, seen: String },
 }
 
 impl Monitor {
@@ -115,10 +115,10 @@ impl Monitor {
         let mut still = HashMap::new();
         for (worker, seen) in silent {
             if let Some(swept) = self.dead.get_mut(&worker) {
-                let silent_for = Duration::from_millis(server_now.saturating_sub(ms(&seen)));
+                let silent_for = silent_for(&seen, server_now);
                 if silent_for < SWEEP_OFTEN_FOR || swept.elapsed() >= SWEEP_RARELY {
                     *swept = Instant::now();
-                    tasks.push(Task::Sweep { worker, seen, silent_for });
+                    tasks.push(Task::Sweep { worker, seen });
                 }
                 continue;
             }
@@ -138,7 +138,7 @@ impl Monitor {
             let watch_for = if careful { WATCH_FOR.max(dead_after) } else { WATCH_FOR };
             if !watched.learned {
                 if learning < LEARN_AT_ONCE {
-                    tasks.push(Task::Learn { worker: worker.clone() });
+                    tasks.push(Task::Learn { worker: worker.clone(), seen: seen.clone() });
                 }
                 learning += 1;
             } else if is_old(&seen, server_now, dead_after) && watched.unchanged_for >= watch_for {
@@ -150,14 +150,15 @@ impl Monitor {
         tasks
     }
 
-    /// What the record of a worker says. Gives a sweep when it is dead already.
-    pub(crate) fn learn(&mut self, worker: &str, dead: bool, dead_after: Option<Duration>) {
+    /// What the record of a worker says. True when it is dead already, and is to be swept.
+    pub(crate) fn learn(&mut self, worker: &str, dead: bool, dead_after: Option<Duration>) -> bool {
         if dead {
             self.is_dead(worker);
         } else if let Some(watched) = self.watched.get_mut(worker) {
             watched.learned = true;
             watched.dead_after = dead_after;
         }
+        dead
     }
 
     /// A worker was declared dead, by us or by another.
@@ -176,6 +177,11 @@ impl Monitor {
 fn is_old(seen: &str, server_now: u64, dead_after: Duration) -> bool {
     let seen = ms(seen);
     seen > server_now || server_now - seen >= millis(dead_after)
+}
+
+/// How long ago a worker was heard of; nothing where that lies in the future.
+pub(crate) fn silent_for(seen: &str, server_now: u64) -> Duration {
+    Duration::from_millis(server_now.saturating_sub(ms(seen)))
 }
 
 /// A heartbeat as the sorted set has it, in ms.
@@ -275,7 +281,7 @@ mod tests {
                 Vec::new()
             };
             let tasks = monitor.accepted(sent, DEAD_AFTER, now, silent);
-            if tasks.contains(&Task::Learn { worker: "w".into() }) {
+            if tasks.contains(&Task::Learn { worker: "w".into(), seen: seen_ms.to_string() }) {
                 monitor.learn("w", false, None);
             }
             tasks.contains(&Task::Recover { worker: "w".into(), seen: seen_ms.to_string() })
@@ -329,7 +335,7 @@ mod tests {
         let start = Instant::now();
         let first =
             monitor.accepted(start, DEAD_AFTER, 1_000_000, vec![("w".into(), "990000".into())]);
-        assert_eq!(first, [Task::Learn { worker: "w".into() }]);
+        assert_eq!(first, [Task::Learn { worker: "w".into(), seen: "990000".into() }]);
         monitor.learn("w", false, Some(Duration::from_secs(60)));
         let recovered = (1..60).find(|beat| {
             let now = 1_000_000 + 1_500 * beat;
@@ -347,7 +353,7 @@ mod tests {
             let silent = vec![("w".to_owned(), "1".to_owned())];
             let tasks =
                 monitor.accepted(start + COUNTS_AT_MOST * beat, DEAD_AFTER, 1_000_000, silent);
-            assert_eq!(tasks, [Task::Learn { worker: "w".into() }]);
+            assert_eq!(tasks, [Task::Learn { worker: "w".into(), seen: "1".into() }]);
         }
         assert_eq!(monitor.watches_back(1_000_000), Some(Duration::from_millis(999_999)));
     }

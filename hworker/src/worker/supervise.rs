@@ -262,22 +262,26 @@ impl Heart {
         let mut dead = Vec::new();
         for task in self.monitor.accepted(sent, own, heard.now, silent) {
             match task {
-                Task::Learn { worker } => {
-                    match queue.remembered(connection, &queue.keys.worker(&worker)).await {
-                        Ok(record) => self.monitor.learn(&worker, record.dead, record.dead_after),
-                        Err(fault) if fault.kind == FaultKind::Connection => return Err(fault),
-                        // Not a record of ours; it says nothing.
-                        Err(_) => self.monitor.learn(&worker, false, None),
+                Task::Learn { worker, seen } => {
+                    let (is_dead, dead_after) =
+                        match queue.remembered(connection, &queue.keys.worker(&worker)).await {
+                            Ok(record) => (record.dead, record.dead_after),
+                            Err(fault) if fault.kind == FaultKind::Connection => return Err(fault),
+                            // Not a record of ours; it says nothing.
+                            Err(_) => (false, None),
+                        };
+                    if self.monitor.learn(&worker, is_dead, dead_after) {
+                        dead.push((worker, seen));
                     }
                 }
                 Task::Recover { worker, seen } => {
                     info!(queue = %queue.name, worker, "a worker is dead");
                     self.start_recovery(worker, seen);
                 }
-                Task::Sweep { worker, seen, silent_for } => dead.push((worker, seen, silent_for)),
+                Task::Sweep { worker, seen } => dead.push((worker, seen)),
             }
         }
-        self.sweep(connection, dead).await
+        self.sweep(connection, heard.now, dead).await
     }
 
     fn start_recovery(&mut self, worker: String, seen: String) {
@@ -295,15 +299,17 @@ impl Heart {
     async fn sweep(
         &mut self,
         connection: &Connection,
-        dead: Vec<(String, String, Duration)>,
+        now: u64,
+        dead: Vec<(String, String)>,
     ) -> Result<(), Fault> {
         let queue = self.lane.queue.clone();
-        let ids: Vec<_> = dead.iter().map(|(worker, ..)| worker.as_str()).collect();
+        let ids: Vec<_> = dead.iter().map(|(worker, _)| worker.as_str()).collect();
         let anything = queue.hold_anything(connection, &ids).await?;
-        for (worker, seen, silent_for) in dead {
+        for (worker, seen) in dead {
+            let long_dead = monitor::silent_for(&seen, now) > LONG_SILENT;
             if anything && queue.hold_anything(connection, &[&worker]).await? {
                 self.start_recovery(worker, seen);
-            } else if silent_for > LONG_SILENT && queue.bury(connection, &worker).await? {
+            } else if long_dead && queue.bury(connection, &worker).await? {
                 self.monitor.forget(&worker);
             }
         }

@@ -4,5 +4,9 @@
 //! The first comment of a test is its check, and the second one names the guard: what, when it is taken away, makes the
 //! test fail.
 
+mod lost;
+mod records;
 mod recovery;
+mod stopping;
 mod support;
+mod timeouts;

@@ -1,0 +1,172 @@
+//! Rows G: signals, and workers that are cut off.
+
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use hworker_tests::{Act, Process, Proxy, TestServer};
+
+use crate::support::{
+    HOUR_MS, SOON, begins, block_on, counter, ms_between, now_us, put, serving, wait_for_workers,
+};
+
+/// Waits for the end of a process, and says how long it took.
+fn end_of(process: &mut Process, within: Duration) -> (ExitStatus, Duration) {
+    let start = Instant::now();
+    let status = process.wait(within).expect("it ends in time");
+    (status, start.elapsed())
+}
+
+#[test]
+fn g3_graceful_stop() {
+    // SIGTERM with a 2 s job -> finishes, acked, no new job, exit 0; worker unregistered.
+    // Guard: `stopping` at reserve and at the wait; `retire.lua`.
+    let server = TestServer::start();
+    let mut worker = server.worker_process(&[]);
+    put(&server, "job", vec![vec![Act::Sleep(2_000)]]);
+    server.eventually("it runs", SOON, || server.begun("job") == 1);
+    worker.terminate();
+    // Enqueued while the worker stops, so nobody takes it.
+    std::thread::sleep(Duration::from_millis(100));
+    put(&server, "new", vec![]);
+    let (status, _) = end_of(&mut worker, SOON);
+    assert!(status.success(), "{status}");
+    assert_eq!((server.ended("job"), counter(&server, "processed")), (1, 1));
+    assert_eq!(server.begun("new"), 0);
+    assert_eq!(server.leftovers("default"), [("hworker-jobs-default".to_owned(), 1)]);
+    assert!(serving(&server).is_empty());
+}
+
+#[test]
+fn g4_bounded_stop() {
+    // Grace 1 s, job 10 s -> at 1 s lease returned, job re-run elsewhere at once (not after the timeout); the attempt is
+    // not counted.
+    // Guard: the release at the end of the grace.
+    let server = TestServer::start();
+    let mut first = server.worker_process(&[("HWORKER_SHUTDOWN_GRACE", "1s")]);
+    put(&server, "job", vec![vec![Act::Sleep(10_000)], vec![]]);
+    server.eventually("it runs", SOON, || server.begun("job") == 1);
+    let _second = server.worker_process(&[]);
+    wait_for_workers(&server, 2);
+    let stopped = now_us(&server);
+    first.terminate();
+    server.eventually("it runs elsewhere", SOON, || server.ended("job") == 1);
+    let runs = begins(&server, "job");
+    let after = ms_between(stopped, runs[1].at);
+    println!("given back after {after} ms, with a grace of 1 s");
+    assert!((1_000..1_500).contains(&after), "{after} ms");
+    assert_eq!(runs[1].attempt, 1);
+    let (status, _) = end_of(&mut first, SOON);
+    assert!(status.success(), "{status}");
+    assert_eq!(counter(&server, "recovered"), 0);
+}
+
+#[test]
+fn g7_worker_id() {
+    // Auto id unique per process; settable; shown in records.
+    // Guard: the random part of the id.
+    let server = TestServer::start();
+    let _unnamed = [server.worker_process(&[]), server.worker_process(&[])];
+    wait_for_workers(&server, 2);
+    let ids: Vec<_> = serving(&server).into_iter().map(|worker| worker.id).collect();
+    assert_ne!(ids[0], ids[1]);
+    drop(_unnamed);
+
+    let server = TestServer::start();
+    let named = [("HWORKER_NAME", "mail-1")];
+    let _both = [server.worker_process(&named), server.worker_process(&named)];
+    wait_for_workers(&server, 2);
+    let ids: Vec<_> = serving(&server).into_iter().map(|worker| worker.id).collect();
+    assert!(ids[0] != ids[1] && ids.iter().all(|id| id.starts_with("mail-1.")), "{ids:?}");
+    put(&server, "job", vec![vec![Act::Failure("on purpose".into())]]);
+    server.eventually("it fails", SOON, || counter(&server, "failed") == 1);
+    let failed = block_on(server.inspect().failed(0, 1)).expect("the failed jobs");
+    assert_eq!(failed[0].worker, begins(&server, "job")[0].worker);
+    assert!(ids.contains(&failed[0].worker));
+}
+
+#[test]
+fn a_second_signal_ends_at_once_and_still_gives_back() {
+    // SIGTERM twice with a grace of 25 s -> the job is given back and the process exits with 0, at once.
+    // Guard: `WorkerHandle::stop_now`.
+    let server = TestServer::start();
+    let mut worker = server.worker_process(&[]);
+    put(&server, "job", vec![vec![Act::Sleep(HOUR_MS)], vec![]]);
+    server.eventually("it runs", SOON, || server.begun("job") == 1);
+    worker.terminate();
+    server.holds("the grace holds", Duration::from_secs(1), || worker.exited().is_none());
+    worker.terminate();
+    let (status, took) = end_of(&mut worker, SOON);
+    assert!(status.success() && took < Duration::from_secs(2), "{status} after {took:?}");
+    assert_eq!(server.leftovers("default"), [("hworker-jobs-default".to_owned(), 1)]);
+}
+
+#[test]
+fn a_stop_while_the_server_is_unreachable_is_bounded() {
+    // SIGTERM while nothing comes through -> exit 0 within a bounded time, idle or not; others recover the jobs.
+    // Guard: `FLUSH_WITHIN` and `RETIRE_WITHIN`.
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    let url = proxy.url();
+    let settings = [("HWORKER_REDIS_URL", url.as_str()), ("HWORKER_SHUTDOWN_GRACE", "1s")];
+    let mut busy = server.worker_process(&settings);
+    put(&server, "job", vec![vec![Act::Sleep(HOUR_MS)], vec![]]);
+    server.eventually("it runs", SOON, || server.begun("job") == 1);
+    let mut idle = server.worker_process(&settings);
+    wait_for_workers(&server, 2);
+    proxy.unreachable(true);
+    // One that never saw its server.
+    let mut late = server.worker_process(&settings);
+    let mut nowhere =
+        server.worker_process(&[("HWORKER_REDIS_URL", "redis+unix:///nowhere/redis.sock")]);
+    std::thread::sleep(Duration::from_millis(500));
+    let start = Instant::now();
+    for process in [&busy, &idle, &late, &nowhere] {
+        process.terminate();
+    }
+    for process in [&mut idle, &mut late, &mut nowhere, &mut busy] {
+        let (status, _) = end_of(process, Duration::from_secs(15));
+        println!("ended {:?} after the signal", start.elapsed());
+        assert!(status.success(), "{status}");
+    }
+    let _other = server.worker_process(&[]);
+    server.eventually("another has it", Duration::from_secs(15), || server.ended("job") == 1);
+    server.drained(SOON);
+}
+
+#[test]
+fn stop_when_cut() {
+    // `stop_when_cut(true)` stops async bodies `dead_after` less 1 s after the last heartbeat that was answered, so that
+    // no other worker runs them at the same time.
+    // Guard: `stop_if_cut`.
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    let url = proxy.url();
+    let _first = server
+        .worker_process(&[("HWORKER_REDIS_URL", url.as_str()), ("HWORKER_STOP_WHEN_CUT", "true")]);
+    let steps = (0..300).flat_map(|step| [Act::Sleep(50), Act::Note(format!("step {step}"))]);
+    put(&server, "job", vec![steps.collect(), vec![]]);
+    server.eventually("it runs", SOON, || server.runs_of("job").len() > 2);
+    let _second = server.worker_process(&[]);
+    wait_for_workers(&server, 2);
+    let cut = now_us(&server);
+    proxy.unreachable(true);
+    server.eventually("another has it", SOON, || server.ended("job") == 1);
+    let runs = server.runs_of("job");
+    let first_token = runs[0].token;
+    let last = runs.iter().rfind(|run| run.token == first_token).expect("the first run").at;
+    let second = begins(&server, "job")[1].at;
+    println!(
+        "stopped after {} ms, elsewhere after {} ms",
+        ms_between(cut, last),
+        ms_between(cut, second)
+    );
+    assert!(last < second, "both ran at once");
+    assert!(ms_between(cut, last) <= 4_700);
+
+    // Back again it goes on under a new id, and what it did not do any more changes nothing.
+    proxy.unreachable(false);
+    server.eventually("it is back", SOON, || serving(&server).len() == 2);
+    server.holds("it ran twice", Duration::from_secs(1), || begins(&server, "job").len() == 2);
+    server.drained(SOON);
+    assert_eq!(counter(&server, "processed"), 1);
+}

@@ -1,0 +1,141 @@
+//! Rows T1 and T2, bodies that ignore their timeout, and bodies that block the runtime.
+
+use std::time::Duration;
+
+use hworker::Worker;
+use hworker_tests::{Act, TestServer, act, act_blocking, act_once};
+
+use crate::support::{
+    HOUR_MS, SOON, begins, block_on, counter, ms_between, now_us, put, serving, wait_for_workers,
+};
+
+#[test]
+fn t1_per_job_timeout() {
+    // Two jobs with 1 s and 60 s in one queue, both sleep 5 s -> only the first is timed out.
+    // Guard: the timeout of the envelope, or the job's own.
+    let server = TestServer::start();
+    let _worker = server.worker_process(&[]);
+    for (name, timeout) in [("short", 1), ("long", 60)] {
+        let job = act_once::with(name.to_owned(), vec![vec![Act::Sleep(5_000)]]);
+        let job = job.on(server.client()).timeout(Duration::from_secs(timeout));
+        job.enqueue_blocking().expect("enqueued");
+    }
+    server.eventually("one fails", SOON, || counter(&server, "failed") == 1);
+    server.eventually("one ends", SOON, || counter(&server, "processed") == 1);
+    let failed = block_on(server.inspect().failed(0, 10)).expect("the failed jobs");
+    assert_eq!((failed.len(), failed[0].kind.as_str()), (1, "timeout"));
+    assert_eq!((server.ended("short"), server.ended("long")), (0, 1));
+}
+
+#[test]
+fn t2_timeout_stops_the_body() {
+    // Body past its timeout is cancelled (async) and the job follows its timeout policy (retry/fail); effects after the
+    // deadline do not ack.
+    // Guard: the body's future is dropped at the deadline; what a blocking body returns later is not looked at.
+    let server = TestServer::start();
+    let _worker = server.worker_process(&[]);
+    let second = Duration::from_secs(1);
+    let plan = || vec![vec![Act::Sleep(2_500), Act::Note("after".into())], vec![]];
+    let retried = act::with("retried".into(), plan()).on(server.client()).timeout(second);
+    retried.enqueue_blocking().expect("enqueued");
+    let failed = act_once::with("failed".into(), plan()).on(server.client()).timeout(second);
+    failed.enqueue_blocking().expect("enqueued");
+    let blocks = vec![vec![Act::Block(2_500), Act::Note("after".into())]];
+    let blocking = act_blocking::with("blocking".into(), blocks).on(server.client());
+    blocking.timeout(second).max_attempts(1).enqueue_blocking().expect("enqueued");
+
+    server.eventually("one is retried", SOON, || server.ended("retried") == 1);
+    let runs = begins(&server, "retried");
+    let gap = ms_between(runs[0].at, runs[1].at);
+    assert!((1_000..2_000).contains(&gap), "{gap} ms");
+    assert_eq!(runs[1].attempt, 2);
+    server.eventually("two fail", SOON, || counter(&server, "failed") == 2);
+    server.eventually("the blocking one went on", SOON, || server.ended("blocking") == 1);
+    server.holds("no effect after the deadline", Duration::from_secs(3), || {
+        let noted = |name| server.runs_of(name).iter().any(|run| run.what == "after");
+        !noted("retried") && !noted("failed") && counter(&server, "processed") == 1
+    });
+    server.eventually("all are settled", SOON, || {
+        server.leftovers("default") == [("hworker-failed-default".to_owned(), 2)]
+    });
+}
+
+#[test]
+fn a_blocking_body_that_ignores_its_timeout_is_given_up() {
+    // A blocking body that never returns -> its lease is given up at the deadline + 2 s, settled as timed out, the slot
+    // is free again; and the process exits with 0 on SIGTERM although the body never returns.
+    // Guard: `BLOCKING_GRACE`; threads of our own, which `run_all()` leaves behind.
+    let server = TestServer::start();
+    let mut worker = server.worker_process(&[("HWORKER_CONCURRENCY", "1")]);
+    let plan = vec![vec![Act::Block(HOUR_MS)]];
+    let job = act_blocking::with("blocks".into(), plan).on(server.client());
+    job.timeout(Duration::from_secs(1)).max_attempts(1).enqueue_blocking().expect("enqueued");
+    put(&server, "next", vec![]);
+    server.eventually("the slot is free again", SOON, || server.ended("next") == 1);
+    let next = begins(&server, "next")[0].at;
+    let after = ms_between(begins(&server, "blocks")[0].at, next);
+    println!("a blocking body was given up after {after} ms");
+    assert!((2_900..3_600).contains(&after), "{after} ms");
+    server.eventually("it is settled", SOON, || counter(&server, "failed") == 1);
+    let failed = block_on(server.inspect().failed(0, 10)).expect("the failed jobs");
+    assert_eq!(failed[0].kind, "timeout");
+    worker.terminate();
+    assert!(worker.wait(SOON).expect("it exits").success());
+}
+
+#[test]
+fn a_body_that_blocks_every_thread_of_the_runtime() {
+    // Heartbeats go on, no re-run before the timeout, and the supervisor settles at the deadline + grace.
+    // Guard: the supervisor's thread and its `keep_deadlines`.
+    let server = TestServer::start();
+    let settings = [("TOKIO_WORKER_THREADS", "2"), ("HWORKER_DEAD_AFTER", "2s")];
+    let _worker = server.worker_process(&settings);
+    blocks_the_runtime(&server, &["one", "two", "three"]);
+}
+
+#[test]
+fn a_body_that_blocks_a_runtime_of_one_thread() {
+    // The same on a `current_thread` runtime.
+    // Guard: as above.
+    let server = TestServer::start();
+    let worker = server.worker().register::<act>().dead_after(Duration::from_secs(2));
+    let worker: Worker = worker.build().expect("a worker");
+    let handle = worker.handle();
+    let runtime = std::thread::spawn(move || block_on(worker.run_until(std::future::pending())));
+    blocks_the_runtime(&server, &["one"]);
+    handle.stop_now();
+    runtime.join().expect("no panic").expect("it stops");
+}
+
+/// Runs bodies that block for 9 s and may for 3 s; nobody else knows their next attempt before 5 s.
+fn blocks_the_runtime(server: &TestServer, names: &[&str]) {
+    wait_for_workers(server, 1);
+    let blocked = serving(server)[0].id.clone();
+    let start = now_us(server);
+    for name in names {
+        let job = act::with((*name).to_owned(), vec![vec![Act::Block(9_000)], vec![]]);
+        let job = job.on(server.client()).timeout(Duration::from_secs(3)).backoff("0s");
+        job.enqueue_blocking().expect("enqueued");
+    }
+    server.eventually("one runs", SOON, || names.iter().any(|name| server.begun(name) == 1));
+    let other = server.worker_process(&[("HWORKER_DEAD_AFTER", "2s")]);
+    server.eventually("all run elsewhere", Duration::from_secs(15), || {
+        names.iter().all(|name| server.runs_of(name).last().is_some_and(|run| run.what == "end"))
+    });
+    let mut settled = Vec::new();
+    for name in names {
+        let runs = begins(server, name);
+        if runs[0].worker == blocked && runs.len() > 1 {
+            settled.push(ms_between(runs[0].at, runs[1].at));
+            assert_eq!((runs[1].pid, runs[1].attempt), (other.pid(), 2), "{name}");
+        }
+    }
+    println!("the supervisor settled {settled:?} ms after the start");
+    assert!(
+        !settled.is_empty() && settled.iter().all(|ms| (5_000..6_500).contains(ms)),
+        "{settled:?}"
+    );
+    assert!(ms_between(start, now_us(server)) < 15_000);
+    assert_eq!(counter(server, "recovered"), 0, "nobody was declared dead");
+    assert!(serving(server).iter().any(|worker| worker.id == blocked), "its heartbeats go on");
+}

@@ -90,6 +90,12 @@ pub fn act_blocking(
     runtime.block_on(perform(name, plan, context, runs))
 }
 
+/// Notes how long its text is.
+#[hworker::job(backoff = "0s")]
+pub async fn weigh(name: String, text: String, context: Context, #[inject] runs: Runs) {
+    runs.note(&name, &format!("{} bytes", text.len()), 0, &context);
+}
+
 async fn perform(
     name: String,
     plan: Plan,

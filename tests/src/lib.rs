@@ -24,7 +24,7 @@ mod worker;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use jobs::{Act, act, act_blocking, act_once, act_unless_crashed};
+pub use jobs::{Act, act, act_blocking, act_once, act_unless_crashed, weigh};
 pub use process::{Process, produce};
 pub use proxy::{Fault, Proxy};
 pub use redis_side::RedisSide;

@@ -4,4 +4,6 @@
 //! the test fail.
 
 mod enqueue;
+mod foreign;
 mod harness;
+mod wire_format;

@@ -52,3 +52,8 @@ pub(crate) fn show_log() {
         let _ = tracing_subscriber::fmt().with_max_level(level).with_test_writer().try_init();
     }
 }
+
+/// The examples of the document are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/reliability.md")]
+struct Reliability;

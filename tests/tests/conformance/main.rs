@@ -11,11 +11,6 @@ mod concurrency;
 mod crashes;
 mod dispatch;
 mod enqueue;
-
-/// A dead worker's jobs are back within 8 s, and run soon after.
-/// What should take no time at all is given so long, on a machine that is busy with other tests.
-const RECOVERED: Duration = Duration::from_secs(20);
-const SOON: Duration = Duration::from_secs(15);
 mod failure;
 mod foreign;
 mod garbage;
@@ -28,4 +23,11 @@ mod startup;
 mod store;
 mod verdicts;
 mod wire_format;
+
 use std::time::Duration;
+
+/// What should take no time at all is given so long, on a machine that is busy with other tests.
+const SOON: Duration = Duration::from_secs(15);
+
+/// A dead worker's jobs are back within 8 s, and run soon after.
+const RECOVERED: Duration = Duration::from_secs(20);

@@ -143,10 +143,10 @@ async fn s4_crash_safe_move() {
     ] {
         proxy.fault(nth, "promote", fault);
     }
-    for number in 0..400 {
-        enqueue_in(&server, number * 10, "due").await;
-    }
     let _poller = server.worker_process(&[("HWORKER_REDIS_URL", &proxy.url())]);
+    for number in 0..400 {
+        enqueue_in(&server, 500 + number * 10, "due").await;
+    }
     server.eventually("all run", SOON * 3, || server.ended("due") >= 400);
     server.drained(SOON);
     let ids: HashSet<_> = server.runs_of("due").into_iter().map(|run| run.id).collect();

@@ -4,7 +4,9 @@
 //! The first comment of a test is its check, and the second one names the guard: what, when it is taken away, makes the
 //! test fail.
 
+mod idle;
 mod lost;
+mod outages;
 mod records;
 mod recovery;
 mod stopping;

@@ -1,0 +1,188 @@
+//! What idle workers cost, and how fast they pick up.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use hworker_tests::{InProcess, Machine, TestServer, act};
+
+use crate::support::{SOON, envelope, ms_between, now_us, serving, wait_for_workers};
+
+/// Every command that the server gets from clients, without what scripts call.
+struct Monitored {
+    lines: Arc<Mutex<Vec<String>>>,
+    end: UnixStream,
+}
+
+impl Monitored {
+    fn start(server: &TestServer) -> Self {
+        let mut end = UnixStream::connect(server.process().socket()).expect("the server's socket");
+        end.write_all(b"MONITOR\r\n").expect("a command");
+        let (from, lines) =
+            (end.try_clone().expect("the socket"), Arc::new(Mutex::new(Vec::new())));
+        let to = Arc::clone(&lines);
+        std::thread::spawn(move || {
+            for line in BufReader::new(from).lines().map_while(Result::ok) {
+                // Neither what scripts call nor what the test and its bodies ask.
+                if !line.contains(" lua] ") && !line.contains("test:") && !line.starts_with("+OK") {
+                    to.lock().expect("no panic").push(line);
+                }
+            }
+        });
+        Self { lines, end }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        self.lines.lock().expect("no panic").clone()
+    }
+}
+
+impl Drop for Monitored {
+    fn drop(&mut self) {
+        let _ = self.end.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+/// Pushes a job as another program would, and gives when, by the server's clock, in microseconds.
+fn push(server: &TestServer, name: &str) -> u64 {
+    let envelope = envelope(name, &[]);
+    let at = now_us(server);
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &envelope]);
+    at
+}
+
+#[test]
+fn idle_pick_up() {
+    // A plain LPUSH from another program starts the body within 5 ms (median of 60) on an idle worker.
+    // Guard: the wait on the server, `BLMOVE`.
+    let _machine = Machine::claim();
+    let server = TestServer::start();
+    let _worker = server.worker_process(&[("HWORKER_LOG", "off")]);
+    wait_for_workers(&server, 1);
+    let mut took = Vec::new();
+    for number in 0..60 {
+        let name = format!("job-{number}");
+        let pushed = push(&server, &name);
+        server.eventually("it ran", SOON, || server.ended(&name) == 1);
+        took.push(server.runs_of(&name)[0].at - pushed);
+        // Idle again: it waits, and not on what is left of the last round trip.
+        std::thread::sleep(Duration::from_millis(30));
+    }
+    took.sort_unstable();
+    let (median, p99) = (took[took.len() / 2], took[took.len() - 1]);
+    println!("picked up after {median} us in the median, {p99} us at the worst of {}", took.len());
+    assert!(median < 5_000, "{took:?}");
+    server.drained(SOON);
+}
+
+#[test]
+fn idle_worker_asks_next_to_nothing() {
+    // An idle worker process costs < 1 command/s.
+    // Guard: the wait on the server; one heartbeat in 1.5 s.
+    let server = TestServer::start();
+    let _worker = server.worker_process(&[]);
+    wait_for_workers(&server, 1);
+    // What a start costs is over.
+    std::thread::sleep(Duration::from_secs(3));
+    let monitored = Monitored::start(&server);
+    let start = Instant::now();
+    std::thread::sleep(Duration::from_secs(15));
+    let lines = monitored.lines();
+    let each_second = lines.len() as f64 / start.elapsed().as_secs_f64();
+    println!("an idle worker costs {each_second:.2} commands/s");
+    assert!(!lines.is_empty() && each_second < 1.0, "{each_second}\n{}", lines.join("\n"));
+}
+
+#[test]
+fn poll_of_an_empty_queue_leaves_nothing() {
+    // Idle for 10 s -> no key appears but the worker registry, the timer and the statistics; nothing is in progress, and
+    // no job comes out of nowhere.
+    // Guard: an empty list is `false` in Lua.
+    let server = TestServer::start();
+    let _worker = server.worker_process(&[]);
+    wait_for_workers(&server, 1);
+    server.holds("no other key", Duration::from_secs(10), || {
+        let keys = server.redis().keys("*");
+        let known = ["hworker-workers-default", "hworker-worker-default:", "hworker-timer-default"];
+        keys.iter().all(|key| known.iter().any(|known| key.starts_with(known)))
+    });
+    put_and_run(&server);
+    assert_eq!(crate::support::counter(&server, "processed"), 1);
+}
+
+fn put_and_run(server: &TestServer) {
+    push(server, "after");
+    server.eventually("it ran", SOON, || server.ended("after") == 1);
+    server.drained(SOON);
+}
+
+#[test]
+fn a_hundred_idle_workers() {
+    // 100 idle workers, after 100 others have stopped, and one job now and then: < 100 commands/s, and exactly one worker
+    // is woken by a job.
+    // Guard: `BLMOVE` into an inbox of one's own; one question for all of the dead.
+    let _machine = Machine::claim();
+    let server = TestServer::start();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let workers = |count: usize| -> Vec<InProcess> {
+        let _context = runtime.enter();
+        (0..count)
+            .map(|_| InProcess::run(server.worker().concurrency(2).register::<act>()))
+            .collect()
+    };
+    let first = workers(100);
+    server.eventually("all serve", 3 * SOON, || serving(&server).len() == 100);
+    runtime.block_on(async {
+        for worker in first {
+            worker.stop().await;
+        }
+    });
+    let _second = workers(100);
+    server.eventually("all serve", 3 * SOON, || serving(&server).len() == 100);
+    // Each reads each record of the dead once; then it looks often, for a while, for what their half-open connections
+    // may have captured.
+    let start = Instant::now();
+    let each_second = loop {
+        let monitored = Monitored::start(&server);
+        std::thread::sleep(Duration::from_secs(4));
+        let lines = monitored.lines();
+        if !lines.iter().any(|line| line.contains("HMGET")) {
+            break lines.len() as f64 / 4.0;
+        }
+        assert!(start.elapsed() < 2 * SOON, "{}", lines.join("\n"));
+    };
+    println!("100 idle workers cost {each_second:.0} commands/s after 100 others stopped");
+    assert!(each_second < 200.0);
+    // The dead are looked at often for 40 s.
+    std::thread::sleep(Duration::from_secs(42).saturating_sub(start.elapsed()));
+
+    let monitored = Monitored::start(&server);
+    let start = Instant::now();
+    let mut took = Vec::new();
+    for number in 0..5 {
+        let name = format!("now and then {number}");
+        let (before, pushed) = (monitored.lines().len(), push(&server, &name));
+        server.eventually("it ran", SOON, || server.ended(&name) == 1);
+        took.push(ms_between(pushed, server.runs_of(&name)[0].at));
+        std::thread::sleep(Duration::from_secs(2));
+        let lines = monitored.lines();
+        let reserve = redis_hash("reserve");
+        let reserves = lines[before..].iter().filter(|line| line.contains(&reserve));
+        // "EVALSHA" "<hash>" "7" "<the record of the worker>" ...
+        let woken: std::collections::HashSet<_> =
+            reserves.filter_map(|line| line.split('"').nth(7)).collect();
+        assert_eq!(woken.len(), 1, "{woken:?}\n{}", lines[before..].join("\n"));
+    }
+    let each_second = monitored.lines().len() as f64 / start.elapsed().as_secs_f64();
+    println!("100 idle workers cost {each_second:.0} commands/s, and picked up after {took:?} ms");
+    assert!(each_second < 100.0, "{each_second}");
+    server.drained(SOON);
+}
+
+/// The hash by which a script is called.
+fn redis_hash(script: &str) -> String {
+    let path = format!("{}/../hworker/src/store/{script}.lua", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(path).expect("the script");
+    redis::Script::new(&text).get_hash().to_owned()
+}

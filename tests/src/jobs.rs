@@ -102,7 +102,7 @@ async fn perform(
     context: Context,
     runs: Runs,
 ) -> Result<Outcome, BoxError> {
-    let number = runs.begin(context.id().as_str());
+    let number = runs.begin(&context);
     runs.note(&name, "begin", number, &context);
     let acts = plan.get(number as usize).or(plan.last()).cloned().unwrap_or_default();
     let mut held = Vec::new();

@@ -5,6 +5,7 @@
 //! test fail.
 
 mod idle;
+mod interleavings;
 mod lost;
 mod outages;
 mod records;

@@ -117,7 +117,7 @@ fn check(
 }
 
 fn released(job: &Job, delay_ms: u64) -> End {
-    End::Released { delay_ms, envelope: settle::identified(&job.payload) }
+    End::Released { delay_ms, envelope: settle::identified(job) }
 }
 
 /// Decodes everything but the arguments.

@@ -340,6 +340,8 @@ async fn wrong_values_are_broken_and_do_not_fit_the_schema() {
     wrong.push(format!("{{{args}}}"));
     wrong.push(r#"{"job":"send_welcome"}"#.into());
     wrong.push(r#"{"job":"send_welcome","args":null}"#.into());
+    wrong.push(r#"{"job":"send_welcome","args":["ada@example.org",42]}"#.into());
+    wrong.push(r#"[1,"id","send_welcome",{"to":"ada@example.org","user_id":42}]"#.into());
     for payload in &wrong {
         let value = serde_json::from_str(payload).expect("JSON");
         assert!(!schema.is_valid(&value), "{payload}");

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hworker_tests::{InProcess, TestServer, act};
+use hworker_tests::{InProcess, TestServer, act, act_unless_crashed};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -20,4 +20,22 @@ async fn a_job_that_is_given_back_keeps_the_id_that_its_body_saw() {
     server.eventually("it ends", SOON, || server.ended("given") == 1);
     let runs = server.runs_of("given");
     assert!(runs.iter().all(|run| run.id == runs[0].id), "{runs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_that_is_final_stays_final_after_a_day() {
+    // Guard: `on_crash = "fail"` looks at every crash, the limit at those of the last 24 h.
+    let server = TestServer::start();
+    for job in ["act_unless_crashed", "act"] {
+        let long_ago = format!(
+            r#"{{"job":"{job}","args":{{"name":"{job}","plan":[]}},"crashes":[{{"at":1,"worker":"w.0"}}]}}"#
+        );
+        let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &long_ago]);
+    }
+    let worker = server.worker().register::<act>().register::<act_unless_crashed>();
+    let _worker = InProcess::run(worker);
+    server.eventually("the other runs", SOON, || server.ended("act") == 1);
+    server.eventually("it failed", SOON, || server.redis().len("hworker-failed-default") == 1);
+    assert_eq!(server.begun("act_unless_crashed"), 0);
+    assert_eq!(server.inspect().failed(0, 1).await.expect("a record")[0].kind, "crash");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hworker_tests::{InProcess, TestServer, act, act_unless_crashed};
+use hworker_tests::{Act, InProcess, TestServer, act, act_unless_crashed};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -38,4 +38,28 @@ async fn a_crash_that_is_final_stays_final_after_a_day() {
     server.eventually("it failed", SOON, || server.redis().len("hworker-failed-default") == 1);
     assert_eq!(server.begun("act_unless_crashed"), 0);
     assert_eq!(server.inspect().failed(0, 1).await.expect("a record")[0].kind, "crash");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delay_without_end_has_none() {
+    // Guard: `%.0f`, since `%d` makes the least of all numbers of one that is too large for it.
+    let server = TestServer::start();
+    let client = server.client();
+    let never = act::with("never".into(), Vec::new()).on(client).delay(Duration::MAX);
+    never.enqueue().await.expect("enqueued");
+    for (name, what) in [
+        ("retried", Act::RetryIn(u64::MAX)),
+        ("snoozed", Act::Snooze(u64::MAX)),
+    ] {
+        let job = act::with(name.into(), vec![vec![what]]).on(client);
+        job.enqueue().await.expect("enqueued");
+    }
+    let _worker = server.run_worker::<act>();
+    let scheduled = || server.redis().len("hworker-scheduled-default");
+    server.eventually("all wait", SOON, || scheduled() == 3);
+    act::with("next".into(), Vec::new()).on(client).enqueue().await.expect("enqueued");
+    server.eventually("the next one runs", SOON, || server.ended("next") == 1);
+    // Two heartbeats would have promoted them.
+    server.holds("they wait", Duration::from_secs(3), || scheduled() == 3);
+    assert_eq!(server.begun("never"), 0);
 }

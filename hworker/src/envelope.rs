@@ -365,7 +365,10 @@ mod tests {
             (br#"{"job":"a","job":"b","args":{}}"#, "duplicate field `job`"),
             (br#"{"job":"a","args":{},"attempt":0}"#, "the field `attempt` counts from 1"),
             (br#"[1,"id","a",{}]"#, "an envelope is a JSON object"),
-            (br#"{"job":"a","args":["s3cret"]}"#, "the arguments do not fit the job: they are not an object"),
+            (
+                br#"{"job":"a","args":["s3cret"]}"#,
+                "the arguments do not fit the job: they are not an object",
+            ),
         ] {
             let error = Envelope::decode(payload).expect_err("refused");
             assert!(error.contains(expected), "{error}");

@@ -47,10 +47,7 @@ async fn a_delay_without_end_has_none() {
     let client = server.client();
     let never = act::with("never".into(), Vec::new()).on(client).delay(Duration::MAX);
     never.enqueue().await.expect("enqueued");
-    for (name, what) in [
-        ("retried", Act::RetryIn(u64::MAX)),
-        ("snoozed", Act::Snooze(u64::MAX)),
-    ] {
+    for (name, what) in [("retried", Act::RetryIn(u64::MAX)), ("snoozed", Act::Snooze(u64::MAX))] {
         let job = act::with(name.into(), vec![vec![what]]).on(client);
         job.enqueue().await.expect("enqueued");
     }
@@ -62,4 +59,19 @@ async fn a_delay_without_end_has_none() {
     // Two heartbeats would have promoted them.
     server.holds("they wait", Duration::from_secs(3), || scheduled() == 3);
     assert_eq!(server.begun("never"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_started_once_however_often_it_connects() {
+    // Guard: `HSETNX` in `reconcile.lua`.
+    let server = TestServer::start();
+    let _worker = server.run_worker::<act>();
+    let one = || server.redis().keys("hworker-worker-default:*").len() == 1;
+    server.eventually("it is registered", SOON, one);
+    let record = server.redis().keys("hworker-worker-default:*").remove(0);
+    let field = |name: &str| -> u64 { server.redis().ask(&["HGET", &record, name]) };
+    let started = field("started");
+    let _: u64 = server.redis().ask(&["CLIENT", "KILL", "TYPE", "normal"]);
+    server.eventually("it connects again", SOON, || field("session") == 2);
+    assert_eq!(field("started"), started);
 }

@@ -468,6 +468,9 @@ async fn keys_and_fields_are_as_described() {
     server.open("go");
     worker.terminate();
     assert!(worker.wait(SOON).is_some_and(|status| status.success()));
+    let record = format!("hworker-worker-default:{id}");
+    let started: u64 = server.redis().ask(&["HGET", &record, "started"]);
+    assert!(started <= server.runs_of("held")[0].token / 1000, "{started}");
     for (key, heading) in [
         (format!("hworker-worker-default:{id}"), "Workers"),
         ("hworker-stat-default".to_owned(), "Statistics"),

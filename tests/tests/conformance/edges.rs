@@ -75,3 +75,23 @@ async fn a_worker_started_once_however_often_it_connects() {
     server.eventually("it connects again", SOON, || field("session") == 2);
     assert_eq!(field("started"), started);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_an_unknown_name_that_is_requeued_has_its_time_again() {
+    // Guard: `requeue_broken` puts it back without `unknown_since`.
+    let server = TestServer::start();
+    let newer = r#"{"id":"newer","job":"not_deployed_yet","args":{}}"#;
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", newer]);
+    let short = server.worker().register::<act>().unknown_for(Duration::from_millis(200));
+    let worker = InProcess::run(short);
+    let broken = || server.redis().len("hworker-broken-default") == 1;
+    server.eventually("its time is over", SOON, broken);
+    worker.stop().await;
+
+    let _worker = server.run_worker::<act>();
+    let payload = server.inspect().broken().await.expect("a list").remove(0).payload;
+    server.inspect().requeue_broken(&payload).await.expect("it is there");
+    let waits = || server.redis().len("hworker-scheduled-default") == 1;
+    server.eventually("it waits for a worker that knows it", SOON, waits);
+    assert!(!broken());
+}

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::client::Client;
 use crate::config::defaults;
-use crate::envelope::{AttemptError, Crash, Envelope, JobId};
+use crate::envelope::{AttemptError, Crash, Envelope, JobId, Rewrite};
 use crate::error::Error;
 use crate::keys::is_name;
 use crate::store::{BrokenEntry, Connection, Fault, Queue, RunningEntry, WorkerEntry, server_time};
@@ -410,8 +410,15 @@ impl Inspect {
     /// [`Error::NotFound`] where it is not there (any more).
     pub async fn requeue_broken(&self, payload: &[u8]) -> Result<(), Error> {
         let on = self.connection().await?;
-        let there =
-            self.queue.requeue_broken(&on, payload).await.map_err(|fault| self.error(fault))?;
+        // The time for which nobody knew it begins anew, or the next worker that does not would call it broken at once.
+        let marked = Envelope::decode(payload).is_ok_and(|it| it.unknown_since.is_some());
+        let envelope = marked.then(|| Rewrite::of(payload)).flatten().map(|mut rewrite| {
+            rewrite.remove("unknown_since");
+            rewrite.to_bytes()
+        });
+        let requeued =
+            self.queue.requeue_broken(&on, payload, envelope.as_deref().unwrap_or(payload));
+        let there = requeued.await.map_err(|fault| self.error(fault))?;
         self.or_not_found(there, "that broken payload")
     }
 

@@ -42,7 +42,7 @@ local function retry(delay, envelope)
     return
   end
   local first, due = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2], now + delay
-  redis.call('ZADD', scheduled, string.format('%d', due), envelope)
+  redis.call('ZADD', scheduled, string.format('%.0f', due), envelope)
   if (not first or due < tonumber(first)) and redis.call('LLEN', bell) == 0 then
     redis.call('LPUSH', bell, '1')
   end

@@ -10,6 +10,7 @@ mod arguments;
 mod concurrency;
 mod crashes;
 mod dispatch;
+mod edges;
 mod enqueue;
 mod failure;
 mod foreign;

@@ -340,6 +340,8 @@ async fn wrong_values_are_broken_and_do_not_fit_the_schema() {
     wrong.push(format!("{{{args}}}"));
     wrong.push(r#"{"job":"send_welcome"}"#.into());
     wrong.push(r#"{"job":"send_welcome","args":null}"#.into());
+    wrong.push(r#"{"job":"send_welcome","args":["ada@example.org",42]}"#.into());
+    wrong.push(r#"[1,"id","send_welcome",{"to":"ada@example.org","user_id":42}]"#.into());
     for payload in &wrong {
         let value = serde_json::from_str(payload).expect("JSON");
         assert!(!schema.is_valid(&value), "{payload}");
@@ -466,6 +468,9 @@ async fn keys_and_fields_are_as_described() {
     server.open("go");
     worker.terminate();
     assert!(worker.wait(SOON).is_some_and(|status| status.success()));
+    let record = format!("hworker-worker-default:{id}");
+    let started: u64 = server.redis().ask(&["HGET", &record, "started"]);
+    assert!(started <= server.runs_of("held")[0].token / 1000, "{started}");
     for (key, heading) in [
         (format!("hworker-worker-default:{id}"), "Workers"),
         ("hworker-stat-default".to_owned(), "Statistics"),

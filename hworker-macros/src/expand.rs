@@ -13,7 +13,7 @@ use crate::args::{Fault, OrPath};
 use crate::attributes::{of_every_item, of_struct, respan, visibility};
 use crate::duration::Backoff;
 use crate::model::{JobModel, visible};
-use crate::params::{Param, Pass};
+use crate::params::{Param, Pass, keyword};
 
 /// The function and everything beside it.
 pub(crate) fn job(model: &JobModel) -> TokenStream {
@@ -37,13 +37,13 @@ pub(crate) fn arguments(model: &JobModel) -> TokenStream {
     let (private, job, vis) = (&model.private, &model.job, visibility(model));
     let attrs = of_every_item(model).into_iter().chain(of_struct(model));
     let serde = LitStr::new(&quote!(#private::serde).to_string(), Span::call_site());
-    let name = &model.function.sig.ident;
+    let name = model.function.sig.ident.unraw();
     let doc = format!(" The arguments of the job [`{name}`](fn@{name}), and how to enqueue it.");
     let fields = model.arguments().filter(|param| param.pass != Pass::Refused).map(|param| {
         let (name, ty, attrs) = (&param.name, param.stored(), &param.attrs);
         let doc = format!(" The argument `{}`.", name.unraw());
         let doc = (!param.is_documented()).then(|| quote!(#[doc = #doc]));
-        let bound = bound(private, param);
+        let bound = bound(model, param);
         quote!(#doc #bound #(#attrs)* #vis #name: #ty)
     });
     quote! {
@@ -58,14 +58,16 @@ pub(crate) fn arguments(model: &JobModel) -> TokenStream {
 }
 
 /// Makes the derived code believe that the type of a field serialises, so that `impl Job` alone complains if it does
-/// not. A `$crate` has no spelling in the string that serde wants; fields that the user told serde about are left alone.
-fn bound(private: &TokenStream, param: &Param) -> Option<TokenStream> {
-    let ty = &param.stored();
+/// not. Left out where it cannot be said or is not so: a `$crate` has no spelling in the string that serde wants, a job
+/// that holds itself would ask for itself without end, and the user may have told serde otherwise.
+fn bound(model: &JobModel, param: &Param) -> Option<TokenStream> {
+    let (private, ty) = (&model.private, &param.stored());
     let bound = quote!(for<'read> #ty: #private::Argument<'read>).to_string();
-    if bound.contains('$') || param.attrs.iter().any(|attr| attr.path().is_ident("serde")) {
+    let told = param.attrs.iter().any(|attr| attr.path().is_ident("serde"));
+    if told || bound.contains('$') || keyword(&param.ty, &model.job.to_string()).is_some() {
         return None;
     }
-    let bound = LitStr::new(&bound, Span::call_site().located_at(param.ty.span()));
+    let bound = LitStr::new(&bound, param.ty.span());
     Some(quote!(#[serde(bound(serialize = #bound, deserialize = #bound))]))
 }
 
@@ -73,8 +75,12 @@ fn bound(private: &TokenStream, param: &Param) -> Option<TokenStream> {
 pub(crate) fn methods(model: &JobModel) -> TokenStream {
     let (job, attrs) = (&model.job, of_every_item(model));
     let methods = [name(model), with(model), enqueue(model), enqueue_in(model), enqueue_at(model)];
+    // With the time there may be one more than the user is to blame for.
+    let many = model.arguments().count() >= 7;
+    let allowed = many.then(|| quote!(#[allow(clippy::too_many_arguments)]));
     quote! {
         #(#[#attrs])*
+        #allowed
         #[automatically_derived]
         impl #job {
             #(#methods)*
@@ -226,8 +232,10 @@ fn policy(model: &JobModel) -> TokenStream {
         args.on_timeout.map(fault).map(|value| quote!(on_timeout: #value)),
         args.on_crash.map(fault).map(|value| quote!(on_crash: #value)),
     ];
+    // Clippy dislikes a base of which nothing is left.
+    let base = set.iter().any(Option::is_none).then(|| quote!(..#private::Policy::DEFAULT));
     let set = set.iter().flatten();
-    quote!(#private::Policy { #(#set,)* ..#private::Policy::DEFAULT })
+    quote!(#private::Policy { #(#set,)* #base })
 }
 
 fn backoff(private: &TokenStream, backoff: &OrPath<Backoff>) -> TokenStream {
@@ -284,6 +292,7 @@ fn call(model: &JobModel, args: &Ident) -> TokenStream {
         let name = &param.name;
         match param.pass {
             Pass::Injected => injections.next().map(injected).map(|local| quote!(#local)),
+            Pass::InjectedLent => injections.next().map(injected).map(|local| quote!(&#local)),
             Pass::Value | Pass::Refused => Some(quote!(#args.#name)),
             Pass::Str | Pass::Slice | Pass::Lent => Some(quote!(&#args.#name)),
         }

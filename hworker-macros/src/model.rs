@@ -63,13 +63,14 @@ pub(crate) struct JobModel {
 impl JobModel {
     pub(crate) fn new(mut function: Function, args: Args, errors: &mut Errors) -> Self {
         let before = errors.count();
+        take_second(&mut function.attrs, errors);
         check_qualifiers(&function.sig, errors);
         check_generics(&function.sig, errors);
         check_return(&function.sig.output, errors);
         let mut params = params::take(&mut function.sig, errors);
         if !function.sig.generics.params.is_empty() {
             // Their types may name what is known in the function alone.
-            let arguments = params.iter_mut().filter(|param| param.pass != Pass::Injected);
+            let arguments = params.iter_mut().filter(|param| !param.pass.is_injected());
             arguments.for_each(|param| param.pass = Pass::Refused);
         }
         let sound = errors.count() == before;
@@ -86,12 +87,12 @@ impl JobModel {
 
     /// Those parameters that are arguments.
     pub(crate) fn arguments(&self) -> impl Iterator<Item = &Param> {
-        self.params.iter().filter(|param| param.pass != Pass::Injected)
+        self.params.iter().filter(|param| !param.pass.is_injected())
     }
 
     /// Those that are not.
     pub(crate) fn injected(&self) -> impl Iterator<Item = &Param> {
-        self.params.iter().filter(|param| param.pass == Pass::Injected)
+        self.params.iter().filter(|param| param.pass.is_injected())
     }
 }
 
@@ -101,6 +102,19 @@ pub(crate) fn visible(ident: &Ident) -> Ident {
     let mut ident = ident.clone();
     ident.set_span(Span::call_site().located_at(ident.span()));
     ident
+}
+
+/// A second `#[hworker::job]` would be read as one of another job of the same name.
+fn take_second(attrs: &mut Vec<Attribute>, errors: &mut Errors) {
+    attrs.retain(|attr| {
+        let path: Vec<_> = attr.path().segments.iter().map(|segment| &segment.ident).collect();
+        let second =
+            matches!(path.as_slice(), [krate, job] if *krate == "hworker" && *job == "job");
+        if second {
+            errors.at(attr, "`#[hworker::job]` is given twice");
+        }
+        !second
+    });
 }
 
 fn check_qualifiers(sig: &Signature, errors: &mut Errors) {

@@ -13,11 +13,13 @@ pub(crate) const NO_LIFETIME: &str = "a job's arguments are stored, so they have
     `&[T]` or `&T` without one, which the worker lends for the call, or an owned type";
 const NO_REFERENCE: &str = "a job's arguments are stored, so they cannot borrow here: use an owned type such as \
     `String`, `Vec<T>` or `T`; only a whole parameter may be `&str`, `&[T]` or `&T`";
-const NO_MUT: &str = "an argument is lent for reading only: take it by value, as in `mut name: T`";
+const NO_MUT: &str = "a parameter is lent for reading only: take it by value, as in `mut name: T`";
 const NO_IMPL: &str =
     "a job's parameters are stored, so their types have names: use a concrete type";
 const NO_DYN: &str =
     "a trait object cannot be stored and read back: use a concrete type, such as an enum";
+const NO_TYPE: &str = "a job's arguments are stored, so their types are written in full";
+const NO_SIZE: &str = "an argument has a size: take a `String` or a `&str`, a `Vec<T>` or a `&[T]`";
 const NO_PATTERN: &str = "a parameter of a job has a plain name, which is the name of the argument: take it apart \
     in the body (only `State(name): State<T>` may be a pattern)";
 
@@ -44,6 +46,8 @@ pub(crate) enum Pass {
     Lent,
     /// Not an argument: the worker makes it.
     Injected,
+    /// A reference to what the worker makes.
+    InjectedLent,
     /// Not at all, its type is refused. The methods take anything for it, so that their uses are no errors.
     Refused,
 }
@@ -62,6 +66,12 @@ pub(crate) fn take(sig: &mut Signature, errors: &mut Errors) -> Vec<Param> {
         }
     }
     params
+}
+
+impl Pass {
+    pub(crate) fn is_injected(self) -> bool {
+        matches!(self, Self::Injected | Self::InjectedLent)
+    }
 }
 
 impl Param {
@@ -164,38 +174,44 @@ fn peel(ty: &Type) -> &Type {
 }
 
 fn by_injection(ty: &Type) -> Result<(Pass, Type)> {
-    if let Type::Reference(reference) = peel(ty) {
-        let message = "what is injected is given by value: remove the `&`";
-        return Err(Error::new_spanned(reference, message));
-    }
+    let (pass, ty) = match peel(ty) {
+        Type::Reference(reference) => (Pass::InjectedLent, lent_type(reference)?),
+        _ => (Pass::Injected, ty),
+    };
     match keyword(ty, "impl") {
         Some(span) => Err(Error::new(span, NO_IMPL)),
-        None => Ok((Pass::Injected, ty.clone())),
+        None => Ok((pass, ty.clone())),
     }
 }
 
 fn by_argument(ty: &Type) -> Result<(Pass, Type)> {
     match peel(ty) {
         Type::Reference(reference) => lent(reference),
+        Type::Slice(slice) => Err(Error::new_spanned(slice, NO_SIZE)),
+        Type::Path(path) if path.path.is_ident("str") => Err(Error::new_spanned(path, NO_SIZE)),
         _ => owned(ty).map(|()| (Pass::Value, ty.clone())),
     }
 }
 
 fn lent(reference: &TypeReference) -> Result<(Pass, Type)> {
+    let ty = lent_type(reference)?;
+    let (pass, ty) = match peel(ty) {
+        Type::Path(path) if path.path.is_ident("str") => (Pass::Str, ty),
+        Type::Slice(slice) => (Pass::Slice, &*slice.elem),
+        _ => (Pass::Lent, ty),
+    };
+    owned(ty).map(|()| (pass, ty.clone()))
+}
+
+/// The type behind a reference that the worker can make for the call.
+fn lent_type(reference: &TypeReference) -> Result<&Type> {
     if let Some(lifetime) = &reference.lifetime {
         return Err(Error::new_spanned(lifetime, NO_LIFETIME));
     }
-    if let Some(mutability) = &reference.mutability {
-        return Err(Error::new_spanned(mutability, NO_MUT));
+    match &reference.mutability {
+        Some(mutability) => Err(Error::new_spanned(mutability, NO_MUT)),
+        None => Ok(&reference.elem),
     }
-    let (pass, ty) = match peel(&reference.elem) {
-        Type::Path(ty) if ty.qself.is_none() && last_is(&ty.path, &["str"]) => {
-            (Pass::Str, &reference.elem)
-        }
-        Type::Slice(slice) => (Pass::Slice, &slice.elem),
-        _ => (Pass::Lent, &reference.elem),
-    };
-    owned(ty).map(|()| (pass, (**ty).clone()))
 }
 
 /// Whether a type may be stored, as far as its tokens tell.
@@ -205,6 +221,7 @@ fn owned(ty: &Type) -> Result<()> {
         TokenTree::Punct(punct) if punct.as_char() == '\'' => Some(NO_LIFETIME),
         TokenTree::Ident(ident) if ident == "impl" => Some(NO_IMPL),
         TokenTree::Ident(ident) if ident == "dyn" => Some(NO_DYN),
+        TokenTree::Ident(ident) if ident == "_" => Some(NO_TYPE),
         _ => None,
     })
     .map_or(Ok(()), |(span, message)| Err(Error::new(span, message)))

@@ -61,7 +61,7 @@ fn every_way_to_pass_a_parameter() {
                 #[serde(default)] mut page: u32,
                 r#type: Option<String>,
                 State(pool): State<Pool>,
-                context: hworker::Context,
+                context: &hworker::Context,
                 #[inject] tenant: Tenant,
             ) -> hworker::Outcome {
                 body

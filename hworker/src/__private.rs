@@ -4,9 +4,9 @@ pub use inventory;
 pub use serde;
 
 pub use crate::backoff::Backoff;
-pub use crate::client::Enqueue;
 pub use crate::config::defaults::QUEUE as DEFAULT_QUEUE;
 pub use crate::context::{Inject, Needs};
+pub use crate::enqueue::Enqueue;
 pub use crate::envelope::JobId;
 pub use crate::error::Error;
 pub use crate::job::{

@@ -1,4 +1,28 @@
 //! A private Redis or Valkey server for a first try, demos and tests.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! #[hworker::job]
+//! async fn ping() {}
+//!
+//! # #[tokio::main]
+//! # async fn main() -> Result<(), hworker::Error> {
+//! let server = hworker::embedded::Server::start()?;
+//! let client = hworker::Client::new(server.url())?;
+//! ping::with().on(&client).enqueue().await?;
+//!
+//! let jobs = hworker::Registry::new().with::<ping>(); // without it, every job that the program links
+//! let worker = hworker::Worker::builder().client(&client).registry(jobs).build()?;
+//! let done = async {
+//!     while client.inspect("default").statistics(None).await.is_ok_and(|counters| counters.is_empty()) {
+//!         tokio::time::sleep(Duration::from_millis(10)).await;
+//!     }
+//! };
+//! worker.run_until(done).await?;
+//! # Ok(())
+//! # }
+//! ```
 
 mod guard;
 mod process;

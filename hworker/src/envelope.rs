@@ -136,6 +136,14 @@ impl<'a> Envelope<'a> {
     pub(crate) fn decode(payload: &'a [u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(payload).map_err(|error| format!("not UTF-8: {error}"))?;
         let envelope: Self = serde_json::from_str(text).map_err(|error| describe(&error))?;
+        // serde would also take a list of the fields in their order, which no rewrite could keep.
+        if !text.trim_start().starts_with('{') {
+            return Err("an envelope is a JSON object".into());
+        }
+        if envelope.v <= VERSION && !envelope.args.get().starts_with('{') {
+            let why = "they are not an object by parameter name";
+            return Err(format!("the arguments do not fit the job: {why}"));
+        }
         if envelope.id.as_ref().is_some_and(|id| id.is_empty() || id.len() > 200) {
             return Err("the field `id` must have 1 to 200 bytes".into());
         }
@@ -356,6 +364,11 @@ mod tests {
             ),
             (br#"{"job":"a","job":"b","args":{}}"#, "duplicate field `job`"),
             (br#"{"job":"a","args":{},"attempt":0}"#, "the field `attempt` counts from 1"),
+            (br#"[1,"id","a",{}]"#, "an envelope is a JSON object"),
+            (
+                br#"{"job":"a","args":["s3cret"]}"#,
+                "the arguments do not fit the job: they are not an object",
+            ),
         ] {
             let error = Envelope::decode(payload).expect_err("refused");
             assert!(error.contains(expected), "{error}");

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::client::Client;
 use crate::config::defaults;
-use crate::envelope::{AttemptError, Crash, Envelope, JobId};
+use crate::envelope::{AttemptError, Crash, Envelope, JobId, Rewrite};
 use crate::error::Error;
 use crate::keys::is_name;
 use crate::store::{BrokenEntry, Connection, Fault, Queue, RunningEntry, WorkerEntry, server_time};
@@ -84,6 +84,8 @@ pub enum JobState {
     },
     /// It will not run again by itself.
     Failed(Box<Failed>),
+    /// Its arguments do not fit, or no worker knew its name.
+    Broken(Box<Broken>),
 }
 
 /// The record of a failed job.
@@ -151,6 +153,12 @@ pub struct Broken {
     pub at: u64,
     /// What is wrong with it.
     pub reason: String,
+}
+
+impl From<BrokenEntry> for Broken {
+    fn from(BrokenEntry { payload, times, at, reason }: BrokenEntry) -> Self {
+        Self { payload, times, at, reason }
+    }
 }
 
 /// A worker that serves the queue.
@@ -287,6 +295,19 @@ impl Inspect {
     }
 
     async fn search(&self, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
+        if let Some(found) = self.search_running(on, id).await? {
+            return Ok(Some(found));
+        }
+        if let Some(found) = self.search_waiting(on, id).await? {
+            return Ok(Some(found));
+        }
+        match self.search_failed(on, id).await? {
+            None => self.search_broken(on, id).await,
+            found => Ok(found),
+        }
+    }
+
+    async fn search_running(&self, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
         for (worker, ..) in self.queue.workers(on).await? {
             for entry in self.queue.running(on, &self.queue.keys.worker(&worker)).await? {
                 let state =
@@ -296,6 +317,10 @@ impl Inspect {
                 }
             }
         }
+        Ok(None)
+    }
+
+    async fn search_waiting(&self, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
         let mut offset = 0;
         loop {
             let chunk = self.queue.pending(on, offset, CHUNK).await?;
@@ -317,34 +342,40 @@ impl Inspect {
             let scheduled = |(payload, due): &(Vec<u8>, u64)| {
                 found(payload, id, JobState::Scheduled { due: *due })
             };
-            if let Some(found) = chunk.iter().find_map(scheduled) {
-                return Ok(Some(found));
+            match chunk.iter().find_map(scheduled) {
+                None if !last => offset += CHUNK,
+                found => return Ok(found),
             }
-            if last {
-                break;
-            }
-            offset += CHUNK;
         }
-        offset = 0;
+    }
+
+    async fn search_failed(&self, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
+        let mut offset = 0;
         loop {
             let chunk = self.queue.failed(on, offset, CHUNK).await?;
             let last = chunk.len() < CHUNK as usize;
-            let records =
+            let mut records =
                 chunk.iter().filter_map(|record| serde_json::from_slice::<Failed>(record).ok());
-            if let Some(failed) = records.into_iter().find(|failed| failed.id == id.as_str()) {
-                let (job, attempt) = (failed.job.clone(), failed.attempts);
-                return Ok(Some(Found {
-                    id: id.clone(),
-                    job,
-                    attempt,
-                    state: JobState::Failed(Box::new(failed)),
-                }));
+            let failed = records.find(|failed| failed.id == id.as_str()).map(|failed| Found {
+                id: id.clone(),
+                job: failed.job.clone(),
+                attempt: failed.attempts,
+                state: JobState::Failed(Box::new(failed)),
+            });
+            match failed {
+                None if !last => offset += CHUNK,
+                found => return Ok(found),
             }
-            if last {
-                return Ok(None);
-            }
-            offset += CHUNK;
         }
+    }
+
+    async fn search_broken(&self, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
+        let entries = self.queue.broken(on).await?;
+        let found = entries.into_iter().find_map(|entry| {
+            let found = found(&entry.payload, id, JobState::Pending)?;
+            Some(Found { state: JobState::Broken(Box::new(entry.into())), ..found })
+        });
+        Ok(found)
     }
 
     /// Records of failed jobs, the newest first; what is not a record is left out.
@@ -368,9 +399,7 @@ impl Inspect {
     pub async fn broken(&self) -> Result<Vec<Broken>, Error> {
         let on = self.connection().await?;
         let entries = self.queue.broken(&on).await.map_err(|fault| self.error(fault))?;
-        let broken =
-            |BrokenEntry { payload, times, at, reason }| Broken { payload, times, at, reason };
-        let mut broken: Vec<_> = entries.into_iter().map(broken).collect();
+        let mut broken: Vec<_> = entries.into_iter().map(Broken::from).collect();
         broken.sort_by_key(|broken| std::cmp::Reverse(broken.at));
         Ok(broken)
     }
@@ -381,8 +410,15 @@ impl Inspect {
     /// [`Error::NotFound`] where it is not there (any more).
     pub async fn requeue_broken(&self, payload: &[u8]) -> Result<(), Error> {
         let on = self.connection().await?;
-        let there =
-            self.queue.requeue_broken(&on, payload).await.map_err(|fault| self.error(fault))?;
+        // The time for which nobody knew it begins anew, or the next worker that does not would call it broken at once.
+        let marked = Envelope::decode(payload).is_ok_and(|it| it.unknown_since.is_some());
+        let envelope = marked.then(|| Rewrite::of(payload)).flatten().map(|mut rewrite| {
+            rewrite.remove("unknown_since");
+            rewrite.to_bytes()
+        });
+        let requeued =
+            self.queue.requeue_broken(&on, payload, envelope.as_deref().unwrap_or(payload));
+        let there = requeued.await.map_err(|fault| self.error(fault))?;
         self.or_not_found(there, "that broken payload")
     }
 

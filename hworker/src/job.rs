@@ -215,3 +215,6 @@ inventory::collect!(Registration);
 pub(crate) fn missing_states(needs: &Needs, states: &States) -> Vec<&'static str> {
     needs.states.iter().filter(|(id, _)| !states.has(*id)).map(|(_, name)| *name).collect()
 }
+
+#[cfg(test)]
+mod tests;

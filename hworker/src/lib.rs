@@ -11,6 +11,7 @@ mod config;
 mod context;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+mod enqueue;
 mod envelope;
 mod error;
 mod inspect;
@@ -29,9 +30,10 @@ mod worker;
 #[doc(hidden)]
 pub mod __private;
 
-pub use client::{Client, ClientBuilder, Enqueue};
+pub use client::{Client, ClientBuilder};
 pub use config::defaults;
 pub use context::{Context, Inject, Needs, State};
+pub use enqueue::Enqueue;
 pub use envelope::{AttemptError, Crash, JobId};
 pub use error::{BoxError, Cause, Error, Problems};
 pub use hworker_macros::job;

@@ -209,7 +209,7 @@ pub struct ResultForm;
 #[derive(Debug)]
 pub struct ValueForm;
 
-/// Picks [`OutcomeForm`].
+/// Picks `OutcomeForm`.
 pub trait IsOutcome {
     /// The form.
     fn form(&self) -> OutcomeForm {
@@ -219,7 +219,7 @@ pub trait IsOutcome {
 impl IsOutcome for &&Tag<Outcome> {}
 impl<E> IsOutcome for &&Tag<Result<Outcome, E>> {}
 
-/// Picks [`ResultForm`].
+/// Picks `ResultForm`.
 pub trait IsResult {
     /// The form.
     fn form(&self) -> ResultForm {
@@ -228,7 +228,7 @@ pub trait IsResult {
 }
 impl<T, E> IsResult for &Tag<Result<T, E>> {}
 
-/// Picks [`ValueForm`].
+/// Picks `ValueForm`.
 pub trait IsValue {
     /// The form.
     fn form(&self) -> ValueForm {

@@ -13,7 +13,7 @@ const LAYERS: &[&[&str]] = &[
     &["job"],
     &["store", "registry"],
     &["client", "monitor", "scheduler"],
-    &["inspect", "worker"],
+    &["enqueue", "inspect", "worker"],
     &["lib", "__private"],
 ];
 

@@ -90,13 +90,19 @@ pub fn act_blocking(
     runtime.block_on(perform(name, plan, context, runs))
 }
 
+/// Notes how long its text is.
+#[hworker::job(backoff = "0s")]
+pub async fn weigh(name: String, text: String, context: Context, #[inject] runs: Runs) {
+    runs.note(&name, &format!("{} bytes", text.len()), 0, &context);
+}
+
 async fn perform(
     name: String,
     plan: Plan,
     context: Context,
     runs: Runs,
 ) -> Result<Outcome, BoxError> {
-    let number = runs.begin(context.id().as_str());
+    let number = runs.begin(&context);
     runs.note(&name, "begin", number, &context);
     let acts = plan.get(number as usize).or(plan.last()).cloned().unwrap_or_default();
     let mut held = Vec::new();

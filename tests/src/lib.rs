@@ -8,6 +8,11 @@
 // What a body is told to return is no error of its job, and what a test does not look at it need not be told of.
 #![allow(clippy::missing_errors_doc, clippy::must_use_candidate, clippy::return_self_not_must_use)]
 
+// The documentation of `#[hworker::job]` stands in the crate of the macro, which cannot use `hworker`.
+#[cfg(doctest)]
+#[doc = include_str!("../../hworker-macros/src/job.md")]
+mod job {}
+
 mod jobs;
 mod process;
 mod proxy;
@@ -19,7 +24,7 @@ mod worker;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use jobs::{Act, act, act_blocking, act_once, act_unless_crashed};
+pub use jobs::{Act, act, act_blocking, act_once, act_unless_crashed, weigh};
 pub use process::{Process, produce};
 pub use proxy::{Fault, Proxy};
 pub use redis_side::RedisSide;
@@ -47,3 +52,8 @@ pub(crate) fn show_log() {
         let _ = tracing_subscriber::fmt().with_max_level(level).with_test_writer().try_init();
     }
 }
+
+/// The examples of the document are compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/reliability.md")]
+struct Reliability;

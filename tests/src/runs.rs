@@ -16,6 +16,10 @@ const NOTE: &str = "
     redis.call('RPUSH', KEYS[1], string.format('%d ', time[1] * 1000000 + time[2]) .. ARGV[2])
     return 1";
 
+const BEGIN: &str = "
+    redis.call('HSETNX', KEYS[1], ARGV[1], redis.call('HLEN', KEYS[1]))
+    return tonumber(redis.call('HGET', KEYS[1], ARGV[1]))";
+
 /// A body that cannot note its run gives up after this.
 const NOTE_WITHIN: Duration = Duration::from_secs(20);
 
@@ -53,11 +57,10 @@ impl Runs {
         Self { redis: Arc::new(Mutex::new(RedisSide::new(url))) }
     }
 
-    /// Counts a start of this job, from 0.
-    pub fn begin(&self, id: &str) -> u64 {
-        let key = format!("test:starts:{id}");
-        let count: u64 = self.insist(|redis| redis.try_ask(&["INCR", &key]));
-        count - 1
+    /// Counts a start of this job, from 0; once, however often it has to be asked.
+    pub fn begin(&self, context: &Context) -> u64 {
+        let (key, token) = (format!("test:starts:{}", context.id()), context.token().to_string());
+        self.insist(|redis| redis.try_ask(&["EVAL", BEGIN, "1", &key, &token]))
     }
 
     /// Notes a line about a run.

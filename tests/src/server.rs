@@ -7,9 +7,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use hworker::embedded::{Server, ServerBuilder};
-use hworker::{Client, Inspect};
+use hworker::{Client, Inspect, JobId};
 use tempfile::TempDir;
 
+use crate::jobs::{Act, act};
 use crate::redis_side::RedisSide;
 use crate::runs::{Run, Runs};
 
@@ -95,6 +96,12 @@ impl TestServer {
         self.server.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Starts the server again, with the same address; what it keeps on disk is there again.
+    pub fn restart(&self) {
+        self.process().restart().unwrap_or_else(|error| panic!("{error}"));
+        self.redis().wait_until_up(Duration::from_secs(10));
+    }
+
     /// The server past hworker.
     pub fn redis(&self) -> MutexGuard<'_, RedisSide> {
         self.redis.lock().unwrap_or_else(PoisonError::into_inner)
@@ -115,6 +122,12 @@ impl TestServer {
         &self.runs
     }
 
+    /// Enqueues a job [`act`](crate::act).
+    pub async fn enqueue(&self, name: &str, plan: Vec<Vec<Act>>) -> JobId {
+        let job = act::with(name.into(), plan).on(&self.client);
+        job.enqueue().await.unwrap_or_else(|error| panic!("{error}\n{}", self.report()))
+    }
+
     /// What was noted under a name, in the order of the server's clock.
     pub fn runs_of(&self, name: &str) -> Vec<Run> {
         self.runs.of(name)
@@ -128,6 +141,12 @@ impl TestServer {
     /// How many bodies came to their end under a name.
     pub fn ended(&self, name: &str) -> usize {
         self.runs_of(name).iter().filter(|run| run.what == "end").count()
+    }
+
+    /// A counter of the queue `default`: `processed`, `failed`, `retried`, `recovered`, `broken`.
+    pub fn counter(&self, name: &str) -> u64 {
+        let value: Option<u64> = self.redis().ask(&["HGET", "hworker-stat-default", name]);
+        value.unwrap_or(0)
     }
 
     /// Lets bodies pass that wait at a gate.

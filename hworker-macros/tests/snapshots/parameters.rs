@@ -5,7 +5,7 @@ pub(crate) async fn report(
     mut page: u32,
     r#type: Option<String>,
     State(pool): State<Pool>,
-    context: hworker::Context,
+    context: &hworker::Context,
     tenant: Tenant,
 ) -> hworker::Outcome {
     body
@@ -168,7 +168,7 @@ impl ::hworker::__private::Job for report {
                             args.page,
                             args.r#type,
                             injected_0,
-                            injected_1,
+                            &injected_1,
                             injected_2,
                         )
                         .await;

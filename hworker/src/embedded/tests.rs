@@ -7,6 +7,8 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
+use rustix::process::{Pid, test_kill_process};
+
 use super::*;
 
 /// Names a test process that is to start a server and to be killed with it.
@@ -48,10 +50,10 @@ fn ask(server: &Server, command: &str) -> String {
 }
 
 fn alive(pid: u32) -> bool {
-    // A zombie that nobody has waited for is dead to us.
-    let state = Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
-    let state = String::from_utf8_lossy(&state.stdout).into_owned();
-    !state.trim().is_empty() && !state.starts_with('Z')
+    let there = Pid::from_raw(pid as i32).is_some_and(|pid| test_kill_process(pid).is_ok());
+    // A zombie that nobody has waited for is dead to us; where there is no /proc, init waits for all.
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    there && !stat.contains(") Z ")
 }
 
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {

@@ -44,6 +44,11 @@ impl Address {
         if url.starts_with("rediss:") && !cfg!(feature = "tls") {
             return Err(wrong(&"rediss:// needs the feature `tls` of hworker"));
         }
+        #[cfg(feature = "tls")]
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            // Another thread, or the program itself, may be quicker; then theirs is used.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
         let info = url.into_connection_info().map_err(|error| wrong(&error))?;
         let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
         let keepalive = TcpKeepalive::new()

@@ -145,14 +145,15 @@ impl Queue {
         Ok(entries.into_iter().map(entry).collect())
     }
 
-    /// Puts a broken payload back to its queue; false when it is not there.
+    /// Puts a broken payload back to its queue, as this envelope; false when it is not there.
     pub(crate) async fn requeue_broken(
         &self,
         on: &Connection,
         payload: &[u8],
+        envelope: &[u8],
     ) -> Result<bool, Fault> {
         let mut call = Call::new(&script::REQUEUE_BROKEN, &[&self.keys.broken, &self.keys.jobs]);
-        call.arg(payload);
+        call.arg(payload).arg(envelope);
         Ok(word("requeue_broken", on.run(&call, CALL_WITHIN).await?)? == "ok")
     }
 

@@ -61,13 +61,14 @@ impl Queue {
         &self,
         to: &Connection,
         envelopes: &[Vec<u8>],
+        within: Duration,
     ) -> Result<(), Fault> {
         let mut command = redis::cmd("LPUSH");
         command.arg(&self.keys.jobs);
         for envelope in envelopes {
             command.arg(envelope.as_slice());
         }
-        to.call(&command, CALL_WITHIN).await.map(drop)
+        to.call(&command, within).await.map(drop)
     }
 
     /// Schedules envelopes, all or none.
@@ -75,6 +76,7 @@ impl Queue {
         &self,
         to: &Connection,
         envelopes: &[(Due, Vec<u8>)],
+        within: Duration,
     ) -> Result<(), Fault> {
         let mut call = Call::new(&script::SCHEDULE, &[&self.keys.scheduled, &self.keys.bell]);
         for (due, envelope) in envelopes {
@@ -84,7 +86,7 @@ impl Queue {
             };
             call.arg(envelope.as_slice());
         }
-        to.run(&call, CALL_WITHIN).await.map(drop)
+        to.run(&call, within).await.map(drop)
     }
 
     /// Moves up to 1000 due jobs to the queue; gives how many, and how long until the next is due.

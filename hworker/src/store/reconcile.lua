@@ -23,6 +23,7 @@ redis.call('HDEL', progress, '')
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('HSET', record, unpack(ARGV, 3))
+redis.call('HSETNX', record, 'started', now)
 redis.call('ZADD', workers, now, worker)
 local session = redis.call('HINCRBY', record, 'session', 1)
 

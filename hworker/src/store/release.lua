@@ -24,7 +24,7 @@ for i = 1, #ARGV, 3 do
       redis.call('RPUSH', jobs, envelope)
     else
       earliest = math.min(earliest, now + delay)
-      redis.call('ZADD', scheduled, string.format('%d', now + delay), envelope)
+      redis.call('ZADD', scheduled, string.format('%.0f', now + delay), envelope)
     end
   end
 end

@@ -3,12 +3,13 @@
 -- KEYS[1] broken  HASH  payload -> count, time in ms, reason
 -- KEYS[2] jobs    LIST  envelopes; new ones go to its left
 -- ARGV[1] payload
+-- ARGV[2] envelope  what is put back for it
 --
 -- Returns 'ok', or 'missing' when it is not there.
--- Invariant: a payload leaves `broken` and enters `jobs` in the same script, once however many ask.
+-- Invariant: it leaves `broken` and enters `jobs` in the same script, once however many ask.
 local broken, jobs = KEYS[1], KEYS[2]
-local payload = ARGV[1]
+local payload, envelope = ARGV[1], ARGV[2]
 
 if redis.call('HDEL', broken, payload) == 0 then return 'missing' end
-redis.call('LPUSH', jobs, payload)
+redis.call('LPUSH', jobs, envelope)
 return 'ok'

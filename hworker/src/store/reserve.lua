@@ -33,14 +33,6 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local token = math.max(tonumber(redis.call('GET', token_key) or '0'), time[1] * 1000000 + time[2] - 1)
 local taken = {}
 
-local function lease(envelope)
-  token = token + 1
-  local name = string.format('%d.0', token)
-  taken[#taken + 1] = name
-  taken[#taken + 1] = envelope
-  bytes = bytes - #envelope
-end
-
 local function quarantine(payload)
   if broken_limit == 0 then return end
   local old = redis.call('HGET', broken, payload)
@@ -57,15 +49,22 @@ local function quarantine(payload)
   redis.call('HINCRBY', stat, 'broken', 1)
 end
 
+local function lease(envelope)
+  if #envelope > max_payload then return quarantine(envelope) end
+  token = token + 1
+  local name = string.format('%d.0', token)
+  taken[#taken + 1] = name
+  taken[#taken + 1] = envelope
+  bytes = bytes - #envelope
+end
+
 for _, envelope in ipairs(redis.call('RPOP', inbox, 1000) or {}) do lease(envelope) end
 while #taken < 2 * want and bytes > 0 do
   -- Few at a time, so that what is popped beyond the bytes stays bounded.
   local chunk = redis.call('RPOP', jobs, math.min(want - #taken / 2, 32))
   if not chunk then break end
   for i, envelope in ipairs(chunk) do
-    if #envelope > max_payload then
-      quarantine(envelope)
-    elseif bytes <= 0 then
+    if bytes <= 0 then
       for j = #chunk, i, -1 do redis.call('RPUSH', jobs, chunk[j]) end
       break
     else

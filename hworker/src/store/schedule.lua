@@ -17,7 +17,7 @@ for i = 1, #ARGV, 3 do
   local due = tonumber(ARGV[i + 1])
   if ARGV[i] == 'in' then due = now + due end
   earliest = math.min(earliest, due)
-  entries[#entries + 1] = string.format('%d', due)
+  entries[#entries + 1] = string.format('%.0f', due)
   entries[#entries + 1] = ARGV[i + 2]
 end
 redis.call('ZADD', scheduled, unpack(entries))

@@ -42,7 +42,7 @@ local function retry(delay, envelope)
     return
   end
   local first, due = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2], now + delay
-  redis.call('ZADD', scheduled, string.format('%d', due), envelope)
+  redis.call('ZADD', scheduled, string.format('%.0f', due), envelope)
   if (not first or due < tonumber(first)) and redis.call('LLEN', bell) == 0 then
     redis.call('LPUSH', bell, '1')
   end
@@ -80,8 +80,11 @@ while i <= #ARGV do
       retry(tonumber(ARGV[i + 3]), ARGV[i + 4])
       count('retried', ARGV[i + 1], 1)
     elseif held and what == 'fail' then
-      redis.call('LPUSH', failed, ARGV[i + 3])
-      redis.call('LTRIM', failed, 0, failed_limit - 1)
+      -- With a limit of 0, LTRIM to -1 would keep everything.
+      if failed_limit > 0 then
+        redis.call('LPUSH', failed, ARGV[i + 3])
+        redis.call('LTRIM', failed, 0, failed_limit - 1)
+      end
       count('failed', ARGV[i + 1], 1)
     elseif held then
       quarantine(payload, ARGV[i + 2])

@@ -99,9 +99,14 @@ fn check(
     let recent = |crash: &&Crash| now.saturating_sub(crash.at) < CRASHES_COUNT_FOR_MS;
     let crashes = job.crashes.iter().filter(recent).count();
     let limit = incarnation.core.config.crash_limit;
-    let fails = job.definition.policy.on_crash == OnFault::Fail && crashes > 0;
+    // At most once does not wear off after a day.
+    let fails = job.definition.policy.on_crash == OnFault::Fail && !job.crashes.is_empty();
     if fails || crashes >= limit {
-        let message = format!("its worker died {crashes} times within a day while it ran");
+        let message = if fails {
+            "its worker died while it ran, and it runs at most once".to_owned()
+        } else {
+            format!("its worker died {crashes} times within a day while it ran")
+        };
         let evidence = Evidence::new("crash", message);
         warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, crashes, "job failed: {}", evidence.message);
         return Err(settle::end(incarnation, lane, &job, Transition::Fail(evidence)));
@@ -117,7 +122,7 @@ fn check(
 }
 
 fn released(job: &Job, delay_ms: u64) -> End {
-    End::Released { delay_ms, envelope: settle::identified(&job.payload) }
+    End::Released { delay_ms, envelope: settle::identified(job) }
 }
 
 /// Decodes everything but the arguments.
@@ -179,11 +184,11 @@ enum Ended {
 async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>, job: Arc<Job>, room: Room) {
     tokio::select! {
         biased;
-        () = lane.pulse.fresh() => {}
         () = incarnation.stopping.cancelled() => {
             drop(room);
             return lane.finish(&job.lease, End::Released { delay_ms: 0, envelope: None });
         }
+        () = lane.pulse.fresh() => {}
     }
 
     let deadline = Instant::now() + job.timeout;

@@ -225,7 +225,8 @@ impl Fetch {
 
     /// Starts what was reserved; what came beyond the free slots goes back at once.
     fn hand_out(&self, jobs: Vec<(crate::store::Lease, Vec<u8>)>, slots: Vec<Slot>) {
-        let mut slots = slots.into_iter();
+        // A stopping worker begins nothing that was under way to it.
+        let mut slots = slots.into_iter().take_while(|_| !self.incarnation.stopping.is_cancelled());
         for (lease, payload) in jobs {
             if let Some(slot) = slots.next() {
                 execute::admit(&self.incarnation, &self.lane, &lease, payload, slot);
@@ -305,7 +306,6 @@ fn record(incarnation: &Incarnation) -> Vec<(&'static str, String)> {
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("concurrency", config.concurrency.to_string()),
         ("dead_after", crate::time::millis(config.dead_after).to_string()),
-        ("started", incarnation.core.clock.unix_ms().to_string()),
         (
             "queues",
             incarnation.lanes.iter().map(|lane| &*lane.queue.name).collect::<Vec<_>>().join(","),

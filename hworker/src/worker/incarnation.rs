@@ -46,6 +46,8 @@ pub(super) struct Incarnation {
     pub(super) retiring: CancellationToken,
     /// The server declared this worker dead.
     pub(super) void: CancellationToken,
+    /// The supervisor's thread has ended.
+    pub(super) unsupervised: CancellationToken,
     runtime: RuntimeWatch,
 }
 
@@ -83,6 +85,7 @@ impl Incarnation {
             stopping: CancellationToken::new(),
             retiring: CancellationToken::new(),
             void: CancellationToken::new(),
+            unsupervised: CancellationToken::new(),
             runtime: RuntimeWatch::default(),
             id,
         }

@@ -1,6 +1,7 @@
 //! The worker: takes jobs, runs them, settles them, and watches over other workers.
 
 mod builder;
+mod deadlines;
 mod decide;
 mod execute;
 mod fetch;
@@ -23,7 +24,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 pub use builder::WorkerBuilder;
 
@@ -167,10 +168,9 @@ impl Worker {
     async fn live(&self, incarnation: &Arc<Incarnation>) -> Result<bool, Error> {
         let finished = CancellationToken::new();
         let _ends_supervisor = finished.clone().drop_guard();
-        let supervisor =
-            supervise::spawn(Arc::clone(incarnation), finished.clone()).map_err(|error| {
-                Error::config(format!("the supervisor's thread could not be started: {error}"))
-            })?;
+        supervise::spawn(Arc::clone(incarnation), finished.clone()).map_err(|error| {
+            Error::config(format!("the supervisor's thread could not be started: {error}"))
+        })?;
 
         let mut helpers = JoinSet::new();
         let mut fetchers = JoinSet::new();
@@ -183,6 +183,14 @@ impl Worker {
         let again = tokio::select! {
             () = self.handle.stop.cancelled() => false,
             () = incarnation.void.cancelled() => true,
+            () = incarnation.unsupervised.cancelled() => {
+                error!(worker = %incarnation.id, "the supervisor has ended; please report this");
+                true
+            }
+            Some(Err(panic)) = fetchers.join_next() => {
+                error!(worker = %incarnation.id, "a loop has ended, please report this: {panic}");
+                true
+            }
         };
         incarnation.stopping.cancel();
         if again {
@@ -199,8 +207,8 @@ impl Worker {
             lane.leases.lose_all();
         }
         finished.cancel();
-        // It ends at its next await; waiting for it keeps two lives from overlapping.
-        let _ = tokio::task::spawn_blocking(move || supervisor.join()).await;
+        // So that two lives do not overlap.
+        let _ = timeout(RETIRE_WITHIN, incarnation.unsupervised.cancelled()).await;
         Ok(again)
     }
 

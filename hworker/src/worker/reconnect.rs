@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 const FIRST: Duration = Duration::from_millis(50);
-const LONGEST: Duration = Duration::from_millis(1_500);
+const LONGEST: Duration = Duration::from_secs(1);
 
 /// The pauses between tries; there is no last one.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl Reconnect {
 
     /// Whether this try is one to speak of: the first, and then about one a minute.
     pub(super) fn worth_a_line(&self) -> bool {
-        self.tries.is_multiple_of(40)
+        self.tries.is_multiple_of(60)
     }
 
     /// The server was reached. Says whether that took more than one try.

@@ -3,24 +3,21 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, info, warn};
 
-use super::decide::Finish;
-use super::execute::{BLOCKING_GRACE, conclude};
+use super::deadlines;
 use super::fetch::report_lost;
 use super::incarnation::{Incarnation, Lane};
 use super::reconnect::Reconnect;
 use crate::monitor::{self, Monitor, Task};
 use crate::scheduler;
-use crate::store::{Beat, Connection, End, Fault, FaultKind, Heard, Settlement, lengths};
-use crate::time::day;
+use crate::store::{Beat, Connection, Fault, FaultKind, Heard, lengths};
 
 /// From the sending of one heartbeat to that of the next.
 const BEAT_EVERY: Duration = Duration::from_millis(1_500);
@@ -48,19 +45,15 @@ const LONG_SILENT: Duration = Duration::from_secs(86_400);
 /// What differs at a heartbeat is looked at again after this, since it may only be under way.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
-/// Deadlines are looked at so often.
-const TICK: Duration = Duration::from_millis(250);
-
-/// A runtime that did not run for so long is reported, and what it was handed but did not start goes to others.
-const RUNTIME_STUCK: Duration = Duration::from_secs(10);
-
 /// Starts the thread; it ends with `finished`.
 pub(super) fn spawn(
     incarnation: Arc<Incarnation>,
     finished: CancellationToken,
-) -> std::io::Result<JoinHandle<()>> {
+) -> std::io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    std::thread::Builder::new().name("hworker-supervisor".into()).spawn(move || {
+    let thread = std::thread::Builder::new().name("hworker-supervisor".into()).spawn(move || {
+        // However this thread ends, a life without it is over.
+        let _ended = incarnation.unsupervised.clone().drop_guard();
         runtime.block_on(async {
             let mut lanes = JoinSet::new();
             for lane in &incarnation.lanes {
@@ -68,12 +61,13 @@ pub(super) fn spawn(
             }
             tokio::select! {
                 () = finished.cancelled() => {}
-                () = keep_deadlines(&incarnation) => {}
+                () = deadlines::keep(&incarnation) => {}
                 // Apart from what waits for the server.
-                () = stop_when_cut(&incarnation), if incarnation.core.config.stop_when_cut => {}
+                () = deadlines::stop_when_cut(&incarnation), if incarnation.core.config.stop_when_cut => {}
             }
         });
-    })
+    });
+    thread.map(drop)
 }
 
 /// The heart of one queue.
@@ -131,7 +125,12 @@ impl Heart {
             let mut next = sent + BEAT_EVERY;
             match self.beat(&connection).await {
                 Ok(Beat::Accepted(heard)) => {
-                    reconnect.succeeded();
+                    if reconnect.succeeded() {
+                        // What this connection went through, the others did too, and may not know yet: a request that
+                        // was lost on the way is waited for until its time is over.
+                        self.lane.suspicious.notify_one();
+                        self.lane.wait_lost.notify_waiters();
+                    }
                     self.beats += 1;
                     self.lane.pulse.accepted(sent);
                     self.incarnation.core.clock.heard(heard.now);
@@ -371,102 +370,4 @@ async fn recover(
 ) -> Result<Option<u64>, Fault> {
     let connection = incarnation.core.client.address().connect().await?;
     monitor::recover(queue, &connection, &incarnation.core.clock, worker, seen).await
-}
-
-/// Settles what the runtime of the bodies has not settled in time, for as long as this life lasts.
-async fn keep_deadlines(incarnation: &Arc<Incarnation>) {
-    let mut unsent: Vec<(Arc<Lane>, Arc<Settlement>)> = Vec::new();
-    let mut stuck = false;
-    loop {
-        sleep(TICK).await;
-        for lane in &incarnation.lanes {
-            overdue(incarnation, lane, &mut unsent);
-        }
-        let silent = Duration::from_millis(incarnation.runtime_silent_ms());
-        if silent < RUNTIME_STUCK {
-            if std::mem::take(&mut stuck) {
-                info!("the runtime of the bodies runs again");
-            }
-        } else {
-            if !std::mem::replace(&mut stuck, true) {
-                error!(
-                    "the runtime of the bodies has not run for {silent:?}: a body blocks it; make such a job a fn that is not async"
-                );
-            }
-            for lane in &incarnation.lanes {
-                give_to_others(incarnation, lane, &mut unsent).await;
-            }
-        }
-        send(incarnation, &mut unsent).await;
-    }
-}
-
-/// Async bodies end before another worker can have their jobs; one that blocks has its fencing token.
-async fn stop_when_cut(incarnation: &Incarnation) {
-    let limit = incarnation.core.config.dead_after.saturating_sub(Duration::from_secs(1));
-    loop {
-        sleep(TICK).await;
-        for lane in &incarnation.lanes {
-            if lane.pulse.age().is_some_and(|age| age >= limit) {
-                for running in lane.leases.running().iter().filter(|running| !running.blocking) {
-                    running.context.end();
-                }
-            }
-        }
-    }
-}
-
-fn overdue(
-    incarnation: &Incarnation,
-    lane: &Arc<Lane>,
-    unsent: &mut Vec<(Arc<Lane>, Arc<Settlement>)>,
-) {
-    // The runtime is given a tick more than a blocking body, so that it is the one who settles wherever it runs.
-    let limit = BLOCKING_GRACE + 2 * TICK;
-    for running in lane.leases.running() {
-        let job = &running.job;
-        if running.deadline.elapsed() < limit
-            || running.deadline > Instant::now()
-            || !lane.leases.end(&job.lease)
-        {
-            continue;
-        }
-        running.context.end();
-        let end = conclude(incarnation, lane, job, Finish::TimedOut(job.timeout));
-        unsent.push((Arc::clone(lane), Arc::new(Settlement { lease: job.lease.clone(), end })));
-    }
-}
-
-async fn give_to_others(
-    incarnation: &Incarnation,
-    lane: &Arc<Lane>,
-    unsent: &mut Vec<(Arc<Lane>, Arc<Settlement>)>,
-) {
-    for lease in lane.leases.not_started_for(RUNTIME_STUCK) {
-        if lane.leases.end(&lease) {
-            let end = End::Released { delay_ms: 0, envelope: None };
-            unsent.push((Arc::clone(lane), Arc::new(Settlement { lease, end })));
-        }
-    }
-    if let Ok(connection) = incarnation.core.client.connection().await
-        && let Err(fault) = lane.queue.return_inbox(&connection, &lane.keys).await
-    {
-        debug!("the inbox of a stuck runtime could not be given back: {fault}");
-    }
-}
-
-/// Sends what the supervisor settled; what fails is sent again at the next tick.
-async fn send(incarnation: &Incarnation, unsent: &mut Vec<(Arc<Lane>, Arc<Settlement>)>) {
-    for (lane, settlement) in std::mem::take(unsent) {
-        let sent = async {
-            let connection = incarnation.core.client.connection().await?;
-            let today = day(incarnation.core.clock.unix_ms());
-            let batch = std::slice::from_ref(&settlement);
-            lane.queue.settle(&connection, &lane.keys, &today, batch).await
-        };
-        match sent.await {
-            Ok(_) => lane.leases.settled(std::slice::from_ref(&settlement)),
-            Err(_) => unsent.push((lane, settlement)),
-        }
-    }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hworker::Error;
 use hworker_tests::{Act, Fault, Proxy, TestServer, act};
 
-const SOON: Duration = Duration::from_secs(10);
+use crate::SOON;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_proxy_loses_a_request() {

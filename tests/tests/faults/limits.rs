@@ -6,7 +6,7 @@ use std::time::Duration;
 use hworker_tests::{Act, InProcess, Proxy, Runs, TestServer, act, act_blocking};
 
 use crate::support::{
-    Dead, RECOVERED, SOON, begins, counter, envelope, ms_between, now_us, put, serving, time_until,
+    Dead, SOON, begins, counter, envelope, ms_between, now_us, put, serving, time_until,
     wait_for_workers,
 };
 

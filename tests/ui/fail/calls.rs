@@ -10,6 +10,5 @@ async fn send(to: String, copies: u8, subject: &str, pool: State<u8>) {
 fn main() {
     let _ = send::enqueue("ada".into(), "1", "subject");
     let _ = send::enqueue("ada".into(), 1);
-    let _ = send::with("ada".into(), 1, 2);
     let _ = send { to: "ada".into() };
 }

@@ -26,4 +26,8 @@ async fn without_a_value() {}
 #[hworker::job("1s", 5, timeout = "1s" queue = "b", = "c", on_panic = "fail")]
 async fn without_a_key() {}
 
+#[hworker::job]
+#[hworker::job(timeout = "1s")]
+async fn again() {}
+
 fn main() {}

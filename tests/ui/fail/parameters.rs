@@ -14,7 +14,7 @@ async fn patterns((a, b): (u8, u8), _: u8, ref c: u8, d @ 0..=255: u8, [e]: [u8;
 }
 
 #[hworker::job]
-async fn patterns_of_injected(_: Context, State(pool): &State<Pool>, #[inject] Pool: Pool) {
+async fn patterns_of_injected(_: Context, State { 0: pool }: State<Pool>, #[inject] Pool {}: Pool) {
     let _ = pool;
 }
 
@@ -40,7 +40,7 @@ async fn nameless(x: Box<dyn Fn() + Send>, y: &(dyn Send + Sync), z: HashMap<u8,
 }
 
 #[hworker::job]
-async fn lent_injections(context: &Context, pool: &State<Pool>, #[inject] other: &mut Pool) {
+async fn lent_injections(context: &mut Context, pool: &'static State<Pool>, #[inject] other: &impl Send) {
     let _ = (context, pool, other);
 }
 

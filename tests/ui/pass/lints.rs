@@ -23,10 +23,9 @@
     rustdoc::all,
     clippy::all,
     clippy::pedantic,
-    clippy::nursery,
-    clippy::restriction
+    clippy::nursery
 )]
-#![allow(let_underscore_drop, unused_crate_dependencies, clippy::blanket_clippy_restriction_lints)]
+#![allow(unused_crate_dependencies)]
 
 use std::io::Error;
 

@@ -1,0 +1,39 @@
+//! Runs the examples as a person would.
+
+use std::process::{Command, Output};
+
+fn run(program: &str, args: &[&str]) -> String {
+    let Output { status, stdout, stderr } =
+        Command::new(program).args(args).output().expect("the program starts");
+    let (stdout, stderr) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
+    assert!(status.success(), "{status}\n{stdout}\n{stderr}");
+    stdout.into_owned()
+}
+
+#[test]
+fn the_quickstart_runs_its_jobs() {
+    let output = run(env!("CARGO_BIN_EXE_quickstart"), &[]);
+    for name in ["Ada", "Grace", "Edsger", "late friend"] {
+        assert_eq!(
+            output.matches(&format!("hello, {name}, from attempt 1")).count(),
+            1,
+            "{output}"
+        );
+    }
+}
+
+#[test]
+fn the_mailing_reaches_everybody_although_its_worker_is_killed() {
+    let output = run(env!("CARGO_BIN_EXE_mailing"), &["demo", "--recipients", "2000"]);
+    for line in ["killed with SIGKILL after", "  2000 recipients in", "     0 got no mail"] {
+        assert!(output.contains(line), "{output}");
+    }
+}
+
+#[test]
+fn a_wrong_command_is_told_the_right_ones() {
+    let output = Command::new(env!("CARGO_BIN_EXE_mailing")).arg("post").output();
+    let output = output.expect("the program starts");
+    assert!(!output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("usage: mailing demo"));
+}

@@ -1,0 +1,271 @@
+//! What `#[hworker::job]` writes does what it says: each attempt here goes through the generated code, from JSON to what
+//! the body returned.
+
+// Jobs that show every form of a job are not all good style.
+#![allow(clippy::unused_async, clippy::too_many_arguments, clippy::ref_option)]
+
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use tokio_util::sync::CancellationToken;
+
+use super::{
+    Backoff, Body, Definition, Inject, Invocation, Job, Needs, OnError, OnFault, Policy,
+    Registration, StartError, missing_states,
+};
+use crate::context::{Attempt, Context, State, States};
+use crate::error::BoxError;
+use crate::outcome::{Outcome, Returned, Verdict, fail};
+
+fn context(states: States) -> Context {
+    Context::new(Attempt {
+        id: "some-id".into(),
+        job: "some_job",
+        queue: "some-queue".into(),
+        worker: "some-worker".into(),
+        number: 2,
+        max_attempts: 25,
+        token: 1,
+        deadline: Instant::now() + Duration::from_secs(60),
+        cancellation: CancellationToken::new(),
+        states: Arc::new(states),
+        children: Mutex::default(),
+    })
+}
+
+async fn run_with<J: Job>(args: &str, states: States) -> Result<Returned, StartError> {
+    let body = (J::DEFINITION.start)(Invocation { args, context: context(states) })?;
+    assert_eq!(matches!(body, Body::Blocking(_)), J::DEFINITION.blocking, "{}", J::NAME);
+    Ok(match body {
+        Body::Async(future) => future.await,
+        Body::Blocking(body) => body(),
+    })
+}
+
+async fn run<J: Job>(args: &str) -> Returned {
+    run_with::<J>(args, States::default()).await.expect("it starts")
+}
+
+/// Defines a job for each return type, whose argument says how it ends.
+macro_rules! returning {
+    ($($name:ident -> $returned:ty, $good:expr, $bad:expr;)*) => { $(
+        #[hworker::job]
+        async fn $name(good: bool) -> $returned {
+            if good { $good } else { $bad }
+        }
+    )* };
+}
+
+type Hidden = Result<(), std::io::Error>;
+type HiddenOutcome = Result<Outcome, std::io::Error>;
+
+fn io() -> std::io::Error {
+    std::io::Error::other("bad")
+}
+
+returning! {
+    unit -> (), (), ();
+    number -> u64, 1, 2;
+    result -> Result<u64, std::io::Error>, Ok(1), Err(io());
+    text -> Result<(), String>, Ok(()), Err("bad".into());
+    hidden -> Hidden, Ok(()), Err(io());
+    outcome -> Outcome, Outcome::Success, Outcome::Retry("bad".into());
+    outcome_result -> Result<Outcome, String>, Ok(Outcome::Failure("bad".into())), Err("bad".into());
+    hidden_outcome -> HiddenOutcome, Ok(Outcome::Retry("bad".into())), Err(io());
+    verdict -> Result<(), Verdict>, Ok(()), Err(fail("bad"));
+    nested -> Result<Result<u8, String>, String>, Ok(Err("a value".into())), Err("bad".into());
+}
+
+#[tokio::test]
+async fn the_form_of_what_is_returned_is_that_of_its_type() {
+    const GOOD: &str = r#"{"good":true}"#;
+    const BAD: &str = r#"{"good":false}"#;
+    assert!(matches!(run::<unit>(BAD).await, Returned::Success));
+    assert!(matches!(run::<number>(BAD).await, Returned::Success));
+    assert!(matches!(run::<result>(GOOD).await, Returned::Success));
+    assert!(matches!(run::<result>(BAD).await, Returned::Error(_)));
+    assert!(matches!(run::<text>(GOOD).await, Returned::Success));
+    assert!(matches!(run::<text>(BAD).await, Returned::Error(_)));
+    assert!(matches!(run::<hidden>(GOOD).await, Returned::Success));
+    assert!(matches!(run::<hidden>(BAD).await, Returned::Error(_)));
+    assert!(matches!(run::<outcome>(GOOD).await, Returned::Success));
+    assert!(matches!(run::<outcome>(BAD).await, Returned::Retry(text) if text == "bad"));
+    assert!(matches!(run::<outcome_result>(GOOD).await, Returned::Failure(text) if text == "bad"));
+    assert!(matches!(run::<outcome_result>(BAD).await, Returned::Error(_)));
+    assert!(matches!(run::<hidden_outcome>(GOOD).await, Returned::Retry(text) if text == "bad"));
+    assert!(matches!(run::<hidden_outcome>(BAD).await, Returned::Error(_)));
+    assert!(matches!(run::<verdict>(GOOD).await, Returned::Success));
+    assert!(matches!(run::<verdict>(BAD).await, Returned::Error(_)));
+    assert!(matches!(run::<nested>(GOOD).await, Returned::Success));
+    assert!(matches!(run::<nested>(BAD).await, Returned::Error(_)));
+}
+
+/// What jobs saw, given to them as a state.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<String>>>);
+
+/// Injected by a type of the user's.
+struct Tenant(String);
+
+impl Inject for Tenant {
+    fn needs(needs: &mut Needs) {
+        State::<u32>::needs(needs);
+    }
+
+    fn inject(context: &Context) -> Result<Self, BoxError> {
+        let State(number) = State::<u32>::inject(context)?;
+        Ok(Self(format!("tenant {number} of {}", context.id())))
+    }
+}
+
+#[hworker::job]
+async fn every_way(
+    own: String,
+    lent: &str,
+    list: &[u64],
+    single: &Option<bool>,
+    State(seen): State<Seen>,
+    #[serde(default, rename = "more")] mut counted: u8,
+    r#type: char,
+    context: &Context,
+    #[inject] tenant: Tenant,
+) {
+    counted += 1;
+    let attempt = context.attempt();
+    let text = format!(
+        "{own} {lent} {list:?} {single:?} {counted} {type} {attempt} {}",
+        tenant.0,
+        r#type = r#type
+    );
+    seen.0.lock().unwrap().push(text);
+}
+
+#[tokio::test]
+async fn parameters_are_written_by_name_and_passed_as_they_are_taken() {
+    let args = every_way {
+        own: "own".into(),
+        lent: "lent".into(),
+        list: vec![1, 2],
+        single: None,
+        counted: 4,
+        r#type: 'x',
+    };
+    let json = serde_json::to_value(&args).unwrap();
+    let expected = serde_json::json!({
+        "own": "own", "lent": "lent", "list": [1, 2], "single": null, "more": 4, "type": "x",
+    });
+    assert_eq!(json, expected);
+
+    let seen = Seen::default();
+    let mut states = States::default();
+    states.insert(seen.clone());
+    states.insert(7_u32);
+    run_with::<every_way>(&json.to_string(), states.clone()).await.unwrap();
+    let without_defaults = r#"{"own":"a","lent":"b","list":[],"type":"y","unknown":1}"#;
+    run_with::<every_way>(without_defaults, states).await.unwrap();
+    let texts =
+        ["own lent [1, 2] None 5 x 2 tenant 7 of some-id", "a b [] None 1 y 2 tenant 7 of some-id"];
+    assert_eq!(*seen.0.lock().unwrap(), texts);
+}
+
+#[tokio::test]
+async fn what_is_missing_is_known_before_the_body_runs() {
+    let mut needs = Needs::default();
+    (every_way::DEFINITION.needs)(&mut needs);
+    let mut states = States::default();
+    assert_eq!(missing_states(&needs, &states).len(), 2);
+    states.insert(7_u32);
+    let missing = missing_states(&needs, &states);
+    assert!(matches!(missing.as_slice(), [name] if name.ends_with("Seen")), "{missing:?}");
+
+    let args = r#"{"own":"a","lent":"b","list":[],"type":"y"}"#;
+    assert!(matches!(run_with::<every_way>(args, states).await, Err(StartError::Inject(_))));
+    let wrong = run_with::<every_way>(r#"{"own":1}"#, States::default()).await;
+    assert!(matches!(wrong, Err(StartError::Args(_))), "arguments are looked at first");
+}
+
+#[hworker::job]
+fn blocks(text: &str) -> Result<u8, std::num::ParseIntError> {
+    text.parse()
+}
+
+#[hworker::job]
+fn nothing() {}
+
+#[tokio::test]
+async fn a_function_that_is_not_async_blocks() {
+    assert!(matches!(run::<blocks>(r#"{"text":"1"}"#).await, Returned::Success));
+    assert!(matches!(run::<blocks>(r#"{"text":"x"}"#).await, Returned::Error(_)));
+}
+
+#[tokio::test]
+async fn no_arguments_are_an_empty_object() {
+    assert_eq!(serde_json::to_string(&nothing {}).unwrap(), "{}");
+    assert!(matches!(run::<nothing>("{}").await, Returned::Success));
+}
+
+fn decide(_: &(dyn std::error::Error + Send + Sync + 'static)) -> OnFault {
+    OnFault::Fail
+}
+
+fn wait(attempt: u32, _: &(dyn std::error::Error + Send + Sync + 'static)) -> Duration {
+    Duration::from_secs(attempt.into())
+}
+
+#[hworker::job(
+    name = "full.name", aliases = ["old", "older"], type = Full, queue = "slow", timeout = "1h30m",
+    max_attempts = 3, backoff = "1s, 1m", on_panic = "fail", on_error = "fail", on_timeout = "fail",
+    on_crash = "fail"
+)]
+async fn full() {}
+
+#[hworker::job(backoff = wait, on_error = decide)]
+async fn with_functions() {}
+
+#[hworker::job(backoff = "exp(1s, 1m)")]
+async fn exponential() {}
+
+#[hworker::job(backoff = "0s")]
+async fn at_once() {}
+
+#[test]
+fn the_definition_says_what_the_attribute_does() {
+    let definition: &Definition = Full::DEFINITION;
+    assert_eq!((Full::NAME, definition.name), ("full.name", "full.name"));
+    assert_eq!(definition.aliases, ["old", "older"]);
+    assert_eq!(definition.queue, "slow");
+    assert_eq!(definition.place.module, module_path!());
+    assert_eq!(definition.place.file, file!());
+    let policy = &definition.policy;
+    assert_eq!((policy.timeout_ms, policy.max_attempts), (5_400_000, 3));
+    assert!(matches!(policy.backoff, Backoff::List([1000, 60_000])));
+    let faults = [policy.on_panic, policy.on_timeout, policy.on_crash];
+    assert_eq!(faults, [OnFault::Fail; 3]);
+    assert!(matches!(policy.on_error, OnError::Always(OnFault::Fail)));
+
+    let policy = &with_functions::DEFINITION.policy;
+    assert!(matches!(policy.on_error, OnError::Decide(decide) if decide(&io()) == OnFault::Fail));
+    let three = Duration::from_secs(3);
+    assert!(matches!(policy.backoff, Backoff::Custom(wait) if wait(3, &io()) == three));
+    let backoff = &exponential::DEFINITION.policy.backoff;
+    assert!(matches!(backoff, Backoff::Exponential { first_ms: 1000, cap_ms: 60_000 }));
+    assert!(matches!(at_once::DEFINITION.policy.backoff, Backoff::Fixed(0)));
+}
+
+#[test]
+fn what_the_attribute_leaves_out_has_the_default() {
+    let definition = nothing::DEFINITION;
+    assert_eq!((definition.name, definition.queue), ("nothing", "default"));
+    assert!(definition.aliases.is_empty());
+    assert_eq!(format!("{:?}", definition.policy), format!("{:?}", Policy::DEFAULT));
+}
+
+#[test]
+fn every_job_registers_itself_once() {
+    let named = |name: &'static str| {
+        inventory::iter::<Registration>().filter(move |job| job.0.name == name).count()
+    };
+    for job in ["full.name", "nothing", "every_way", "unit"] {
+        assert_eq!(named(job), 1, "{job}");
+    }
+}

@@ -1,0 +1,115 @@
+//! Deadlines, as the supervisor keeps them: what the runtime of the bodies has not settled in time, because a body blocks
+//! it, is settled here.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tracing::{debug, error, info};
+
+use super::decide::Finish;
+use super::execute::{BLOCKING_GRACE, conclude};
+use super::incarnation::{Incarnation, Lane};
+use crate::store::{End, Settlement};
+use crate::time::day;
+
+/// Deadlines are looked at so often.
+const TICK: Duration = Duration::from_millis(250);
+
+/// A runtime that did not run for so long is reported, and what it was handed but did not start goes to others.
+const RUNTIME_STUCK: Duration = Duration::from_secs(10);
+
+/// Settles what the runtime of the bodies has not settled in time, for as long as this life lasts.
+pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
+    let mut unsent: Vec<(Arc<Lane>, Arc<Settlement>)> = Vec::new();
+    let mut stuck = false;
+    loop {
+        sleep(TICK).await;
+        for lane in &incarnation.lanes {
+            overdue(incarnation, lane, &mut unsent);
+        }
+        let silent = Duration::from_millis(incarnation.runtime_silent_ms());
+        if silent < RUNTIME_STUCK {
+            if std::mem::take(&mut stuck) {
+                info!("the runtime of the bodies runs again");
+            }
+        } else {
+            if !std::mem::replace(&mut stuck, true) {
+                error!(
+                    "the runtime of the bodies has not run for {silent:?}: a body blocks it; make such a job a fn that is not async"
+                );
+            }
+            for lane in &incarnation.lanes {
+                give_to_others(incarnation, lane, &mut unsent).await;
+            }
+        }
+        send(incarnation, &mut unsent).await;
+    }
+}
+
+/// Async bodies end before another worker can have their jobs; one that blocks has its fencing token.
+pub(super) async fn stop_when_cut(incarnation: &Incarnation) {
+    let limit = incarnation.core.config.dead_after.saturating_sub(Duration::from_secs(1));
+    loop {
+        sleep(TICK).await;
+        for lane in &incarnation.lanes {
+            if lane.pulse.age().is_some_and(|age| age >= limit) {
+                for running in lane.leases.running().iter().filter(|running| !running.blocking) {
+                    running.context.end();
+                }
+            }
+        }
+    }
+}
+
+fn overdue(
+    incarnation: &Incarnation,
+    lane: &Arc<Lane>,
+    unsent: &mut Vec<(Arc<Lane>, Arc<Settlement>)>,
+) {
+    // The runtime is given a tick more than a blocking body, so that it is the one who settles wherever it runs.
+    let limit = BLOCKING_GRACE + 2 * TICK;
+    for running in lane.leases.running() {
+        let job = &running.job;
+        if running.deadline.elapsed() < limit || !lane.leases.end(&job.lease) {
+            continue;
+        }
+        running.context.end();
+        let end = conclude(incarnation, lane, job, Finish::TimedOut(job.timeout));
+        unsent.push((Arc::clone(lane), Arc::new(Settlement { lease: job.lease.clone(), end })));
+    }
+}
+
+async fn give_to_others(
+    incarnation: &Incarnation,
+    lane: &Arc<Lane>,
+    unsent: &mut Vec<(Arc<Lane>, Arc<Settlement>)>,
+) {
+    for lease in lane.leases.not_started_for(RUNTIME_STUCK) {
+        if lane.leases.end(&lease) {
+            let end = End::Released { delay_ms: 0, envelope: None };
+            unsent.push((Arc::clone(lane), Arc::new(Settlement { lease, end })));
+        }
+    }
+    if let Ok(connection) = incarnation.core.client.connection().await
+        && let Err(fault) = lane.queue.return_inbox(&connection, &lane.keys).await
+    {
+        debug!("the inbox of a stuck runtime could not be given back: {fault}");
+    }
+}
+
+/// Sends what the supervisor settled; what fails is sent again at the next tick.
+async fn send(incarnation: &Incarnation, unsent: &mut Vec<(Arc<Lane>, Arc<Settlement>)>) {
+    for (lane, settlement) in std::mem::take(unsent) {
+        let sent = async {
+            let connection = incarnation.core.client.connection().await?;
+            let today = day(incarnation.core.clock.unix_ms());
+            let batch = std::slice::from_ref(&settlement);
+            lane.queue.settle(&connection, &lane.keys, &today, batch).await
+        };
+        match sent.await {
+            Ok(_) => lane.leases.settled(std::slice::from_ref(&settlement)),
+            Err(_) => unsent.push((lane, settlement)),
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Values at the edges of what is allowed.
+
+use std::time::Duration;
+
+use hworker_tests::{Act, InProcess, TestServer, act, act_unless_crashed};
+
+const SOON: Duration = Duration::from_secs(10);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_given_back_keeps_the_id_that_its_body_saw() {
+    // Guard: `settle::identified` writes the job's id, not a fresh one.
+    let server = TestServer::start();
+    let foreign = r#"{"job":"act","args":{"name":"given","plan":[[{"Gate":"never"}],[]]}}"#;
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", foreign]);
+    let settings = server.worker().register::<act>().shutdown_grace(Duration::ZERO);
+    let worker = InProcess::run(settings);
+    server.eventually("it runs", SOON, || server.begun("given") == 1);
+    worker.stop().await;
+    let _worker = server.run_worker::<act>();
+    server.eventually("it ends", SOON, || server.ended("given") == 1);
+    let runs = server.runs_of("given");
+    assert!(runs.iter().all(|run| run.id == runs[0].id), "{runs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_that_is_final_stays_final_after_a_day() {
+    // Guard: `on_crash = "fail"` looks at every crash, the limit at those of the last 24 h.
+    let server = TestServer::start();
+    for job in ["act_unless_crashed", "act"] {
+        let long_ago = format!(
+            r#"{{"job":"{job}","args":{{"name":"{job}","plan":[]}},"crashes":[{{"at":1,"worker":"w.0"}}]}}"#
+        );
+        let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &long_ago]);
+    }
+    let worker = server.worker().register::<act>().register::<act_unless_crashed>();
+    let _worker = InProcess::run(worker);
+    server.eventually("the other runs", SOON, || server.ended("act") == 1);
+    server.eventually("it failed", SOON, || server.redis().len("hworker-failed-default") == 1);
+    assert_eq!(server.begun("act_unless_crashed"), 0);
+    assert_eq!(server.inspect().failed(0, 1).await.expect("a record")[0].kind, "crash");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delay_without_end_has_none() {
+    // Guard: `%.0f`, since `%d` makes the least of all numbers of one that is too large for it.
+    let server = TestServer::start();
+    let client = server.client();
+    let never = act::with("never".into(), Vec::new()).on(client).delay(Duration::MAX);
+    never.enqueue().await.expect("enqueued");
+    for (name, what) in [("retried", Act::RetryIn(u64::MAX)), ("snoozed", Act::Snooze(u64::MAX))] {
+        let job = act::with(name.into(), vec![vec![what]]).on(client);
+        job.enqueue().await.expect("enqueued");
+    }
+    let _worker = server.run_worker::<act>();
+    let scheduled = || server.redis().len("hworker-scheduled-default");
+    server.eventually("all wait", SOON, || scheduled() == 3);
+    act::with("next".into(), Vec::new()).on(client).enqueue().await.expect("enqueued");
+    server.eventually("the next one runs", SOON, || server.ended("next") == 1);
+    // Two heartbeats would have promoted them.
+    server.holds("they wait", Duration::from_secs(3), || scheduled() == 3);
+    assert_eq!(server.begun("never"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_started_once_however_often_it_connects() {
+    // Guard: `HSETNX` in `reconcile.lua`.
+    let server = TestServer::start();
+    let _worker = server.run_worker::<act>();
+    let one = || server.redis().keys("hworker-worker-default:*").len() == 1;
+    server.eventually("it is registered", SOON, one);
+    let record = server.redis().keys("hworker-worker-default:*").remove(0);
+    let field = |name: &str| -> u64 { server.redis().ask(&["HGET", &record, name]) };
+    let started = field("started");
+    let _: u64 = server.redis().ask(&["CLIENT", "KILL", "TYPE", "normal"]);
+    server.eventually("it connects again", SOON, || field("session") == 2);
+    assert_eq!(field("started"), started);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_of_an_unknown_name_that_is_requeued_has_its_time_again() {
+    // Guard: `requeue_broken` puts it back without `unknown_since`.
+    let server = TestServer::start();
+    let newer = r#"{"id":"newer","job":"not_deployed_yet","args":{}}"#;
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", newer]);
+    let short = server.worker().register::<act>().unknown_for(Duration::from_millis(200));
+    let worker = InProcess::run(short);
+    let broken = || server.redis().len("hworker-broken-default") == 1;
+    server.eventually("its time is over", SOON, broken);
+    worker.stop().await;
+
+    let _worker = server.run_worker::<act>();
+    let payload = server.inspect().broken().await.expect("a list").remove(0).payload;
+    server.inspect().requeue_broken(&payload).await.expect("it is there");
+    let waits = || server.redis().len("hworker-scheduled-default") == 1;
+    server.eventually("it waits for a worker that knows it", SOON, waits);
+    assert!(!broken());
+}

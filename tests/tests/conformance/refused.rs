@@ -1,0 +1,156 @@
+//! Enqueues that do not succeed: each is a clear error, and leaves nothing behind.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
+
+use hworker::{Client, Error};
+use hworker_tests::{TestServer, act, produce, weigh};
+
+use crate::SOON;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn q12_error_reported_when_the_server_is_down() {
+    // Redis down -> enqueue returns an error within a bounded time, nothing half-written; when it is back, it goes on.
+    // Guard: `until_sent` gives up after `enqueue_within`.
+    let server = TestServer::builder().append_only().start();
+    let client = Client::builder().redis_url(server.url()).enqueue_within(Duration::from_secs(1));
+    let client = client.build().expect("a client");
+    let job = |name: &str| act::with(name.into(), Vec::new()).on(&client);
+    job("before").enqueue().await.expect("enqueued");
+    server.process().kill();
+
+    let began = Instant::now();
+    let now = job("down").enqueue().await;
+    let later = job("down").delay(SOON).enqueue().await;
+    // The connection that broke may have been found broken only with the first bytes.
+    assert!(matches!(now, Err(Error::Unavailable { .. } | Error::Uncertain { .. })), "{now:?}");
+    assert!(matches!(later, Err(Error::Unavailable { .. })), "{later:?}");
+    assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+    let printed = produce(&server, &[], &["down"]);
+    assert!(printed[0].starts_with("error: could not enqueue job act"), "{printed:?}");
+
+    server.restart();
+    job("after").enqueue().await.expect("enqueued");
+    assert_eq!(server.leftovers("default"), [("hworker-jobs-default".to_owned(), 2)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn q12_error_reported_when_the_memory_is_full() {
+    // OOM -> enqueue returns an error, nothing half-written; when there is room, it goes on.
+    // Guard: one command, or one script whose first write is refused.
+    let server = TestServer::builder().start();
+    let job = || act::with("full".into(), Vec::new()).on(server.client());
+    server.redis().load_scripts();
+    let before = server.redis().keys("*");
+    server.redis().ask::<String>(&["CONFIG", "SET", "maxmemory", "1"]);
+    let now = job().enqueue().await;
+    let later = job().delay(SOON).enqueue().await;
+    for result in [now, later] {
+        let error = result.expect_err("refused");
+        assert!(matches!(error, Error::Refused { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains("job act") && text.contains("maxmemory"), "{text}");
+    }
+    assert_eq!(server.redis().keys("*"), before);
+    server.redis().ask::<String>(&["CONFIG", "SET", "maxmemory", "0"]);
+    job().enqueue().await.expect("enqueued");
+    job().delay(SOON).enqueue().await.expect("enqueued");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn en4_a_payload_that_is_too_large() {
+    // An envelope larger than `max_payload` -> Error::Refused with the job's name and the limit, nothing written; one that is
+    // just as large is enqueued.
+    // Guard: the check in `Enqueue::encode`.
+    let server = TestServer::start();
+    let client = Client::builder().redis_url(server.url()).max_payload(1000);
+    let client = client.build().expect("a client");
+    let job = |bytes: usize| weigh::with("w".into(), "x".repeat(bytes)).on(&client);
+    for delayed in [false, true] {
+        let large = if delayed { job(1000).delay(SOON) } else { job(1000) };
+        let error = large.enqueue().await.expect_err("refused");
+        assert!(matches!(error, Error::Refused { .. }), "{error:?}");
+        let text = error.to_string();
+        assert!(text.contains("job weigh") && text.contains("max_payload (1000)"), "{text}");
+    }
+    assert!(server.redis().keys("*").is_empty());
+
+    job(0).enqueue().await.expect("enqueued");
+    let envelope: String = server.redis().ask(&["LINDEX", "hworker-jobs-default", "0"]);
+    job(1000 - envelope.len()).enqueue().await.expect("just as large");
+    let error = job(1001 - envelope.len()).enqueue().await.expect_err("one byte too large");
+    assert!(matches!(error, Error::Refused { .. }), "{error:?}");
+}
+
+#[hworker::job]
+async fn measure(value: f64, by_place: Vec<Option<f64>>, by_name: BTreeMap<String, f32>) {
+    drop((value, by_place, by_name));
+}
+
+#[hworker::job]
+async fn tabulate(table: BTreeMap<Vec<u8>, u8>) {
+    drop(table);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn en3_what_json_cannot_hold() {
+    // A float that is not a number, wherever it stands -> Error::Encode with the job's name, nothing written.
+    // Guard: `strict_json`, where serde_json would write null.
+    let server = TestServer::start();
+    let good = BTreeMap::from([("a".to_owned(), 0.5)]);
+    let named = |value| BTreeMap::from([("a".to_owned(), value)]);
+    for job in [
+        measure::with(f64::NAN, vec![], good.clone()),
+        measure::with(f64::INFINITY, vec![], good.clone()),
+        measure::with(0.0, vec![Some(1.0), Some(f64::NEG_INFINITY)], good.clone()),
+        measure::with(0.0, vec![None], named(f32::NAN)),
+    ] {
+        let error = job.on(server.client()).enqueue().await.expect_err("refused");
+        assert!(matches!(error, Error::Encode { job: "measure", .. }), "{error:?}");
+    }
+    let table = BTreeMap::from([(vec![1], 1)]);
+    let error = tabulate::with(table).on(server.client()).enqueue().await.expect_err("refused");
+    assert!(matches!(error, Error::Encode { job: "tabulate", .. }), "{error:?}");
+    assert!(server.redis().keys("*").is_empty());
+    measure::with(1.5, vec![None], good).on(server.client()).enqueue().await.expect("enqueued");
+}
+
+#[test]
+fn outside_a_runtime_enqueue_says_so_and_enqueue_blocking_works() {
+    // Guard: the look for a runtime before the first await of `enqueue`.
+    let server = TestServer::start();
+    let job = |name: &str| act::with(name.into(), Vec::new()).on(server.client());
+    let mut enqueue = pin!(job("async").enqueue());
+    let polled = enqueue.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let Poll::Ready(Err(error)) = polled else { panic!("an error at once, not {polled:?}") };
+    assert!(error.to_string().contains("outside a tokio runtime"), "{error}");
+    assert!(error.to_string().contains("enqueue_blocking()"), "{error}");
+
+    job("blocking").enqueue_blocking().expect("enqueued");
+    job("blocking").delay(SOON).enqueue_blocking().expect("scheduled");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    runtime.block_on(async {
+        job("in a runtime").enqueue_blocking().expect("enqueued");
+        job("in a runtime").enqueue().await.expect("enqueued");
+    });
+    assert_eq!(server.redis().len("hworker-jobs-default"), 3);
+    assert_eq!(server.redis().len("hworker-scheduled-default"), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_of_one_call_that_are_wrong_are_said_at_once() {
+    // Guard: the checks of `Enqueue::encode`, before anything is sent.
+    let server = TestServer::start();
+    let job = act::with("wrong".into(), Vec::new()).on(server.client());
+    let wrong = job.queue("a b").max_attempts(0).timeout(Duration::ZERO).backoff("soon");
+    let error = wrong.enqueue().await.expect_err("refused");
+    let Error::Config(problems) = &error else { panic!("{error:?}") };
+    assert_eq!(problems.iter().count(), 4, "{error}");
+    for word in ["`a b`", "max_attempts", "timeout", "`soon`"] {
+        assert!(error.to_string().contains(word), "{error}");
+    }
+    assert!(server.redis().keys("*").is_empty());
+}

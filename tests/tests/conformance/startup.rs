@@ -1,0 +1,128 @@
+//! What is wrong with a worker is said when it starts, all at once, and what would be right.
+
+use std::time::Duration;
+
+use hworker::{Client, Error, Registry, State, Worker};
+use hworker_tests::{TestServer, weigh};
+
+use crate::SOON;
+
+#[derive(Clone)]
+struct Pool;
+
+#[derive(Clone)]
+struct Mailer;
+
+mod here {
+    #[hworker::job(name = "same")]
+    pub(super) async fn one() {}
+}
+
+mod there {
+    #[hworker::job(name = "other", aliases = ["same"])]
+    pub(super) async fn two() {}
+}
+
+#[hworker::job]
+async fn needy(_pool: State<Pool>, State(_mailer): State<Mailer>) {}
+
+/// The place of a job in this file, as hworker says it.
+fn place(attribute: &str) -> String {
+    let lines = include_str!("startup.rs").lines();
+    let line = lines.zip(1..).find(|(line, _)| line.trim() == attribute).expect("it is there").1;
+    format!("startup.rs:{line}")
+}
+
+fn problems(error: &Error) -> Vec<&str> {
+    let Error::Config(problems) = error else { panic!("{error:?}") };
+    problems.iter().collect()
+}
+
+#[test]
+fn a_worker_says_all_problems_at_once() {
+    // Duplicate names with both places, missing states with their types, unknown queues, wrong settings: one error with all.
+    // Guard: `Registry::verify` and `WorkerConfig::check` collect, and `build` returns what they found.
+    let client = Client::new("redis://127.0.0.1:1").expect("a client");
+    let registry = Registry::new().with::<here::one>().with::<there::two>().with::<needy>();
+    let worker =
+        Worker::builder().client(&client).registry(registry).queues(["default", "mial", "a b"]);
+    let worker =
+        worker.concurrency(0).dead_after(Duration::from_secs(1)).crash_limit(0).name("a b");
+    let error = worker.build().expect_err("refused");
+    let text = error.to_string();
+    let has = |words: &[&str]| {
+        let found = problems(&error).into_iter().any(|line| words.iter().all(|w| line.contains(w)));
+        assert!(found, "{words:?} in one line of\n{text}");
+    };
+    let one = place(r#"#[hworker::job(name = "same")]"#);
+    let two = place(r#"#[hworker::job(name = "other", aliases = ["same"])]"#);
+    has(&["2 jobs are called `same`", &one, &two, "name = \"...\""]);
+    has(&["job `needy`", &place("#[hworker::job]"), "Pool", ".state(..)"]);
+    has(&["job `needy`", "Mailer", ".state(..)"]);
+    has(&["the queue `mial`", "default"]);
+    has(&["queue's name `a b`"]);
+    has(&["concurrency is 0"]);
+    has(&["dead_after is 1s", "2s"]);
+    has(&["crash_limit is 0"]);
+    has(&["worker's name `a b`"]);
+    // The queue with the wrong name is not known either.
+    assert_eq!(problems(&error).len(), 10, "{text}");
+}
+
+#[test]
+fn a_worker_without_jobs_does_not_start() {
+    // Zero linked jobs -> an error that says how to link them.
+    // Guard: the first check of `Registry::verify`.
+    let client = Client::new("redis://127.0.0.1:1").expect("a client");
+    let worker = Worker::builder().client(&client).registry(Registry::new());
+    let error = worker.build().expect_err("refused");
+    assert_eq!(problems(&error).len(), 1, "{error}");
+    assert!(error.to_string().contains("use its_name as _;"), "{error}");
+    assert!(error.to_string().contains("#[hworker::job]"), "{error}");
+}
+
+#[test]
+fn two_missing_states_of_one_job_and_one_that_is_there() {
+    // With one of its states the worker still says the other.
+    // Guard: states are held by type.
+    let client = Client::new("redis://127.0.0.1:1").expect("a client");
+    let worker = || Worker::builder().client(&client).registry(Registry::new().with::<needy>());
+    let error = worker().state(Pool).build().expect_err("refused");
+    assert_eq!(problems(&error).len(), 1, "{error}");
+    assert!(error.to_string().contains("Mailer"), "{error}");
+    worker().state(Pool).state(Mailer).build().expect("has all that it needs");
+}
+
+#[test]
+fn a_worker_process_ends_with_the_problems_of_its_environment() {
+    // `run_all()` with wrong variables ends with a failure, and says all of them.
+    // Guard: `WorkerSettings::resolve` goes on after the first.
+    let server = TestServer::start();
+    let mut worker = server.worker_process(&[
+        ("HWORKER_CONCURRENCY", "many"),
+        ("HWORKER_DEAD_AFTER", "5"),
+        ("HWORKER_QUEUES", "default,nowhere"),
+        ("HWORKER_PREFIX", "a-b"),
+    ]);
+    let status = worker.wait(SOON).expect("it ends");
+    assert!(!status.success());
+    let said = server.report();
+    for words in
+        ["HWORKER_CONCURRENCY: `many`", "HWORKER_DEAD_AFTER: `5`", "nowhere", "prefix `a-b`"]
+    {
+        assert!(said.contains(words), "{words} in\n{said}");
+    }
+    assert!(server.redis().keys("*").is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_knows_only_what_it_was_given() {
+    // Guard: `Registry::collect` is only the default.
+    let server = TestServer::start();
+    let registry = Registry::new().with::<weigh>();
+    assert_eq!(registry.names().collect::<Vec<_>>(), ["weigh"]);
+    let all = Registry::collect();
+    let names: Vec<_> = all.names().collect();
+    assert!(["act", "act_once", "weigh", "needy", "same"].iter().all(|name| names.contains(name)));
+    drop(server);
+}

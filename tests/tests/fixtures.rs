@@ -1,0 +1,61 @@
+//! Jobs in crates of their own: which have neither serde nor tokio nor inventory, know hworker by another name, or are
+//! strict about what they compile.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// Where the fixtures are built.
+fn target() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("fixtures")
+}
+
+/// A cargo command on the workspace of the fixtures, with the versions of ours: they are downloaded already.
+fn cargo(arguments: &[&str]) -> Output {
+    static LOCK: OnceLock<PathBuf> = OnceLock::new();
+    let manifest = LOCK.get_or_init(|| {
+        let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let fixtures = tests.join("fixtures");
+        fs::copy(tests.join("../Cargo.lock"), fixtures.join("Cargo.lock")).expect("a lock file");
+        fixtures.join("Cargo.toml")
+    });
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(arguments).args(["--offline", "--quiet", "--manifest-path"]).arg(manifest);
+    cargo.arg("--target-dir").arg(target()).output().expect("cargo runs")
+}
+
+#[track_caller]
+fn succeeded(output: &Output) {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// However hard the linker looks for what is unused, and though the worker's program never names a job.
+#[test]
+fn a_worker_finds_the_jobs_of_the_libraries_that_it_links() {
+    succeeded(&cargo(&["build", "--release"]));
+    let worker = format!("release/linked-worker{}", std::env::consts::EXE_SUFFIX);
+    let listed = Command::new(target().join(worker)).output().expect("the worker runs");
+    succeeded(&listed);
+    let names = String::from_utf8_lossy(&listed.stdout);
+    let expected = [
+        "from_a_reexport",
+        "in_a_body",
+        "renamed",
+        "reports.nightly",
+        "send_welcome",
+        "seven",
+        "tick",
+    ];
+    assert_eq!(names.lines().collect::<Vec<_>>(), expected);
+}
+
+#[test]
+fn clippy_has_nothing_against_generated_code() {
+    let found = Command::new(env!("CARGO")).args(["clippy", "--version"]).output();
+    if !found.is_ok_and(|found| found.status.success()) {
+        println!("skipped: there is no clippy here");
+        return;
+    }
+    succeeded(&cargo(&["clippy"]));
+}

@@ -313,8 +313,9 @@ fn a_worker_that_wakes_minutes_after_it_was_recovered() {
     std::thread::sleep(Duration::from_secs(22));
     let long_ago = (now_us(&server) / 1000 - 600_000).to_string();
     let _: u64 = server.redis().ask(&["ZADD", "hworker-workers-default", &long_ago, &id]);
-    // It learns that it is void a little later: its next heartbeat is held up.
+    // It learns that it is void a little later: its next heartbeat is held up, and so would be a reserve.
     proxy.fault(1, "heartbeat", Fault::HoldRequest);
+    proxy.fault(1, "reserve", Fault::HoldRequest);
     sleeper.go_on();
     for number in 0..40 {
         let name = format!("job-{number}");

@@ -304,6 +304,8 @@ fn t15_bulk_move_limit() {
     // 100 k due or expired at once -> all moved, in chunks, no script error.
     // Guard: `promote.lua` moves 32 at a time and 1000 in all, a recovery 200.
     const COUNT: u64 = 100_000;
+    const DUE: &str = r#"for i = tonumber(ARGV[1]), tonumber(ARGV[2]) do
+        redis.call('ZADD', KEYS[1], i, '{"id":"d' .. i .. '"}') end return 1"#;
     let _machine = Machine::claim();
     let server = TestServer::start();
     put_on(&server, "default", "holds the slot", vec![vec![Act::Sleep(HOUR_MS)]]);
@@ -319,12 +321,9 @@ fn t15_bulk_move_limit() {
     let next: String = server.redis().ask(&["LINDEX", "hworker-jobs-default", "-1"]);
     assert!(next.contains("\"id\":\"1\""), "the oldest is next: {next}");
 
-    const DUE: &str = r"for i = tonumber(ARGV[1]), tonumber(ARGV[2]) do
-        redis.call('ZADD', KEYS[1], i, '{\u0022id\u0022:\u0022d' .. i .. '\u0022}') end return 1";
-    let script = DUE.replace(r"\u0022", "\"");
     for first in (1..=COUNT).step_by(10_000) {
         let last = (first + 9_999).to_string();
-        let words = ["EVAL", &script, "1", "hworker-scheduled-default", &first.to_string(), &last];
+        let words = ["EVAL", DUE, "1", "hworker-scheduled-default", &first.to_string(), &last];
         let _: u64 = server.redis().ask(&words);
     }
     let took = time_until(&server, "all due are moved", Duration::from_secs(60), || {

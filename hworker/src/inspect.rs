@@ -112,7 +112,7 @@ pub struct Failed {
     pub backtrace: Option<String>,
     /// When, in milliseconds since 1970 by the server's clock.
     pub failed_at: u64,
-    /// How many attempts were made.
+    /// The number of the last attempt, from 1; where the kind is `crash` or `deadline` it was not made to its end.
     pub attempts: u32,
     /// The deaths of workers that held it.
     #[serde(default)]

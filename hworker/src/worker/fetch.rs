@@ -111,10 +111,15 @@ impl Fetch {
     async fn serve(&mut self, connection: &Connection, session: u64) -> Left {
         let incarnation = Arc::clone(&self.incarnation);
         let lane = Arc::clone(&self.lane);
+        let mut came_free = None;
         loop {
             let may_reserve = self.ready && !incarnation.stopping.is_cancelled();
             let may_wait = !self.ready && !incarnation.stopping.is_cancelled();
-            let wait_wanted = may_wait && lane.slots.free() > 0;
+            // The slot that was waited for counts, since where there are more queues than slots it is not seen free again:
+            // they would hand it round for ever, and none would wait at the server.
+            let slot: Option<Slot> = came_free.take();
+            let wait_wanted = may_wait && (slot.is_some() || lane.slots.free() > 0);
+            drop(slot);
             lane.waiting
                 .send_if_modified(|wanted| std::mem::replace(wanted, wait_wanted) != wait_wanted);
 
@@ -131,7 +136,7 @@ impl Fetch {
                 slot = slot_when_fresh(&lane), if may_reserve => slots.extend(slot),
                 // A slot has become free, so a wait may be sent.
                 slot = lane.slots.acquire(), if may_wait && !wait_wanted => {
-                    drop(slot);
+                    came_free = slot;
                     continue;
                 }
                 () = incarnation.retiring.cancelled() => return self.retire(connection).await,

@@ -11,7 +11,7 @@ use tracing::{info, warn};
 
 use crate::envelope::{Crash, Envelope, Rewrite};
 use crate::keys::WorkerKeys;
-use crate::store::{Connection, Fault, Lease, Queue, Recovered};
+use crate::store::{Connection, Fault, Lease, Queue, Recovered, SCRIPT_BYTES};
 use crate::time::{ServerClock, day, millis};
 
 /// How long a worker must be watched before it is declared dead.
@@ -34,8 +34,11 @@ const SWEEP_RARELY: Duration = Duration::from_secs(60);
 /// Records that are read after one heartbeat; the rest waits for the next.
 const LEARN_AT_ONCE: usize = 100;
 
-/// Jobs that are recovered with one call.
+/// Jobs that are recovered with one call, at most; fewer where they are large.
 const CHUNK: usize = 200;
+
+/// The first of them, before it is known how large they are.
+const FIRST_CHUNK: usize = 8;
 
 /// Watches the other workers of one queue.
 #[derive(Debug, Default)]
@@ -227,9 +230,12 @@ async fn recover_leases(
 ) -> Result<u64, Fault> {
     let mut leases = queue.leases(on, keys).await?;
     leases.sort_by_key(|lease| std::cmp::Reverse(lease.token));
-    let mut given = 0;
-    for chunk in leases.chunks(CHUNK) {
+    let (mut given, mut rest, mut size) = (0, leases.as_slice(), FIRST_CHUNK);
+    while !rest.is_empty() {
+        let (chunk, after) = rest.split_at(size.min(rest.len()));
+        rest = after;
         let held = queue.held(on, keys, chunk).await?;
+        let bytes: usize = held.iter().map(|(_, payload)| payload.len()).sum();
         let now = clock.unix_ms();
         let crashed: Vec<_> =
             held.into_iter().map(|(lease, payload)| crashed(lease, payload, worker, now)).collect();
@@ -237,6 +243,8 @@ async fn recover_leases(
             Recovered::Given { jobs, .. } => given += jobs,
             Recovered::Alive => return Ok(given),
         }
+        // As many as would have stayed within the bytes of one script; those to come are hardly much larger.
+        size = (SCRIPT_BYTES * chunk.len() / bytes.max(1)).clamp(1, CHUNK);
     }
     Ok(given)
 }

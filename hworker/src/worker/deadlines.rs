@@ -26,7 +26,6 @@ pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
     loop {
         sleep(TICK).await;
         for lane in &incarnation.lanes {
-            stop_if_cut(incarnation, lane);
             overdue(incarnation, lane, &mut unsent);
         }
         let silent = Duration::from_millis(incarnation.runtime_silent_ms());
@@ -48,12 +47,18 @@ pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
     }
 }
 
-/// With `stop_when_cut`, async bodies end before another worker can have their jobs.
-fn stop_if_cut(incarnation: &Incarnation, lane: &Lane) {
-    let config = &incarnation.core.config;
-    let limit = config.dead_after.saturating_sub(Duration::from_secs(1));
-    if config.stop_when_cut && lane.pulse.age().is_some_and(|age| age >= limit) {
-        lane.leases.cancel_running();
+/// Async bodies end before another worker can have their jobs; one that blocks has its fencing token.
+pub(super) async fn stop_when_cut(incarnation: &Incarnation) {
+    let limit = incarnation.core.config.dead_after.saturating_sub(Duration::from_secs(1));
+    loop {
+        sleep(TICK).await;
+        for lane in &incarnation.lanes {
+            if lane.pulse.age().is_some_and(|age| age >= limit) {
+                for running in lane.leases.running().iter().filter(|running| !running.blocking) {
+                    running.context.end();
+                }
+            }
+        }
     }
 }
 

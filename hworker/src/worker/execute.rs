@@ -197,10 +197,15 @@ async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>, job: Arc<Job>, room
 
     let deadline = Instant::now() + job.timeout;
     let context = context(&incarnation, &lane, &job, deadline);
-    let running = Running { job: Arc::clone(&job), context: context.clone(), deadline };
+    let running = |body: &Body| Running {
+        job: Arc::clone(&job),
+        context: context.clone(),
+        deadline,
+        blocking: matches!(body, Body::Blocking(_)),
+    };
     let started = Instant::now();
     let ended = match start(&job, &context) {
-        Ok(_) if !lane.leases.start(&job.lease, running) => return,
+        Ok(body) if !lane.leases.start(&job.lease, running(&body)) => return,
         Ok(Body::Async(future)) => run_async(future, &context, deadline, job.timeout).await,
         Ok(Body::Blocking(body)) => {
             let name = job.definition.name;

@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
@@ -35,6 +36,9 @@ const RECENT: Duration = Duration::from_secs(60);
 /// How many silent workers a heartbeat names at most; if there are more they are read apart.
 const NAMED: usize = 1000;
 
+/// Dead workers that one monitor recovers at the same time, each on a connection of its own.
+const RECOVERIES_AT_ONCE: usize = 8;
+
 /// A worker that was silent for so long may be forgotten.
 const LONG_SILENT: Duration = Duration::from_secs(86_400);
 
@@ -58,6 +62,8 @@ pub(super) fn spawn(
             tokio::select! {
                 () = finished.cancelled() => {}
                 () = deadlines::keep(&incarnation) => {}
+                // Apart from what waits for the server.
+                () = deadlines::stop_when_cut(&incarnation), if incarnation.core.config.stop_when_cut => {}
             }
         });
     });
@@ -71,6 +77,8 @@ struct Heart {
     monitor: Monitor,
     beats: u64,
     recovering: HashSet<String>,
+    /// However many die at once, every monitor makes only so many connections for them.
+    recoveries_at_once: Arc<Semaphore>,
     recoveries: JoinSet<(String, Result<Option<u64>, Fault>)>,
     timer: Option<Timer>,
 }
@@ -94,6 +102,7 @@ impl Heart {
             monitor: Monitor::default(),
             beats: 0,
             recovering: HashSet::new(),
+            recoveries_at_once: Arc::new(Semaphore::new(RECOVERIES_AT_ONCE)),
             recoveries: JoinSet::new(),
             timer: None,
         }
@@ -279,7 +288,9 @@ impl Heart {
     fn start_recovery(&mut self, worker: String, seen: String) {
         if self.recovering.insert(worker.clone()) {
             let (incarnation, queue) = (Arc::clone(&self.incarnation), self.lane.queue.clone());
+            let at_once = Arc::clone(&self.recoveries_at_once);
             self.recoveries.spawn(async move {
+                let _turn = at_once.acquire_owned().await;
                 let result = recover(&incarnation, &queue, &worker, &seen).await;
                 (worker, result)
             });

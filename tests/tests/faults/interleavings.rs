@@ -76,13 +76,9 @@ fn t10_a_retry_between_the_list_of_leases_and_their_chunk() {
     proxy.release();
     server.eventually("it runs again", SOON, || server.ended("job") == 1);
     server.drained(SOON);
+    // Its wait may have captured the retried job, which is then recovered from its inbox; the lease is gone.
     server.holds("once", Duration::from_secs(2), || server.begun("job") == 2);
-    assert_eq!(
-        counter(&server, "recovered") + counter(&server, "retried"),
-        1,
-        "{}",
-        server.report()
-    );
+    assert_eq!(counter(&server, "processed"), 1);
     drop(second);
 }
 

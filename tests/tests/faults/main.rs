@@ -4,9 +4,12 @@
 //! The first comment of a test is its check, and the second one names the guard: what, when it is taken away, makes the
 //! test fail.
 
+mod clocks;
 mod idle;
 mod interleavings;
+mod limits;
 mod lost;
+mod matrix;
 mod outages;
 mod records;
 mod recovery;

@@ -114,7 +114,6 @@ fn t6_position_on_recovery() {
 fn t7_long_job_keeps_its_lease() {
     // `dead_after` 2 s, timeout 60 s, body 10 s, also one that blocks the runtime -> one run.
     // Guard: the supervisor's thread, which beats whatever the runtime does.
-    let server = TestServer::start();
     std::thread::scope(|both| {
         both.spawn(|| one_run_of(Act::Sleep(10_000)));
         both.spawn(|| one_run_of(Act::Block(10_000)));

@@ -1,0 +1,159 @@
+//! Clocks that are off, and clocks that jump.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use hworker_tests::{Act, Process, TestServer, act};
+use tempfile::TempDir;
+
+use crate::support::{
+    RECOVERED, SOON, begins, counter, first_run_hangs, ms_between, now_us, put, wait_for_workers,
+};
+
+/// A wall clock that a test sets for the processes that it starts with it.
+struct Clock {
+    dir: TempDir,
+    library: PathBuf,
+}
+
+impl Clock {
+    /// Compiles it; `None`, with a word, where this machine cannot.
+    fn new() -> Option<Self> {
+        let dir = TempDir::new().expect("a directory");
+        let library = dir.path().join("clock.so");
+        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/clock.c");
+        let compiled =
+            Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
+        if cfg!(target_os = "linux") && compiled.is_ok_and(|status| status.success()) {
+            let clock = Self { dir, library };
+            clock.set(0);
+            return Some(clock);
+        }
+        let required = std::env::var("HWORKER_MATRIX").is_ok_and(|matrix| matrix == "required");
+        assert!(!required, "a C compiler and Linux are needed to move clocks");
+        println!("skipped: a C compiler and Linux are needed to move clocks");
+        None
+    }
+
+    fn offset(&self) -> PathBuf {
+        self.dir.path().join("offset")
+    }
+
+    /// Moves it by so many seconds from the machine's.
+    fn set(&self, seconds: i64) {
+        let fresh = self.dir.path().join("fresh");
+        std::fs::write(&fresh, seconds.to_string()).expect("the offset");
+        std::fs::rename(fresh, self.offset()).expect("the offset");
+    }
+
+    /// A worker process that lives by it.
+    fn worker(&self, server: &TestServer) -> Process {
+        let mut command = server.command("test-worker");
+        command.env("LD_PRELOAD", &self.library).env("CLOCK_OFFSET_FILE", self.offset());
+        Process::start(command)
+    }
+
+    /// A server that lives by it.
+    fn server(&self) -> TestServer {
+        let plain = TestServer::start();
+        let program = plain.process().program().to_owned();
+        drop(plain);
+        let wrapper = self.dir.path().join("server");
+        let (library, offset) = (self.library.display(), self.offset());
+        let script = format!(
+            "#!/bin/sh\nLD_PRELOAD='{library}' CLOCK_OFFSET_FILE='{}' exec '{}' \"$@\"\n",
+            offset.display(),
+            program.display()
+        );
+        std::fs::write(&wrapper, script).expect("the wrapper");
+        let executable = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(&wrapper, executable).expect("the wrapper");
+        TestServer::builder().program(Some(Path::new(&wrapper))).start()
+    }
+}
+
+#[test]
+fn t11_clock() {
+    // Worker clock +/-1 h off -> recovery time unchanged; so is that of a delayed job.
+    // Guard: every time that decides is the server's `TIME`.
+    std::thread::scope(|all| {
+        for (dead, monitor) in [(3_600, -3_600), (-3_600, 3_600), (0, 3_600), (3_600, 0)] {
+            all.spawn(move || recovered_in_time(dead, monitor));
+        }
+    });
+}
+
+fn recovered_in_time(dead: i64, monitor: i64) {
+    let (Some(of_the_dead), Some(of_the_monitor)) = (Clock::new(), Clock::new()) else { return };
+    of_the_dead.set(dead);
+    of_the_monitor.set(monitor);
+    let server = TestServer::start();
+    let mut first = of_the_dead.worker(&server);
+    put(&server, "job", first_run_hangs());
+    server.eventually("it runs", SOON, || server.begun("job") == 1);
+    let _second = of_the_monitor.worker(&server);
+    wait_for_workers(&server, 2);
+    let hour = |log: &str| {
+        let log = std::fs::read_to_string(server.dir().join(log)).expect("the log");
+        log[..13].to_owned()
+    };
+    assert_ne!(hour("process-0.log"), hour("process-1.log"), "they live by their clocks");
+    // Both beat and are not taken for dead.
+    server.holds("nobody is dead", Duration::from_secs(4), || counter(&server, "recovered") == 0);
+    let killed = now_us(&server);
+    first.kill();
+    server.eventually("it runs elsewhere", RECOVERED, || server.begun("job") == 2);
+    let after = ms_between(killed, begins(&server, "job")[1].at);
+    println!("clocks off by {dead} s and {monitor} s: recovered after {after} ms");
+    assert!((3_500..8_000).contains(&after), "{after}");
+
+    let due = now_us(&server) + 1_000_000;
+    let job = act::with("later".into(), vec![]).on(server.client()).delay(Duration::from_secs(1));
+    job.enqueue_blocking().expect("enqueued");
+    server.eventually("it runs", SOON, || server.ended("later") == 1);
+    let at = begins(&server, "later")[0].at;
+    assert!(at >= due - 1_000 && ms_between(due, at) < 500, "{} ms late", ms_between(due, at));
+}
+
+#[test]
+fn the_servers_clock_jumps() {
+    // The clock of the server jumps by +1 h and by -1 h while workers run -> nobody is declared dead, jobs go on, tokens go
+    // on growing; who dies after a jump is recovered.
+    // Guard: a monitor's own observation on its monotonic clock; an entry in the future is old; tokens never fall.
+    std::thread::scope(|both| {
+        for jump in [3_600, -3_600] {
+            both.spawn(move || jumps(jump));
+        }
+    });
+}
+
+fn jumps(seconds: i64) {
+    let Some(clock) = Clock::new() else { return };
+    let server = clock.server();
+    let mut first = server.worker_process(&[("HWORKER_CONCURRENCY", "2")]);
+    put(&server, "held", vec![vec![Act::Gate("go".into())], vec![]]);
+    server.eventually("it runs", SOON, || server.begun("held") == 1);
+    let _second = server.worker_process(&[("HWORKER_CONCURRENCY", "2")]);
+    wait_for_workers(&server, 2);
+    let before = now_us(&server);
+    clock.set(seconds);
+    let after = now_us(&server);
+    assert!(before.abs_diff(after) > 3_500_000_000, "the server's clock has jumped");
+    for number in 0..5 {
+        let name = format!("job-{number}");
+        put(&server, &name, vec![vec![Act::Sleep(500)]]);
+        server.eventually("it runs", SOON, || server.ended(&name) == 1);
+        assert!(begins(&server, &name)[0].token > begins(&server, "held")[0].token);
+    }
+    server.holds("nobody is dead", Duration::from_secs(6), || counter(&server, "recovered") == 0);
+    let killed = now_us(&server);
+    first.kill();
+    server.eventually("it is recovered", RECOVERED, || server.begun("held") == 2);
+    println!(
+        "after a jump of {seconds} s: recovered after {} ms",
+        ms_between(killed, now_us(&server))
+    );
+    server.drained(SOON);
+}

@@ -1,0 +1,192 @@
+//! Much at once, and little room: large leases, many deaths, few connections, few slots.
+
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use hworker_tests::{Act, InProcess, Proxy, Runs, TestServer, act, act_blocking};
+
+use crate::support::{
+    Dead, SOON, begins, counter, envelope, ms_between, now_us, put, serving, time_until,
+    wait_for_workers,
+};
+
+#[test]
+fn a_dead_worker_with_large_jobs() {
+    // A worker died that held 32 jobs of 1 MB -> all run, and no call moves much more than 4 MB.
+    // Guard: a recovery is cut into chunks by bytes.
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    let url = proxy.url();
+    let dead = Dead { server: &server, id: "dead.1" };
+    let filler = "x".repeat(1_000_000);
+    for number in 1..=32 {
+        let plan = [vec![], vec![Act::Note(filler.clone())]];
+        dead.holds(&format!("{number}.0"), &envelope("large", &plan));
+    }
+    dead.last_heard(6_000);
+    let _worker = server.worker_process(&[("HWORKER_REDIS_URL", &url)]);
+    server.eventually("all run", 2 * SOON, || server.ended("large") == 32);
+    server.drained(SOON);
+    assert!(proxy.count("recover") >= 8, "{} calls", proxy.count("recover"));
+    assert_eq!((server.begun("large"), counter(&server, "recovered")), (32, 32));
+}
+
+#[test]
+fn many_workers_die_at_once() {
+    // 300 workers die at once -> all their jobs are back within about 8 s, over a few connections.
+    // Guard: a monitor recovers a few at a time.
+    let server = TestServer::start();
+    let _worker = server.worker_process(&[]);
+    wait_for_workers(&server, 1);
+    let ids: Vec<_> = (0..300).map(|number| format!("dead.{number}")).collect();
+    for id in &ids {
+        let dead = Dead { server: &server, id };
+        dead.holds("1.0", &envelope("job", &[]));
+        dead.last_heard(0);
+    }
+    let mut most = 0;
+    let took = time_until(&server, "all run", 2 * SOON, || {
+        let clients: String = server.redis().ask(&["INFO", "clients"]);
+        let clients = clients.lines().find_map(|line| line.strip_prefix("connected_clients:"));
+        most = most.max(clients.and_then(|count| count.trim().parse().ok()).unwrap_or(0));
+        server.ended("job") == 300
+    });
+    println!("300 dead workers were recovered within {took:?}, with {most} connections at most");
+    assert!(took < Duration::from_secs(12) && most < 30, "{took:?}, {most}");
+    server.drained(SOON);
+    assert_eq!((server.begun("job"), counter(&server, "recovered")), (300, 300));
+}
+
+#[test]
+fn no_connection_is_to_be_had() {
+    // The server has all the clients that it takes -> a worker that starts waits for a place, as one that runs does.
+    // Guard: too many clients pass, as what else keeps a server busy.
+    let server = TestServer::builder().arg("--maxclients", "40").start();
+    let socket = server.process().socket().to_owned();
+    // Known before the server is full.
+    assert_eq!(counter(&server, "processed"), 0);
+    let taken: Vec<_> = (0..39).map(|_| UnixStream::connect(&socket).expect("a place")).collect();
+    let mut worker = server.worker_process(&[]);
+    server.holds("it waits", Duration::from_secs(3), || worker.exited().is_none());
+    drop(taken);
+    wait_for_workers(&server, 1);
+    put(&server, "job", vec![]);
+    server.eventually("it runs", SOON, || server.ended("job") == 1);
+}
+
+/// What a body does that shows all the time that it runs.
+fn steps() -> Vec<Act> {
+    (0..400).flat_map(|step| [Act::Sleep(50), Act::Note(format!("step {step}"))]).collect()
+}
+
+#[test]
+fn stop_when_cut_while_the_supervisor_settles() {
+    // A worker is cut off, and while its supervisor waits for the server with a settlement of its own, for a body that
+    // blocks a thread, the other bodies are stopped in time all the same.
+    // Guard: `stop_when_cut` runs apart from what waits for the server.
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    let url = proxy.url();
+    let _first = server.worker_process(&[
+        ("HWORKER_REDIS_URL", url.as_str()),
+        ("HWORKER_STOP_WHEN_CUT", "true"),
+        ("TOKIO_WORKER_THREADS", "4"),
+    ]);
+    let blocks = act::with("blocks".into(), vec![vec![Act::Block(20_000)], vec![]]);
+    let blocks = blocks.on(server.client()).timeout(Duration::from_secs(1));
+    blocks.enqueue_blocking().expect("enqueued");
+    put(&server, "job", vec![steps(), vec![]]);
+    server.eventually("both run", SOON, || {
+        server.begun("blocks") == 1 && server.runs_of("job").len() > 2
+    });
+    let _second = server.worker_process(&[]);
+    wait_for_workers(&server, 2);
+    let start = begins(&server, "blocks")[0].at;
+    server.eventually("it is about to be settled", SOON, || {
+        ms_between(start, now_us(&server)) > 2_700
+    });
+    proxy.unreachable(true);
+    server.eventually("another has it", 2 * SOON, || server.ended("job") == 1);
+    let runs = server.runs_of("job");
+    let last = runs.iter().rfind(|run| run.token == runs[0].token).expect("the first run").at;
+    assert!(last < begins(&server, "job")[1].at, "both ran at once");
+}
+
+#[test]
+fn stop_when_cut_leaves_blocking_bodies_alone() {
+    // A worker is cut off for longer than async bodies may go on, and nobody declares it dead -> an async body is stopped
+    // and runs again; a blocking one, which cannot be stopped, keeps its lease and does not run twice at once.
+    // Guard: only what can be dropped is given back.
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    let url = proxy.url();
+    let _worker = server
+        .worker_process(&[("HWORKER_REDIS_URL", url.as_str()), ("HWORKER_STOP_WHEN_CUT", "true")]);
+    let blocks = act_blocking::with("blocks".into(), vec![vec![Act::Block(8_000)]]);
+    blocks.on(server.client()).enqueue_blocking().expect("enqueued");
+    put(&server, "job", vec![steps(), vec![]]);
+    server.eventually("both run", SOON, || server.begun("blocks") + server.begun("job") == 2);
+    proxy.unreachable(true);
+    std::thread::sleep(Duration::from_millis(5_500));
+    proxy.unreachable(false);
+    server.eventually("the async one runs again", SOON, || server.ended("job") == 1);
+    server.drained(SOON);
+    assert_eq!((server.begun("blocks"), server.begun("job")), (1, 2));
+    assert_eq!(counter(&server, "processed"), 2);
+}
+
+/// A job of another queue.
+#[hworker::job(queue = "second")]
+async fn of_the_second(name: String, #[inject] runs: Runs, context: hworker::Context) {
+    runs.note(&name, "begin", 0, &context);
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    runs.note(&name, "end", 0, &context);
+}
+
+#[test]
+fn two_queues_share_one_slot() {
+    // Workers with one slot each serve two queues; jobs come to both at the same time, and connections break -> each runs
+    // once and soon, none is kept by a worker that is busy with the other queue; idle, both queues wait on the server.
+    // Guard: what came beyond the free slots goes back at once; a slot that two queues look at is free for both.
+    let server = TestServer::start();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let worker = || {
+        let _context = runtime.enter();
+        let builder = server.worker().concurrency(1).register::<act>();
+        InProcess::run(builder.register::<of_the_second>())
+    };
+    let workers = [worker(), worker()];
+    wait_for_workers(&server, 2);
+    server.eventually("both wait for both", SOON, || {
+        let list: String = server.redis().ask(&["CLIENT", "LIST", "TYPE", "normal"]);
+        list.matches("cmd=blmove").count() == 4
+    });
+    // One is busy for long; whatever its waits capture has to get to the other.
+    put(&server, "long", vec![vec![Act::Gate("go".into())]]);
+    server.eventually("it runs", SOON, || server.begun("long") == 1);
+    for number in 0..40 {
+        let (one, two) = (format!("one-{number}"), format!("two-{number}"));
+        put(&server, &one, vec![vec![Act::Sleep(20)]]);
+        let second = of_the_second::with(two.clone()).on(server.client());
+        second.enqueue_blocking().expect("enqueued");
+        let took = time_until(&server, "both ran", SOON, || {
+            server.ended(&one) == 1 && server.ended(&two) == 1
+        });
+        assert!(took < Duration::from_secs(1), "{number}: {took:?}");
+        if number % 10 == 9 {
+            let list: String = server.redis().ask(&["CLIENT", "LIST", "TYPE", "normal"]);
+            let waits = list.lines().filter(|line| line.contains("cmd=blmove"));
+            let ids: Vec<_> = waits.filter_map(|line| line.split(['=', ' ']).nth(1)).collect();
+            for id in ids {
+                let _ = server.redis().try_ask::<u64>(&["CLIENT", "KILL", "ID", id]);
+            }
+        }
+    }
+    server.open("go");
+    server.drained(SOON);
+    server.eventually("the other queue is empty", SOON, || server.leftovers("second").is_empty());
+    assert_eq!(serving(&server).len(), 2);
+    for worker in workers {
+        runtime.block_on(worker.stop());
+    }
+}

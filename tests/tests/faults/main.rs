@@ -4,6 +4,9 @@
 //! The first comment of a test is its check, and the second one names the guard: what, when it is taken away, makes the
 //! test fail.
 
+// Tests that measure say what they measured, and what was skipped.
+#![allow(clippy::print_stdout)]
+
 mod clocks;
 mod idle;
 mod interleavings;

@@ -319,9 +319,9 @@ fn t15_bulk_move_limit() {
     let next: String = server.redis().ask(&["LINDEX", "hworker-jobs-default", "-1"]);
     assert!(next.contains("\"id\":\"1\""), "the oldest is next: {next}");
 
-    const DUE: &str = r"for i = tonumber(ARGV[1]), tonumber(ARGV[2]) do
+    let due = r"for i = tonumber(ARGV[1]), tonumber(ARGV[2]) do
         redis.call('ZADD', KEYS[1], i, '{\u0022id\u0022:\u0022d' .. i .. '\u0022}') end return 1";
-    let script = DUE.replace(r"\u0022", "\"");
+    let script = due.replace(r"\u0022", "\"");
     for first in (1..=COUNT).step_by(10_000) {
         let last = (first + 9_999).to_string();
         let words = ["EVAL", &script, "1", "hworker-scheduled-default", &first.to_string(), &last];

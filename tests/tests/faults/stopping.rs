@@ -65,11 +65,11 @@ fn g7_worker_id() {
     // Auto id unique per process; settable; shown in records.
     // Guard: the random part of the id.
     let server = TestServer::start();
-    let _unnamed = [server.worker_process(&[]), server.worker_process(&[])];
+    let unnamed = [server.worker_process(&[]), server.worker_process(&[])];
     wait_for_workers(&server, 2);
     let ids: Vec<_> = serving(&server).into_iter().map(|worker| worker.id).collect();
     assert_ne!(ids[0], ids[1]);
-    drop(_unnamed);
+    drop(unnamed);
 
     let server = TestServer::start();
     let named = [("HWORKER_NAME", "mail-1")];

@@ -24,7 +24,7 @@ use crate::context::{Attempt, Context};
 use crate::envelope::{Crash, Envelope, Header, JobId, bounded, describe};
 use crate::job::{Body, Definition, Invocation, OnFault, StartError};
 use crate::outcome::Returned;
-use crate::store::{End, Lease};
+use crate::store::{End, Lease, Settlement};
 
 /// Code that blocks is given up so long after its deadline.
 pub(super) const BLOCKING_GRACE: Duration = Duration::from_secs(2);
@@ -221,13 +221,17 @@ async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>, job: Arc<Job>, room
     context.end();
     debug!(job = job.definition.name, id = %job.id, elapsed_ms = started.elapsed().as_millis(), "attempt ended");
 
+    if !lane.leases.end(&job.lease) {
+        // The supervisor settled it, or it was lost: what happened here counts for nothing, and nothing is said of it.
+        return;
+    }
     let end = match ended {
         Ended::Cancelled => released(&job, 0),
         Ended::Finish(finish) => conclude(&incarnation, &lane, &job, finish),
     };
     // Before the settlement is seen, so that whoever sends it already finds the slot free.
     drop(room);
-    lane.finish(&job.lease, end);
+    lane.outbox.push(Arc::new(Settlement { lease: job.lease.clone(), end }));
 }
 
 /// Decides what becomes of the job, says so once in the log, and writes the settlement.

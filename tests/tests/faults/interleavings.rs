@@ -300,7 +300,10 @@ fn a_worker_that_wakes_minutes_after_it_was_recovered() {
     // it has beaten, so it captures nothing.
     // Guard: a wait is sent only if a heartbeat that was sent in the last 4 s was accepted.
     let server = TestServer::start();
-    let sleeper = server.worker_process(&[("HWORKER_NAME", "sleeper")]);
+    let proxy = Proxy::before(&server);
+    let url = proxy.url();
+    let settings = [("HWORKER_NAME", "sleeper"), ("HWORKER_REDIS_URL", url.as_str())];
+    let sleeper = server.worker_process(&settings);
     wait_for_workers(&server, 1);
     let id = serving(&server)[0].id.clone();
     let _other = server.worker_process(&[]);
@@ -310,6 +313,8 @@ fn a_worker_that_wakes_minutes_after_it_was_recovered() {
     std::thread::sleep(Duration::from_secs(22));
     let long_ago = (now_us(&server) / 1000 - 600_000).to_string();
     let _: u64 = server.redis().ask(&["ZADD", "hworker-workers-default", &long_ago, &id]);
+    // It learns that it is void a little later: its next heartbeat is held up.
+    proxy.fault(1, "heartbeat", Fault::HoldRequest);
     sleeper.go_on();
     for number in 0..40 {
         let name = format!("job-{number}");
@@ -317,6 +322,7 @@ fn a_worker_that_wakes_minutes_after_it_was_recovered() {
         let took = time_until(&server, "it runs", SOON, || server.ended(&name) == 1);
         assert!(took < Duration::from_secs(1), "{took:?}");
     }
+    proxy.release();
     server.eventually("the sleeper is back", SOON, || serving(&server).len() == 2);
     server.drained(SOON);
 }

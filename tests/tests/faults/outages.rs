@@ -13,53 +13,68 @@ use crate::support::{
 /// After an outage workers go on by themselves within this.
 const BACK_WITHIN: Duration = Duration::from_secs(2);
 
-/// Two workers with long bodies, and what they are called.
-fn two_busy_workers(server: &TestServer, url: &str) -> [Process; 2] {
-    let workers = [
-        server.worker_process(&[("HWORKER_REDIS_URL", url), ("HWORKER_CONCURRENCY", "2")]),
-        server.worker_process(&[("HWORKER_REDIS_URL", url), ("HWORKER_CONCURRENCY", "2")]),
-    ];
-    wait_for_workers(server, 2);
-    for name in ["held-1", "held-2"] {
-        put(server, name, vec![vec![Act::Gate("go".into())]]);
-    }
-    server.eventually("both run", SOON, || server.begun("held-1") + server.begun("held-2") == 2);
-    workers
+/// Two workers with long bodies. What bodies note goes to a server of its own, which has no outage.
+struct Busy<'a> {
+    server: &'a TestServer,
+    notes: TestServer,
+    _workers: [Process; 2],
 }
 
-/// Nobody was declared dead, the long bodies ran once, and end well.
-#[track_caller]
-fn nobody_was_recovered(server: &TestServer) {
-    // Long enough for a monitor that counted wrongly.
-    server
-        .holds("nobody is recovered", Duration::from_secs(8), || counter(server, "recovered") == 0);
-    server.open("go");
-    server.drained(SOON);
-    for name in ["held-1", "held-2"] {
-        assert_eq!((server.begun(name), server.ended(name)), (1, 1), "{}", server.report());
+impl<'a> Busy<'a> {
+    fn on(server: &'a TestServer, url: &str) -> Self {
+        let notes = TestServer::start();
+        let settings = [
+            ("HWORKER_REDIS_URL", url),
+            ("HWORKER_TEST_URL", notes.url()),
+            ("HWORKER_CONCURRENCY", "2"),
+        ];
+        let workers = [server.worker_process(&settings), server.worker_process(&settings)];
+        wait_for_workers(server, 2);
+        for name in ["held-1", "held-2"] {
+            put(server, name, vec![vec![Act::Gate("go".into())]]);
+        }
+        let begun = || notes.begun("held-1") + notes.begun("held-2") == 2;
+        server.eventually("both run", SOON, begun);
+        Self { server, notes, _workers: workers }
     }
-}
 
-/// Enqueues, and gives how long it took until it ran.
-#[track_caller]
-fn consumes_again(server: &TestServer, name: &str) {
-    let start = Instant::now();
-    put(server, name, vec![]);
-    server.eventually("it runs", SOON, || server.ended(name) == 1);
-    let took = start.elapsed();
-    println!("back {took:?} after the server");
-    assert!(took < BACK_WITHIN, "{took:?}");
+    /// Nobody was declared dead, the long bodies ran once, and end well.
+    #[track_caller]
+    fn nobody_was_recovered(&self) {
+        let server = self.server;
+        // Long enough for a monitor that counted wrongly.
+        server.holds("nobody is recovered", Duration::from_secs(8), || {
+            counter(server, "recovered") == 0
+        });
+        self.notes.open("go");
+        server.drained(SOON);
+        for name in ["held-1", "held-2"] {
+            let (begun, ended) = (self.notes.begun(name), self.notes.ended(name));
+            assert_eq!((begun, ended), (1, 1), "{}", server.report());
+        }
+    }
+
+    /// Enqueues, and looks how long it takes until it runs.
+    #[track_caller]
+    fn consumes_again(&self) {
+        let start = Instant::now();
+        put(self.server, "after", vec![]);
+        self.server.eventually("it runs", SOON, || self.notes.ended("after") == 1);
+        let took = start.elapsed();
+        println!("back {took:?} after the server");
+        assert!(took < BACK_WITHIN, "{took:?}");
+    }
 }
 
 fn killed_for(outage: Duration) {
     let server = TestServer::builder().append_only().start();
     let url = server.url().to_owned();
-    let _workers = two_busy_workers(&server, &url);
+    let busy = Busy::on(&server, &url);
     server.process().kill();
     std::thread::sleep(outage);
     server.process().restart().expect("it starts again");
-    consumes_again(&server, "after");
-    nobody_was_recovered(&server);
+    busy.consumes_again();
+    busy.nobody_was_recovered();
 }
 
 #[test]
@@ -87,12 +102,12 @@ fn server_unreachable_for_20_seconds() {
     let server = TestServer::start();
     let proxy = Proxy::before(&server);
     let url = proxy.url();
-    let _workers = two_busy_workers(&server, &url);
+    let busy = Busy::on(&server, &url);
     proxy.unreachable(true);
     std::thread::sleep(Duration::from_secs(20));
     proxy.unreachable(false);
-    consumes_again(&server, "after");
-    nobody_was_recovered(&server);
+    busy.consumes_again();
+    busy.nobody_was_recovered();
 }
 
 #[test]
@@ -104,12 +119,12 @@ fn server_stalls() {
             all.spawn(move || {
                 let server = TestServer::start();
                 let url = server.url().to_owned();
-                let _workers = two_busy_workers(&server, &url);
+                let busy = Busy::on(&server, &url);
                 server.process().pause();
                 std::thread::sleep(Duration::from_secs(seconds));
                 server.process().resume();
-                consumes_again(&server, "after");
-                nobody_was_recovered(&server);
+                busy.consumes_again();
+                busy.nobody_was_recovered();
             });
         }
     });
@@ -124,12 +139,12 @@ fn client_pause() {
             all.spawn(move || {
                 let server = TestServer::start();
                 let url = server.url().to_owned();
-                let _workers = two_busy_workers(&server, &url);
+                let busy = Busy::on(&server, &url);
                 let _: String = server.redis().ask(&["CLIENT", "PAUSE", ms, what]);
                 // The first command that passes again.
                 let _: u64 = server.redis().ask(&["DEL", "test:nothing"]);
-                consumes_again(&server, "after");
-                nobody_was_recovered(&server);
+                busy.consumes_again();
+                busy.nobody_was_recovered();
             });
         }
     });
@@ -142,8 +157,8 @@ fn busy() {
     // Guard: `FaultKind::Busy`.
     let server = TestServer::builder().arg("--lua-time-limit", "100").start();
     let url = server.url().to_owned();
-    let _workers = two_busy_workers(&server, &url);
-    let busy = std::thread::spawn({
+    let busy = Busy::on(&server, &url);
+    let script = std::thread::spawn({
         let url = url.clone();
         move || {
             let mut other = hworker_tests::RedisSide::new(&url);
@@ -159,10 +174,10 @@ fn busy() {
         Err(Error::Unavailable { .. }) => 0,
         Err(error) => panic!("{error}"),
     };
-    busy.join().expect("the script ends");
-    consumes_again(&server, "after");
-    nobody_was_recovered(&server);
-    assert_eq!(server.ended("during"), enqueued);
+    script.join().expect("the script ends");
+    busy.consumes_again();
+    busy.nobody_was_recovered();
+    assert_eq!(busy.notes.ended("during"), enqueued);
 }
 
 #[test]
@@ -242,7 +257,7 @@ fn misconf() {
     // Guard: a refused heartbeat of its own ends a monitor's observation.
     let server = TestServer::builder().arg("--enable-protected-configs", "yes").start();
     let url = server.url().to_owned();
-    let _workers = two_busy_workers(&server, &url);
+    let busy = Busy::on(&server, &url);
     // A snapshot that cannot be written makes the server refuse writes.
     let missing = format!("{}/missing", server.dir().display());
     std::fs::create_dir(&missing).expect("a directory");
@@ -260,9 +275,9 @@ fn misconf() {
     assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
     std::thread::sleep(Duration::from_secs(9));
     let _: String = server.redis().ask(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
-    consumes_again(&server, "after");
-    nobody_was_recovered(&server);
-    assert_eq!(server.begun("refused"), 0);
+    busy.consumes_again();
+    busy.nobody_was_recovered();
+    assert_eq!(busy.notes.begun("refused"), 0);
 }
 
 #[test]
@@ -272,9 +287,9 @@ fn read_only() {
     // Guard: READONLY ends the connection; settlements are kept and sent again.
     let server = TestServer::start();
     let url = server.url().to_owned();
-    let _workers = two_busy_workers(&server, &url);
+    let busy = Busy::on(&server, &url);
     put(&server, "ends meanwhile", vec![vec![Act::Sleep(2_000)]]);
-    server.eventually("it runs", SOON, || server.begun("ends meanwhile") == 1);
+    server.eventually("it runs", SOON, || busy.notes.begun("ends meanwhile") == 1);
     let _: String = server.redis().ask(&["REPLICAOF", "127.0.0.1", "1"]);
     let start = Instant::now();
     let refused = act::with("refused".into(), vec![]).on(server.client()).enqueue_blocking();
@@ -282,11 +297,11 @@ fn read_only() {
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
     std::thread::sleep(Duration::from_secs(7).saturating_sub(start.elapsed()));
     let _: String = server.redis().ask(&["REPLICAOF", "NO", "ONE"]);
-    consumes_again(&server, "after");
+    busy.consumes_again();
     server.eventually("it is settled", SOON, || counter(&server, "processed") == 2);
-    assert_eq!(server.begun("ends meanwhile"), 1);
-    nobody_was_recovered(&server);
-    assert_eq!(server.begun("refused"), 0);
+    assert_eq!(busy.notes.begun("ends meanwhile"), 1);
+    busy.nobody_was_recovered();
+    assert_eq!(busy.notes.begun("refused"), 0);
 }
 
 /// Jobs under way on several workers, with settlements of every kind, while something happens again and again.

@@ -5,9 +5,7 @@ use std::time::Duration;
 use hworker::Worker;
 use hworker_tests::{Act, TestServer, act, act_blocking, act_once};
 
-use crate::support::{
-    HOUR_MS, SOON, begins, block_on, counter, ms_between, now_us, put, serving, wait_for_workers,
-};
+use crate::support::{HOUR_MS, SOON, begins, block_on, counter, ms_between, now_us, put, serving};
 
 #[test]
 fn t1_per_job_timeout() {
@@ -87,10 +85,21 @@ fn a_blocking_body_that_ignores_its_timeout_is_given_up() {
 fn a_body_that_blocks_every_thread_of_the_runtime() {
     // Heartbeats go on, no re-run before the timeout, and the supervisor settles at the deadline + grace.
     // Guard: the supervisor's thread and its `keep_deadlines`.
+    let names = ["one", "two", "three"];
     let server = TestServer::start();
-    let settings = [("TOKIO_WORKER_THREADS", "2"), ("HWORKER_DEAD_AFTER", "2s")];
-    let _worker = server.worker_process(&settings);
-    blocks_the_runtime(&server, &["one", "two", "three"]);
+    put_blocking(&server, &names);
+    let _worker = server.worker_process(&[
+        ("TOKIO_WORKER_THREADS", "2"),
+        ("HWORKER_DEAD_AFTER", "2s"),
+        ("HWORKER_CONCURRENCY", "3"),
+    ]);
+    blocks_the_runtime(&server, &names);
+    // Said once, although the bodies return later.
+    let log = std::fs::read_to_string(server.dir().join("process-0.log")).expect("the log");
+    server.eventually("all bodies returned", SOON, || {
+        names.iter().all(|name| server.ended(name) == 2)
+    });
+    assert_eq!(log.matches("ran longer than its timeout").count(), 3, "{log}");
 }
 
 #[test]
@@ -98,8 +107,9 @@ fn a_body_that_blocks_a_runtime_of_one_thread() {
     // The same on a `current_thread` runtime.
     // Guard: as above.
     let server = TestServer::start();
+    put_blocking(&server, &["one"]);
     let worker = server.worker().register::<act>().dead_after(Duration::from_secs(2));
-    let worker: Worker = worker.build().expect("a worker");
+    let worker: Worker = worker.concurrency(1).build().expect("a worker");
     let handle = worker.handle();
     let runtime = std::thread::spawn(move || block_on(worker.run_until(std::future::pending())));
     blocks_the_runtime(&server, &["one"]);
@@ -107,20 +117,25 @@ fn a_body_that_blocks_a_runtime_of_one_thread() {
     runtime.join().expect("no panic").expect("it stops");
 }
 
-/// Runs bodies that block for 9 s and may for 3 s; nobody else knows their next attempt before 5 s.
-fn blocks_the_runtime(server: &TestServer, names: &[&str]) {
-    wait_for_workers(server, 1);
-    let blocked = serving(server)[0].id.clone();
-    let start = now_us(server);
+/// Enqueues bodies that block for 9 s and may for 3 s, as many as the worker has slots, before it starts: so it sends no
+/// further wait, which would capture their retries.
+fn put_blocking(server: &TestServer, names: &[&str]) {
     for name in names {
         let job = act::with((*name).to_owned(), vec![vec![Act::Block(9_000)], vec![]]);
         let job = job.on(server.client()).timeout(Duration::from_secs(3)).backoff("0s");
         job.enqueue_blocking().expect("enqueued");
     }
+}
+
+/// Nobody else gets their next attempt before the supervisor has settled the first, 2 s and a little after its deadline.
+fn blocks_the_runtime(server: &TestServer, names: &[&str]) {
+    let start = now_us(server);
     server.eventually("one runs", SOON, || names.iter().any(|name| server.begun(name) == 1));
+    let blocked = names.iter().find_map(|name| Some(server.runs_of(name).first()?.worker.clone()));
+    let blocked = blocked.expect("one runs");
     let other = server.worker_process(&[("HWORKER_DEAD_AFTER", "2s")]);
     server.eventually("all run elsewhere", Duration::from_secs(15), || {
-        names.iter().all(|name| server.runs_of(name).last().is_some_and(|run| run.what == "end"))
+        names.iter().all(|name| server.ended(name) >= 1 && server.begun(name) == 2)
     });
     let mut settled = Vec::new();
     for name in names {

@@ -49,6 +49,8 @@ pub(crate) struct Limits {
 pub(crate) struct QueueSetting {
     pub(crate) name: String,
     pub(crate) limit: Option<usize>,
+    /// No job type need name it: its jobs are enqueued with `.queue(..)`.
+    pub(crate) extra: bool,
 }
 
 /// The settings of a worker, checked.
@@ -170,7 +172,7 @@ impl WorkerConfig {
                 self.name
             ));
         }
-        for QueueSetting { name, limit } in &self.queues {
+        for QueueSetting { name, limit, .. } in &self.queues {
             if !is_name(name) {
                 wrong(format!(
                     "the queue's name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}"
@@ -241,14 +243,17 @@ impl Environment<'_> {
     }
 }
 
-/// Reads `mail,reports=2`: names, each with its own number of slots where one is written.
+/// Reads `mail,reports=2,+urgent`: names, each with its own number of slots where one is written, and with a plus where
+/// no job type names it.
 fn queues(text: &str) -> Result<Vec<QueueSetting>, String> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-    let setting = |part: &str| match part.split_once('=') {
-        None => Ok(QueueSetting { name: part.to_owned(), limit: None }),
-        Some((name, limit)) => {
-            Ok(QueueSetting { name: name.trim().to_owned(), limit: Some(number(limit.trim())?) })
-        }
+    let setting = |part: &str| {
+        let (name, limit) = match part.split_once('=') {
+            None => (part, None),
+            Some((name, limit)) => (name.trim(), Some(number(limit.trim())?)),
+        };
+        let extra = name.starts_with('+');
+        Ok(QueueSetting { name: name.trim_start_matches('+').to_owned(), limit, extra })
     };
     parts.map(setting).collect()
 }

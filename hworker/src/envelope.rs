@@ -154,6 +154,33 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// The part of an envelope that every version has.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Header {
+    #[serde(default = "version")]
+    pub(crate) v: u32,
+    pub(crate) job: String,
+    #[serde(default)]
+    pub(crate) unknown_since: Option<u64>,
+}
+
+impl Header {
+    /// Reads the header of an envelope that a later version wrote, whatever its other fields have become.
+    pub(crate) fn of_newer(payload: &[u8]) -> Option<Self> {
+        serde_json::from_slice(payload).ok().filter(|header: &Self| header.v > VERSION)
+    }
+}
+
+impl From<&Envelope<'_>> for Header {
+    fn from(envelope: &Envelope<'_>) -> Self {
+        Self {
+            v: envelope.v,
+            job: envelope.job.clone().into_owned(),
+            unknown_since: envelope.unknown_since,
+        }
+    }
+}
+
 /// The text of a decoding error without the values that serde quotes in it: arguments stay out of logs and records.
 pub(crate) fn describe(error: &serde_json::Error) -> String {
     let place = format!("line {} column {}", error.line(), error.column());
@@ -247,6 +274,21 @@ impl<'a> Rewrite<'a> {
         self.set("errors", &errors);
     }
 
+    /// The bytes, with as many of its errors left out, the oldest first, as it takes to stay within so many.
+    pub(crate) fn bytes_within(&mut self, bytes: usize) -> Vec<u8> {
+        loop {
+            let written = self.to_bytes();
+            let errors = self.0.iter().find(|(name, _)| name == "errors");
+            let errors: Vec<Box<RawValue>> = errors
+                .and_then(|(_, value)| serde_json::from_str(value.get()).ok())
+                .unwrap_or_default();
+            if written.len() <= bytes || errors.is_empty() {
+                return written;
+            }
+            self.set("errors", &&errors[1..]);
+        }
+    }
+
     pub(crate) fn remove(&mut self, field: &str) {
         self.0.retain(|(name, _)| name != field);
     }
@@ -322,6 +364,28 @@ mod tests {
             Envelope::decode(&first.to_bytes()).expect("decodes").id,
             Some(first.id().to_string())
         );
+    }
+
+    #[test]
+    fn errors_give_way_to_the_limit() {
+        let mut rewrite = Rewrite::of(br#"{"job":"a","args":{},"id":"1"}"#).expect("an envelope");
+        for attempt in 1..=3 {
+            rewrite.add_error(&AttemptError {
+                attempt,
+                at: 0,
+                kind: "error".into(),
+                message: "x".repeat(100),
+                place: None,
+                backtrace: None,
+                worker: String::new(),
+            });
+        }
+        let all = rewrite.to_bytes().len();
+        assert_eq!(rewrite.bytes_within(all).len(), all);
+        let fewer = rewrite.bytes_within(all - 1);
+        let value: serde_json::Value = serde_json::from_slice(&fewer).expect("JSON");
+        assert_eq!(value["errors"][0]["attempt"], 2);
+        assert_eq!(rewrite.bytes_within(1), br#"{"job":"a","args":{},"id":"1","errors":[]}"#);
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub struct Found {
     pub job: String,
     /// The number of its current or next attempt, from 1.
     pub attempt: u32,
+    /// The errors of its last attempts, the latest last.
+    pub errors: Vec<AttemptError>,
     /// Where it is.
     pub state: JobState,
 }
@@ -112,7 +114,7 @@ pub struct Failed {
     pub backtrace: Option<String>,
     /// When, in milliseconds since 1970 by the server's clock.
     pub failed_at: u64,
-    /// How many attempts were made.
+    /// The number of the last attempt, from 1; where the kind is `crash` or `deadline` it was not made to its end.
     pub attempts: u32,
     /// The deaths of workers that held it.
     #[serde(default)]
@@ -131,13 +133,7 @@ impl Failed {
     /// The errors of the last attempts, the latest last.
     #[must_use]
     pub fn errors(&self) -> Vec<AttemptError> {
-        #[derive(Deserialize)]
-        struct Errors {
-            errors: Vec<AttemptError>,
-        }
-        serde_json::from_str::<Errors>(self.envelope.get())
-            .map(|envelope| envelope.errors)
-            .unwrap_or_default()
+        errors(self.envelope.get().as_bytes())
     }
 }
 
@@ -360,6 +356,7 @@ impl Inspect {
                 id: id.clone(),
                 job: failed.job.clone(),
                 attempt: failed.attempts,
+                errors: failed.errors(),
                 state: JobState::Failed(Box::new(failed)),
             });
             match failed {
@@ -487,8 +484,18 @@ fn found(payload: &[u8], id: &JobId, state: JobState) -> Option<Found> {
         id: id.clone(),
         job: envelope.job.into_owned(),
         attempt: envelope.attempt,
+        errors: errors(payload),
         state,
     })
+}
+
+/// The errors that an envelope carries. No job depends on them, so what is not a list of errors is none.
+fn errors(envelope: &[u8]) -> Vec<AttemptError> {
+    #[derive(Deserialize)]
+    struct Errors {
+        errors: Vec<AttemptError>,
+    }
+    serde_json::from_slice::<Errors>(envelope).map(|envelope| envelope.errors).unwrap_or_default()
 }
 
 fn running_job(entry: &RunningEntry) -> RunningJob {

@@ -116,12 +116,12 @@ impl Registry {
         }
 
         let known = self.queues();
-        for QueueSetting { name: queue, .. } in
-            queues.iter().filter(|queue| !known.contains(&*queue.name))
-        {
+        let unnamed = |queue: &&QueueSetting| !queue.extra && !known.contains(&*queue.name);
+        for QueueSetting { name: queue, .. } in queues.iter().filter(unnamed) {
             let names: Vec<_> = known.iter().copied().collect();
             wrong(format!(
-                "no registered job names the queue `{queue}`; the queues that are named: {}",
+                "no registered job names the queue `{queue}`; the queues that are named: {}; for jobs that are enqueued \
+                 with `.queue(\"{queue}\")` write `+{queue}`, or `.extra_queue(\"{queue}\")`",
                 names.join(", ")
             ));
         }

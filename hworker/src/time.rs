@@ -38,9 +38,13 @@ pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_millis(total))
 }
 
-/// Whole milliseconds, saturating.
+/// The longest time in whole milliseconds that every number on its way holds, JSON's, Lua's and the score of a sorted set.
+/// A longer one would come out of Lua as negative: long past instead of never.
+const LONGEST_MS: u64 = (1 << 53) - 1;
+
+/// Whole milliseconds, at most 285,000 years.
 pub(crate) fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).min(LONGEST_MS)
 }
 
 /// Milliseconds since 1970 on this machine's clock. Only for what informs; what decides is the server's `TIME`.

@@ -37,6 +37,8 @@ impl TestServer {
             .env("HWORKER_TEST_URL", self.url())
             .env("HWORKER_LOG", "hworker=debug")
             .env("NO_COLOR", "1")
+            // To find the names for one in a debug build takes the better part of a second.
+            .env("RUST_BACKTRACE", "0")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(log);

@@ -122,7 +122,7 @@ impl TestServer {
         &self.runs
     }
 
-    /// Enqueues a job [`act`](crate::act).
+    /// Enqueues a job [`act`](fn@crate::act).
     pub async fn enqueue(&self, name: &str, plan: Vec<Vec<Act>>) -> JobId {
         let job = act::with(name.into(), plan).on(&self.client);
         job.enqueue().await.unwrap_or_else(|error| panic!("{error}\n{}", self.report()))

@@ -11,6 +11,10 @@ use super::reply::{Reply, bytes, number};
 use super::{CALL_WITHIN, Connection, DAY_TTL_S, Fault, Queue, SCRIPT_BYTES, script};
 use crate::keys::WorkerKeys;
 
+/// A job that was enqueued within `max_payload` may grow by what workers write into it, such as its next attempt and its
+/// crashes; its errors give way instead.
+const WRITTEN_BY_WORKERS: usize = 1024;
+
 /// One worker's hold on one attempt; its name in Redis is `<token>.<list>`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Lease {
@@ -125,7 +129,7 @@ impl Queue {
         call.number(session)
             .number(want as u64)
             .number(SCRIPT_BYTES as u64)
-            .number(self.limits.max_payload as u64)
+            .number((self.limits.max_payload + WRITTEN_BY_WORKERS) as u64)
             .number(self.limits.broken as u64);
         let mut reply = Reply::list("reserve", on.run(&call, CALL_WITHIN).await?)?;
         match reply.text()?.as_str() {

@@ -34,6 +34,7 @@ local token = math.max(tonumber(redis.call('GET', token_key) or '0'), time[1] * 
 local taken = {}
 
 local function quarantine(payload)
+  redis.call('HINCRBY', stat, 'broken', 1)
   if broken_limit == 0 then return end
   local old = redis.call('HGET', broken, payload)
   if not old and redis.call('HLEN', broken) >= broken_limit then
@@ -46,7 +47,6 @@ local function quarantine(payload)
   end
   local count = old and tonumber(string.match(old, '^%d+')) or 0
   redis.call('HSET', broken, payload, string.format('%d %d larger than max_payload', count + 1, now))
-  redis.call('HINCRBY', stat, 'broken', 1)
 end
 
 local function lease(envelope)

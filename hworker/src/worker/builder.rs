@@ -60,17 +60,25 @@ impl WorkerBuilder {
         self
     }
 
-    /// The queues that it serves. Default: `HWORKER_QUEUES` (`mail,reports=2`), then every queue that a registered job
+    /// The queues that it serves. Default: `HWORKER_QUEUES` (`mail,reports=2,+urgent`), then every queue that a registered job
     /// names.
     pub fn queues<I: IntoIterator<Item = S>, S: Into<String>>(mut self, queues: I) -> Self {
-        let setting = |name: S| QueueSetting { name: name.into(), limit: None };
+        let setting = |name: S| QueueSetting { name: name.into(), limit: None, extra: false };
         self.settings.queues.get_or_insert_default().extend(queues.into_iter().map(setting));
         self
     }
 
     /// A queue that it serves, with at most so many of its jobs running at once in this worker.
     pub fn queue_with_slots(mut self, name: impl Into<String>, slots: usize) -> Self {
-        let setting = QueueSetting { name: name.into(), limit: Some(slots) };
+        let setting = QueueSetting { name: name.into(), limit: Some(slots), extra: false };
+        self.settings.queues.get_or_insert_default().push(setting);
+        self
+    }
+
+    /// A queue that it serves beside the others though no job type names it, for jobs that are enqueued with
+    /// [`.queue(..)`](crate::Enqueue::queue); in `HWORKER_QUEUES` it is written with a plus: `+urgent`.
+    pub fn extra_queue(mut self, name: impl Into<String>) -> Self {
+        let setting = QueueSetting { name: name.into(), limit: None, extra: true };
         self.settings.queues.get_or_insert_default().push(setting);
         self
     }
@@ -169,11 +177,11 @@ impl WorkerBuilder {
         }
         panic::install_hook();
 
-        let names: BTreeSet<String> = if config.queues.is_empty() {
-            registry.queues().into_iter().map(str::to_owned).collect()
-        } else {
-            config.queues.iter().map(|queue| queue.name.clone()).collect()
-        };
+        let mut names: BTreeSet<String> =
+            config.queues.iter().map(|queue| queue.name.clone()).collect();
+        if config.queues.iter().all(|queue| queue.extra) {
+            names.extend(registry.queues().into_iter().map(str::to_owned));
+        }
         let queues =
             names.iter().map(|name| Queue::new(client.prefix(), name, config.limits)).collect();
         let core = Core {

@@ -21,7 +21,7 @@ use super::settle;
 use super::slots::Slot;
 use crate::backoff::{Backoff, CallBackoff};
 use crate::context::{Attempt, Context};
-use crate::envelope::{Crash, Envelope, JobId, bounded, describe};
+use crate::envelope::{Crash, Envelope, Header, JobId, bounded, describe};
 use crate::job::{Body, Definition, Invocation, OnFault, StartError};
 use crate::outcome::Returned;
 use crate::store::{End, Lease, Settlement};
@@ -129,10 +129,14 @@ fn released(job: &Job, delay_ms: u64) -> End {
 fn read(incarnation: &Incarnation, lease: Lease, payload: Vec<u8>) -> Result<Job, End> {
     let core = &incarnation.core;
     let broken = |reason: String| End::Broken { reason: bounded(&reason, 500) };
-    let envelope = Envelope::decode(&payload).map_err(broken)?;
+    let envelope =
+        Envelope::decode(&payload).map_err(|reason| match Header::of_newer(&payload) {
+            Some(newer) => unknown(incarnation, &newer, &payload),
+            None => broken(reason),
+        })?;
     let known = core.jobs.get(&*envelope.job).filter(|_| envelope.v <= crate::envelope::VERSION);
     let Some(definition) = known else {
-        return Err(unknown(incarnation, &envelope, &payload));
+        return Err(unknown(incarnation, &Header::from(&envelope), &payload));
     };
     let backoff = envelope.backoff.as_deref().map(CallBackoff::parse).transpose();
     let backoff = backoff.map_err(|why| broken(format!("the field `backoff`: {why}")))?;
@@ -152,21 +156,21 @@ fn read(incarnation: &Incarnation, lease: Lease, payload: Vec<u8>) -> Result<Job
 }
 
 /// A deploy may be under way: the job is passed on for a while, then it is broken.
-fn unknown(incarnation: &Incarnation, envelope: &Envelope<'_>, payload: &[u8]) -> End {
+fn unknown(incarnation: &Incarnation, header: &Header, payload: &[u8]) -> End {
     let core = &incarnation.core;
     let now = core.clock.unix_ms();
-    let since = envelope.unknown_since.unwrap_or(now);
+    let since = header.unknown_since.unwrap_or(now);
     let waited = Duration::from_millis(now.saturating_sub(since));
-    let name = bounded(&envelope.job, 200);
-    let what = if envelope.v > crate::envelope::VERSION {
-        format!("unknown version {} of the envelope of job `{name}`", envelope.v)
+    let name = bounded(&header.job, 200);
+    let what = if header.v > crate::envelope::VERSION {
+        format!("unknown version {} of the envelope of job `{name}`", header.v)
     } else {
         format!("unknown job `{name}`")
     };
-    if envelope.unknown_since.is_some() && waited >= core.config.unknown_for {
+    if header.unknown_since.is_some() && waited >= core.config.unknown_for {
         return End::Broken { reason: format!("{what}: no worker knew it for {waited:?}") };
     }
-    if envelope.unknown_since.is_none() {
+    if header.unknown_since.is_none() {
         warn!("{what}: passed on to other workers for {:?}", core.config.unknown_for);
     }
     let left = core.config.unknown_for.saturating_sub(waited);

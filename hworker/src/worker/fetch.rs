@@ -26,9 +26,6 @@ pub(super) struct Fetch {
     /// The server may have jobs waiting.
     ready: bool,
     first: bool,
-    /// A slot was free when it was last asked for. Where queues share the slots, the look itself takes it out of sight of
-    /// the others: `free()` alone would let two of them pass it to and fro, each seeing none.
-    room: bool,
     /// Refusals since the start; about one a minute is logged.
     refusals: u64,
 }
@@ -42,7 +39,7 @@ enum Left {
 
 impl Fetch {
     pub(super) fn new(incarnation: Arc<Incarnation>, lane: Arc<Lane>) -> Self {
-        Self { incarnation, lane, ready: true, first: true, room: false, refusals: 0 }
+        Self { incarnation, lane, ready: true, first: true, refusals: 0 }
     }
 
     /// Runs until the worker has retired or is void.
@@ -114,10 +111,15 @@ impl Fetch {
     async fn serve(&mut self, connection: &Connection, session: u64) -> Left {
         let incarnation = Arc::clone(&self.incarnation);
         let lane = Arc::clone(&self.lane);
+        let mut came_free = None;
         loop {
             let may_reserve = self.ready && !incarnation.stopping.is_cancelled();
             let may_wait = !self.ready && !incarnation.stopping.is_cancelled();
-            let wait_wanted = may_wait && (self.room || lane.slots.free() > 0);
+            // The slot that was waited for counts, since where there are more queues than slots it is not seen free again:
+            // they would hand it round for ever, and none would wait at the server.
+            let slot: Option<Slot> = came_free.take();
+            let wait_wanted = may_wait && (slot.is_some() || lane.slots.free() > 0);
+            drop(slot);
             lane.waiting
                 .send_if_modified(|wanted| std::mem::replace(wanted, wait_wanted) != wait_wanted);
 
@@ -134,8 +136,7 @@ impl Fetch {
                 slot = slot_when_fresh(&lane), if may_reserve => slots.extend(slot),
                 // A slot has become free, so a wait may be sent.
                 slot = lane.slots.acquire(), if may_wait && !wait_wanted => {
-                    drop(slot);
-                    self.room = true;
+                    came_free = slot;
                     continue;
                 }
                 () = incarnation.retiring.cancelled() => return self.retire(connection).await,
@@ -145,7 +146,6 @@ impl Fetch {
             if self.ready && !incarnation.stopping.is_cancelled() && lane.pulse.is_fresh() {
                 add_free(&lane, &mut slots);
             }
-            self.room &= !look && slots.is_empty();
 
             let batch = lane.outbox.take();
             let trip = self.round_trip(connection, session, &batch, slots, look);

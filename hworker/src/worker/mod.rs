@@ -33,10 +33,10 @@ use crate::store::{FaultKind, server_info};
 use incarnation::{Core, Incarnation};
 
 /// After the grace, what was given back is on its way to the server for at most so long.
-const FLUSH_WITHIN: Duration = Duration::from_secs(5);
+const FLUSH_WITHIN: Duration = Duration::from_secs(3);
 
 /// The last word to the server takes at most so long.
-const RETIRE_WITHIN: Duration = Duration::from_secs(3);
+const RETIRE_WITHIN: Duration = Duration::from_millis(1_500);
 
 /// Runs jobs until it is told to stop. [`run_all`](crate::run_all) is the short way to one.
 #[derive(Debug)]

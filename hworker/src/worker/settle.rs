@@ -43,6 +43,10 @@ pub(super) fn end(
     transition: Transition,
 ) -> End {
     let name = job.definition.name;
+    // Nearly all there is: nothing is rewritten for it.
+    if matches!(transition, Transition::Ack) {
+        return End::Acked { job: name };
+    }
     let Some(mut rewrite) = rewrite(job) else {
         return End::Broken { reason: "the envelope could be read but not rewritten".into() };
     };
@@ -51,7 +55,9 @@ pub(super) fn end(
         Transition::Retry(delay, evidence) => {
             rewrite.add_error(&attempt_error(incarnation, job, evidence));
             rewrite.set("attempt", &job.number.saturating_add(1));
-            End::Retried { job: name, delay_ms: millis(delay), envelope: rewrite.to_bytes() }
+            // What it remembers of its errors must not make it larger than what a worker takes.
+            let envelope = rewrite.bytes_within(lane.queue.limits.max_payload);
+            End::Retried { job: name, delay_ms: millis(delay), envelope }
         }
         Transition::Snooze(delay) => {
             rewrite.count("snoozes");

@@ -95,3 +95,47 @@ async fn a_job_of_an_unknown_name_that_is_requeued_has_its_time_again() {
     server.eventually("it waits for a worker that knows it", SOON, waits);
     assert!(!broken());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_that_no_job_type_names_is_served_when_it_is_asked_for() {
+    // Guard: `extra` in the settings of a queue; without it the name is taken for a typing error.
+    let server = TestServer::start();
+    let job = act::with("urgent".into(), Vec::new()).on(server.client()).queue("urgent");
+    job.enqueue().await.expect("enqueued");
+    let mistyped = server.worker().register::<act>().queues(["urgent"]).build();
+    let error = mistyped.expect_err("refused").to_string();
+    assert!(error.contains("`urgent`") && error.contains("+urgent"), "{error}");
+
+    let _worker = server.worker_process(&[("HWORKER_QUEUES", "default=3,+urgent")]);
+    server.eventually("it runs", SOON, || server.ended("urgent") == 1);
+    act::with("usual".into(), Vec::new()).on(server.client()).enqueue().await.expect("enqueued");
+    server.eventually("the others run too", SOON, || server.ended("usual") == 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_does_not_outgrow_the_limit_by_its_errors() {
+    // Guard: `Rewrite::bytes_within`, and the room that `reserve.lua` is told of.
+    let server = TestServer::start();
+    let failing = vec![vec![Act::Error("x".repeat(900))]; 6];
+    let job = act::with("grows".into(), [failing, vec![Vec::new()]].concat());
+    job.on(server.client()).enqueue().await.expect("enqueued");
+    let envelope = server.redis().len("hworker-jobs-default");
+    assert_eq!(envelope, 1);
+    let bytes: Vec<u8> = server.redis().ask(&["LINDEX", "hworker-jobs-default", "0"]);
+    let worker = server.worker().register::<act>().max_payload(bytes.len());
+    let _worker = InProcess::run(worker);
+    server.eventually("it ends", SOON, || server.ended("grows") == 1);
+    server.drained(SOON);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_envelope_of_a_later_version_is_passed_on_whatever_its_fields_have_become() {
+    // Guard: `Header::of_newer`.
+    let server = TestServer::start();
+    let later = r#"{"v":2,"job":"act","args":[1],"id":{"a":1},"timeout":"5s"}"#;
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", later]);
+    let _worker = server.run_worker::<act>();
+    let passed_on = || server.redis().len("hworker-scheduled-default") == 1;
+    server.eventually("it waits for another worker", SOON, passed_on);
+    assert_eq!(server.redis().len("hworker-broken-default"), 0);
+}

@@ -152,7 +152,7 @@ async fn f6_attempt_limit() {
     ];
     for (name, plan, limit) in cases.clone() {
         let job = act::with(name.into(), plan).max_attempts(limit).on(server.client());
-        job.timeout(Duration::from_millis(500)).enqueue().await.expect("enqueued");
+        job.timeout(Duration::from_secs(1)).enqueue().await.expect("enqueued");
     }
     server.eventually("all have failed", SOON, || server.counter("failed") == 4);
     server.holds("none runs again", Duration::from_secs(1), || {

@@ -82,9 +82,12 @@ async fn f14_retry_deadline() {
     let late = record("too late");
     assert_eq!((late.kind.as_str(), server.begun("too late")), ("deadline", 0));
     let tried = record("tries");
-    assert_eq!(tried.message, "again");
     let begun = server.begun("tries");
-    assert!((2..=7).contains(&begun) && begun == tried.attempts as usize, "{begun} {tried:?}");
+    // The last retry may have been due just before the deadline and taken just after it.
+    let not_begun = usize::from(tried.kind == "deadline");
+    assert!((2..=7).contains(&begun), "{begun} {tried:?}");
+    assert_eq!(tried.attempts as usize, begun + not_begun, "{tried:?}");
+    assert!(tried.errors()[..begun].iter().all(|error| error.message == "again"), "{tried:?}");
     server.holds("none runs again", Duration::from_secs(1), || server.begun("tries") == begun);
     let runs = server.runs_of("tries");
     assert!(runs.iter().all(|run| u128::from(run.at) / 1000 <= until_ms), "{runs:?}");

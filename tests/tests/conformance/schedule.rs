@@ -163,7 +163,7 @@ async fn s4_crash_safe_move() {
 async fn s4_killed_pollers_lose_and_double_nothing() {
     // Kill poller at any point -> no loss, no double: of four workers that promote and run, one after the other is killed
     // while jobs become due. A job runs twice only where its worker was killed under it.
-    // Guard: as above, and `recover.lua`, which gives each lease back once.
+    // Guard: as above, and what a dead worker held is recovered.
     let server = TestServer::start();
     let start = || server.worker_process(&[("HWORKER_CONCURRENCY", "5")]);
     let mut workers: Vec<Process> = (0..4).map(|_| start()).collect();

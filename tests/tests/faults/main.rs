@@ -4,7 +4,7 @@
 //! The first comment of a test is its check, and the second one names the guard: what, when it is taken away, makes the
 //! test fail.
 
-// What a test measured is printed, also from what several tests share.
+// Tests that measure say what they measured, and what was skipped.
 #![allow(clippy::print_stdout)]
 
 mod clocks;

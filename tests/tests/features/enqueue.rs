@@ -1,0 +1,223 @@
+//! Rows EN and SC: what a producer says, and when it is run.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use hworker::{Context, JobId, JobState, State};
+use hworker_tests::{InProcess, TestServer, act, produce};
+
+use crate::SOON;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn en1_single_enqueue() {
+    // One round trip; returns a job id that is unique for ever; job visible to inspect at once.
+    let server = TestServer::start();
+    let job = || act::with("one".into(), Vec::new()).on(server.client());
+    // The first ones connect, and bring the script.
+    let mut ids = vec![
+        job().enqueue().await.expect("enqueued"),
+        job().delay(SOON).enqueue().await.expect("enqueued"),
+    ];
+    let _: String = server.redis().ask(&["CONFIG", "RESETSTAT"]);
+    for number in 1..=100 {
+        let id = job().enqueue().await.expect("enqueued");
+        let found = server.inspect().find(&id).await.expect("a search").expect("it is there");
+        assert!(matches!(found.state, JobState::Pending), "{found:?}");
+        assert_eq!((&found.id, found.job.as_str(), found.attempt), (&id, "act", 1));
+        assert_eq!(server.inspect().counts().await.expect("the counts").pending, number + 1);
+        ids.push(id);
+        ids.push(job().delay(SOON * 10).enqueue().await.expect("enqueued"));
+    }
+    assert_eq!((calls(&server, "lpush"), calls(&server, "evalsha")), (100, 100));
+    assert_eq!((calls(&server, "eval"), calls(&server, "script|load")), (0, 0));
+
+    // Of other processes too.
+    for _ in 0..2 {
+        let produced = produce(&server, &[], &["two", "two"]);
+        ids.extend(produced.iter().map(|id| JobId::from(id.as_str())));
+    }
+    let distinct: HashSet<_> = ids.iter().collect();
+    assert_eq!((ids.len(), distinct.len()), (206, 206));
+    assert!(ids.iter().all(|id| id.as_str().len() == 36 && id.as_str().as_bytes()[14] == b'7'));
+}
+
+/// How often clients called a command, or scripts did, since the counters were set to 0.
+fn calls(server: &TestServer, command: &str) -> u64 {
+    let info: String = server.redis().ask(&["INFO", "commandstats"]);
+    let head = format!("cmdstat_{command}:calls=");
+    let calls = info.lines().find_map(|line| line.strip_prefix(&head)?.split(',').next());
+    calls.map_or(0, |calls| calls.parse().expect("a number"))
+}
+
+/// What a body found out about its attempt: queue, attempt, most attempts, seconds left.
+type Seen = Arc<Mutex<Vec<(String, u32, u32, u64)>>>;
+
+fn see(seen: &Seen, context: &Context) {
+    let left = context.remaining().as_secs_f64().ceil() as u64;
+    let seen_now = (context.queue().to_owned(), context.attempt(), context.max_attempts(), left);
+    seen.lock().expect("no panic").push(seen_now);
+}
+
+#[hworker::job]
+async fn with_defaults(State(seen): State<Seen>, context: Context) {
+    see(&seen, &context);
+}
+
+#[hworker::job(queue = "en13-own", timeout = "1h", max_attempts = 7, backoff = "1h")]
+async fn with_settings(
+    fails: u32,
+    State(seen): State<Seen>,
+    context: Context,
+) -> Result<(), String> {
+    see(&seen, &context);
+    if context.attempt() <= fails { Err("once more".into()) } else { Ok(()) }
+}
+
+/// Names the queue to which the other one is sent.
+#[hworker::job(queue = "en13-other")]
+async fn of_the_other_queue() {}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn en13_override_per_call() {
+    // Queue, delay, retries, timeout, backoff overridden at the call; what is not, is the type's, and then the default: the
+    // queue "default", 25 attempts, 120 s.
+    let server = TestServer::start();
+    let seen = Seen::default();
+    let worker = server.worker().register::<with_defaults>().register::<with_settings>();
+    let worker = worker.register::<of_the_other_queue>().state(Arc::clone(&seen));
+    let _worker = InProcess::run(worker);
+    let take = |count: usize| {
+        let all = || seen.lock().expect("no panic");
+        server.eventually("the bodies ran", SOON, || all().len() == count);
+        std::mem::take(&mut *all())
+    };
+
+    with_defaults::with().on(server.client()).enqueue().await.expect("enqueued");
+    assert_eq!(take(1), [("default".to_owned(), 1, 25, 120)]);
+    let job = |fails| with_settings::with(fails).on(server.client());
+    job(0).enqueue().await.expect("enqueued");
+    assert_eq!(take(1), [("en13-own".to_owned(), 1, 7, 3_600)]);
+
+    let other = "en13-other".to_owned();
+    let all = job(1).queue(other.clone()).max_attempts(2).timeout(Duration::from_secs(30));
+    let before = server.redis().time_us();
+    let all = all.backoff("300ms").delay(Duration::from_millis(500));
+    all.enqueue().await.expect("enqueued");
+    assert_eq!(take(2), [(other.clone(), 1, 2, 30), (other.clone(), 2, 2, 30)]);
+    let took = server.redis().time_us() - before;
+    assert!(took >= 800_000, "delay and backoff are kept: {took} us");
+
+    // One attempt more than the call allows; the failure is recorded on the queue of the call.
+    let once = job(1).queue(other.clone()).max_attempts(1);
+    let id = once.enqueue().await.expect("enqueued");
+    take(1);
+    let queue = server.client().inspect(&other);
+    server
+        .eventually_async("it has failed", SOON, async || {
+            let failed = queue.failed(0, 1).await.expect("the records");
+            failed.first().is_some_and(|failed| failed.id == id.as_str() && failed.queue == other)
+        })
+        .await;
+
+    // A deadline of one call: the next attempt would start an hour later.
+    let until = job(7).retry_until(SystemTime::now() + Duration::from_secs(60));
+    let id = until.enqueue().await.expect("enqueued");
+    server
+        .eventually_async("it has failed", SOON, async || {
+            let found = server.client().inspect("en13-own").find(&id).await.expect("a search");
+            found.is_some_and(|found| matches!(found.state, JobState::Failed(_)))
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn en17_another_cluster() {
+    // Two clients for two servers live in one process: each job goes to the one that its call names, from bodies too, and runs
+    // there only; neither is the default one.
+    let (left, right) = (TestServer::start(), TestServer::start());
+    let _workers = [left.run_worker::<act>(), right.run_worker::<act>()];
+    let enqueue = async |server: &TestServer, name: &str| {
+        act::with(name.into(), Vec::new()).on(server.client()).enqueue().await.expect("enqueued")
+    };
+    for _ in 0..20 {
+        enqueue(&left, "to the left").await;
+        enqueue(&right, "to the right").await;
+    }
+    left.eventually("all run", SOON, || left.ended("to the left") == 20);
+    right.eventually("all run", SOON, || right.ended("to the right") == 20);
+    assert_eq!((left.begun("to the right"), right.begun("to the left")), (0, 0));
+    left.drained(SOON);
+    right.drained(SOON);
+    // What an id names is on one of them.
+    let later = act::with("later".into(), Vec::new()).delay(SOON * 10).on(right.client());
+    let id = later.enqueue().await.expect("enqueued");
+    assert!(left.inspect().find(&id).await.expect("a search").is_none());
+    assert!(right.inspect().find(&id).await.expect("a search").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sc1_run_at_and_run_in() {
+    // Absolute and relative; past time = now.
+    let server = TestServer::start();
+    let _worker = server.run_worker::<act>();
+    let now_ms = || server.redis().time_us() / 1000;
+    let job = |name: &str| act::with(name.into(), Vec::new()).on(server.client());
+    let (now, ms) = (SystemTime::now(), now_ms());
+    let half = Duration::from_millis(500);
+    job("in").delay(half).enqueue().await.expect("enqueued");
+    job("at").at(now + 2 * half).enqueue().await.expect("enqueued");
+    job("in no time").delay(Duration::ZERO).enqueue().await.expect("enqueued");
+    job("at a past time").at(now - SOON).enqueue().await.expect("enqueued");
+    job("at the beginning of time").at(SystemTime::UNIX_EPOCH).enqueue().await.expect("enqueued");
+    let later = job("later").at(now + SOON * 100).enqueue().await.expect("enqueued");
+    for name in ["in no time", "at a past time", "at the beginning of time", "in", "at"] {
+        server.eventually(name, SOON, || server.ended(name) == 1);
+    }
+    let begun = |name: &str| server.runs_of(name)[0].at / 1000;
+    assert!(begun("in") >= ms + 500, "{} ms", begun("in") - ms);
+    // The server is on this machine, and so has its time.
+    let second = (now + 2 * half).duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+    let second = second.as_millis() as u64;
+    assert!(begun("at") >= second, "{} ms early", second - begun("at"));
+    let found = server.inspect().find(&later).await.expect("a search").expect("it waits");
+    let JobState::Scheduled { due } = found.state else { panic!("{found:?}") };
+    assert!(due.abs_diff(ms + 1_500_000) < 1_000, "{due} {ms}");
+    assert_eq!(server.begun("later"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sc4_far_future() {
+    // A time of years to come is no lease: however many workers come, stay longer than `dead_after`, and die, the job stays
+    // scheduled, and when it is due it runs once.
+    let server = TestServer::start();
+    let mut worker = server.worker_process(&[("HWORKER_DEAD_AFTER", "2s")]);
+    let year = Duration::from_secs(365 * 86_400);
+    let job = |name: &str| act::with(name.into(), Vec::new()).on(server.client());
+    let before = server.redis().time_us() / 1000;
+    let id = job("in a year").delay(year).enqueue().await.expect("enqueued");
+    job("in a century").at(SystemTime::now() + 100 * year).enqueue().await.expect("enqueued");
+    job("never").delay(Duration::MAX).enqueue().await.expect("enqueued");
+    let find = async || server.inspect().find(&id).await.expect("a search").expect("it is there");
+    let JobState::Scheduled { due } = find().await.state else { panic!("{:?}", find().await) };
+    assert!((due - before).abs_diff(year.as_millis() as u64) < 1_000, "{due} {before}");
+
+    let waits = || server.leftovers("default") == [("hworker-scheduled-default".to_owned(), 3)];
+    server.holds("they wait", Duration::from_secs(4), waits);
+    worker.kill();
+    let _worker = server.worker_process(&[("HWORKER_DEAD_AFTER", "2s")]);
+    server.holds("they wait", Duration::from_secs(4), waits);
+
+    // A year later.
+    let members: Vec<String> =
+        server.redis().ask(&["ZRANGE", "hworker-scheduled-default", "0", "0"]);
+    let now = (server.redis().time_us() / 1000).to_string();
+    let words = ["ZADD", "hworker-scheduled-default", "XX", "CH", &now, &members[0]];
+    assert_eq!(server.redis().ask::<u64>(&words), 1);
+    server.eventually("it runs", SOON, || server.ended("in a year") == 1);
+    server.holds("it runs once, and no other", Duration::from_secs(2), || {
+        let begun = ["in a year", "in a century", "never"].map(|name| server.begun(name));
+        begun == [1, 0, 0]
+    });
+    assert_eq!(server.leftovers("default"), [("hworker-scheduled-default".to_owned(), 2)]);
+}

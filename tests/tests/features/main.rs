@@ -1,0 +1,62 @@
+//! The features of the core, each as a test that is named after its row in the table of features, through the public API
+//! and against a real server. The first comment of a test is its row's behaviour.
+//!
+//! Where a test of the conformance table performs exactly that already, it is not repeated. Which test covers which row:
+//!
+//! | row | | tests |
+//! |---|---|---|
+//! | EN1 | single enqueue | here; `conformance::enqueue::q2_returns_an_id` finds the id in every state |
+//! | EN2 | statically typed arguments | `ui`: `fail/calls.rs`, `fail/argument_type.rs`; `conformance::arguments::q1_typed_enqueue` |
+//! | EN3 | validation of arguments at enqueue | `conformance::refused::en3_what_json_cannot_hold` |
+//! | EN4 | size limit | `conformance::refused::en4_a_payload_that_is_too_large` |
+//! | EN13 | override per call | here; wrong ones in `conformance::refused::settings_of_one_call_that_are_wrong_are_said_at_once` |
+//! | EN16 | wire format for other languages | `conformance::foreign::q8_*`, `conformance::enqueue::q8_foreign_producer`, `conformance::wire_format` |
+//! | EN17 | another cluster | here |
+//! | SC1 | run at, run in | here; how punctually in `conformance::schedule::s1_delay` |
+//! | SC3 | atomic promotion | `conformance::schedule::s4_crash_safe_move`, `s4_killed_pollers_lose_and_double_nothing` |
+//! | SC4 | far future | here |
+//! | RT1 | default attempts | here; other limits in `conformance::failure::f6_attempt_limit` |
+//! | RT2 | default backoff | here; other backoffs in `conformance::retries::f7_backoff` |
+//! | RT3 | backoff by a function | here |
+//! | RT4 | verdict for each error | here; `conformance::verdicts::rt4_*` through every type of error |
+//! | RT5 | declared fatal errors | here |
+//! | RT6 | retry until a time | `conformance::retries::f14_retry_deadline` |
+//! | RT8 | snooze | `conformance::verdicts::rt8_snooze_without_using_an_attempt` |
+//! | RT9 | bounded list of failed jobs | here for the default; `conformance::failure::f9_failed_list_bounded` for others |
+//! | RT11 | error of every attempt | here; the record in `conformance::failure::f10_failure_record_content` |
+//! | RT12 | crashes are counted apart | `conformance::crashes::f8_crashes_are_bounded_and_counted_apart` |
+//! | RT13 | a stop burns no attempt | `faults::stopping::g4_bounded_stop` |
+//! | RT14 | positions | here |
+//! | RT17 | panics | `conformance::failure`: `f1_panic_retry`, `f5_panic_isolation`, `f10_failure_record_content` (place and backtrace) |
+//! | RT18 | undecodable payloads | `conformance::garbage::d3_undecodable_raw_bytes` and those that follow; `faults::recovery::t12_corrupt_progress_entry` |
+//! | RT19 | unknown job type | `conformance::dispatch::d2_unknown_name_during_a_deploy`, `d2_unknown_name_is_kept_as_broken` |
+//! | CC1 | concurrency of a process | `conformance::concurrency::c1_concurrency_per_worker`, `cc1_concurrency_over_all_queues_of_a_worker` |
+//! | CC2 | concurrency of a queue | here |
+//! | CT5 | timeout | `faults::timeouts::t1_per_job_timeout`, `t2_timeout_stops_the_body`; the default in `en13` here |
+//! | CT6 | bodies that ignore it | `faults::timeouts`: `a_blocking_body_that_ignores_its_timeout_is_given_up` and those that follow |
+//! | CT8 | graceful stop | `faults::stopping`: `g3_graceful_stop`, `g4_bounded_stop` |
+//! | CT9 | second signal | `faults::stopping::a_second_signal_ends_at_once_and_still_gives_back` |
+//! | LR1 | lease kept while it runs | `faults::recovery::t7_long_job_keeps_its_lease` |
+//! | LR2 | lost lease is noticed | `faults::recovery::t8_lease_lost_is_noticed`; `conformance::lost_lease::d9_*` |
+//! | HA5 | dangerous settings of the server | here |
+//! | HA6 | Redis and Valkey | here |
+//! | HA8 | many queues cost no more commands | here |
+//! | TS15 | fixtures for clients in other languages | `conformance::wire_format`: `golden_files_fit_the_schemas_and_the_schemas_the_document`, `o10_golden_envelopes_run` |
+//! | LC3 | bounded memory | here; bounds of what is kept in RT9 and `conformance::garbage::f13_broken_list_bounded_and_manageable` |
+//! | LC7 | poison pill | `conformance::crashes`: both; `faults::recovery::t6_position_on_recovery` |
+//! | OP3 | signals | here; SIGTERM in CT8 and CT9 |
+//! | OP6 | settings are checked at the start | `conformance::startup` |
+//! | OP7 | inside another program | here |
+
+// A job is async, and owns its arguments, because it is a job, and not because its body needs it.
+#![allow(clippy::unused_async, clippy::needless_pass_by_value)]
+
+mod enqueue;
+mod retries;
+mod server;
+mod worker;
+
+use std::time::Duration;
+
+/// What should take no time at all is given so long, on a machine that is busy with other tests.
+const SOON: Duration = Duration::from_secs(15);

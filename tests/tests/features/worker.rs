@@ -1,0 +1,225 @@
+//! Rows CC, LC and OP: what a worker takes, what it leaves, and how it is told to stop.
+
+use std::os::unix::process::ExitStatusExt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use hworker::State;
+use hworker_tests::{Act, InProcess, Machine, Process, TestServer, act};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::SOON;
+
+/// Stands still until the test lets it pass.
+#[derive(Clone)]
+struct Barrier {
+    begun: Arc<AtomicUsize>,
+    passed: Arc<AtomicUsize>,
+    open: tokio::sync::watch::Sender<bool>,
+}
+
+impl Barrier {
+    fn closed() -> Self {
+        Self {
+            begun: Arc::default(),
+            passed: Arc::default(),
+            open: tokio::sync::watch::Sender::new(false),
+        }
+    }
+
+    async fn pass(&self) {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        let _ = self.open.subscribe().wait_for(|open| *open).await;
+        self.passed.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn counts(&self) -> (usize, usize) {
+        (self.begun.load(Ordering::SeqCst), self.passed.load(Ordering::SeqCst))
+    }
+}
+
+#[derive(Clone)]
+struct Narrow(Barrier);
+
+#[derive(Clone)]
+struct Wide(Barrier);
+
+#[hworker::job(queue = "cc2-narrow")]
+async fn narrow(State(Narrow(barrier)): State<Narrow>) {
+    barrier.pass().await;
+}
+
+#[hworker::job(queue = "cc2-wide")]
+async fn wide(State(Wide(barrier)): State<Wide>) {
+    barrier.pass().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cc2_concurrency_of_a_queue() {
+    // Each queue has slots of its own in a worker: never more of its jobs run at once there, and a queue that is full holds up
+    // no other. The slots of the worker are the limit of all together.
+    let server = TestServer::start();
+    let barriers = [Barrier::closed(), Barrier::closed()];
+    let worker = server.worker().register::<narrow>().register::<wide>().concurrency(6);
+    let worker = worker.state(Narrow(barriers[0].clone())).state(Wide(barriers[1].clone()));
+    let worker = worker.queue_with_slots("cc2-narrow", 1).queue_with_slots("cc2-wide", 4);
+    let _worker = InProcess::run(worker);
+    // Ten for the narrow one first, so that it is full when the others come.
+    for _ in 0..10 {
+        narrow::with().on(server.client()).enqueue().await.expect("enqueued");
+    }
+    server.eventually("the narrow one is full", SOON, || barriers[0].counts().0 == 1);
+    for _ in 0..10 {
+        wide::with().on(server.client()).enqueue().await.expect("enqueued");
+    }
+    let begun = || [barriers[0].counts().0, barriers[1].counts().0];
+    server.eventually("the wide one is full", SOON, || begun() == [1, 4]);
+    server.holds("no more run", Duration::from_millis(500), || begun() == [1, 4]);
+    // One that passes makes room for one; here all pass.
+    for barrier in &barriers {
+        barrier.open.send_replace(true);
+    }
+    server.eventually("all pass", SOON, || {
+        barriers.iter().all(|barrier| barrier.counts() == (10, 10))
+    });
+    for queue in ["cc2-narrow", "cc2-wide"] {
+        server.eventually("nothing is left", SOON, || server.leftovers(queue).is_empty());
+    }
+}
+
+#[hworker::job]
+async fn nothing() {}
+
+/// Enqueues so many jobs, and waits until all are done.
+async fn do_nothing(server: &Arc<TestServer>, count: u64) {
+    let before = server.counter("processed");
+    let mut producers = tokio::task::JoinSet::new();
+    for _ in 0..20 {
+        let client = server.client().clone();
+        producers.spawn(async move {
+            for _ in 0..count / 20 {
+                nothing::with().on(&client).enqueue().await.expect("enqueued");
+            }
+        });
+    }
+    while let Some(producer) = producers.join_next().await {
+        producer.expect("no panic");
+    }
+    server.eventually("all are done", 2 * SOON, || server.counter("processed") == before + count);
+    server.drained(SOON);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lc3_bounded_memory() {
+    // Nothing is left in Redis for a job that is done: after 10,000 jobs there are the same keys as after 100, and they take the
+    // same room.
+    let _machine = Machine::claim();
+    let server = Arc::new(TestServer::start());
+    let _worker = InProcess::run(server.worker().register::<nothing>().concurrency(50));
+    let held = || {
+        let mut redis = server.redis();
+        // The bell and the timer come and go.
+        let keys = redis.keys("*").into_iter();
+        let keys: Vec<_> = keys.filter(|key| !key.contains("-timer-")).collect();
+        let bytes = keys.iter().map(|key| {
+            let bytes: Option<u64> = redis.ask(&["MEMORY", "USAGE", key, "SAMPLES", "0"]);
+            bytes.unwrap_or(0)
+        });
+        let bytes: u64 = bytes.collect::<Vec<_>>().iter().sum();
+        (keys, bytes)
+    };
+    do_nothing(&server, 100).await;
+    let (keys, bytes) = held();
+    do_nothing(&server, 10_000).await;
+    let (keys_after, bytes_after) = held();
+    println!("{bytes} bytes in {} keys, then {bytes_after} bytes", keys.len());
+    assert_eq!(keys, keys_after);
+    // Numbers that have grown longer.
+    assert!(bytes_after <= bytes + 200, "{bytes} bytes, then {bytes_after}");
+}
+
+fn signal(process: &Process, signal: Signal) {
+    let pid = i32::try_from(process.pid()).ok().and_then(Pid::from_raw).expect("a process");
+    kill_process(pid, signal).expect("it can be signalled");
+}
+
+#[test]
+fn op3_signals() {
+    // Documented: SIGINT as SIGTERM, a second one of either kind does not wait, and what was not finished is given back; the exit
+    // code is 0.
+    let readme = include_str!("../../../README.md");
+    assert!(
+        readme.contains("Signals: SIGTERM and SIGINT"),
+        "the README says which signals do what"
+    );
+
+    let server = TestServer::start();
+    let put = |name: &str, plan: Vec<Vec<Act>>| {
+        act::with(name.to_owned(), plan).on(server.client()).enqueue_blocking().expect("enqueued");
+    };
+    let mut worker = server.worker_process(&[]);
+    put("finishes", vec![vec![Act::Gate("go".into())]]);
+    server.eventually("it runs", SOON, || server.begun("finishes") == 1);
+    signal(&worker, Signal::INT);
+    server.holds("it waits for the job", Duration::from_secs(1), || worker.exited().is_none());
+    server.open("go");
+    assert!(worker.wait(SOON).expect("it ends").success());
+    assert_eq!((server.ended("finishes"), server.counter("processed")), (1, 1));
+
+    for (first, second) in
+        [(Signal::INT, Signal::INT), (Signal::INT, Signal::TERM), (Signal::TERM, Signal::INT)]
+    {
+        let mut worker = server.worker_process(&[]);
+        let begun = server.begun("does not finish");
+        if begun == 0 {
+            put("does not finish", vec![vec![Act::Gate("never".into())]]);
+        }
+        server.eventually("it runs", SOON, || server.begun("does not finish") == begun + 1);
+        signal(&worker, first);
+        server.holds("it waits", Duration::from_millis(500), || worker.exited().is_none());
+        let start = Instant::now();
+        signal(&worker, second);
+        assert!(worker.wait(SOON).expect("it ends").success());
+        assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+        assert_eq!(server.leftovers("default"), [("hworker-jobs-default".to_owned(), 1)]);
+    }
+    let runs = server.runs_of("does not finish");
+    assert!(runs.iter().all(|run| run.attempt == 1), "{runs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn op7_inside_another_program() {
+    // A worker in a program that does something else: it runs jobs beside the program's own work, stops when the program says
+    // so, and lets what runs finish.
+    let server = TestServer::start();
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let worker = server.worker().register::<act>().build().expect("a worker");
+    let worker = tokio::spawn(worker.run_until(async {
+        let _ = stopped.await;
+    }));
+    server.enqueue("inside", vec![vec![Act::Gate("go".into())]]).await;
+    server.eventually("it runs", SOON, || server.begun("inside") == 1);
+    assert_eq!(server.runs_of("inside")[0].pid, std::process::id());
+    stop.send(()).expect("it listens");
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!worker.is_finished(), "it waits for what runs");
+    server.open("go");
+    let stopped = worker.await.expect("no panic").expect("it stops");
+    assert_eq!((stopped.blocking_bodies_left, server.ended("inside")), (0, 1));
+    server.drained(SOON);
+}
+
+#[test]
+fn op7_inside_another_program_signals_are_its_own() {
+    // Without any setting it runs what the program links. `run_until` leaves signals alone: SIGTERM does to the program what it
+    // did before, which here is to end it at once; the same worker under `run` would have exited with 0 (OP3).
+    let server = TestServer::start();
+    let mut program = Process::start(server.command("test-embedded"));
+    let plan = vec![vec![Act::Gate("never".into())], vec![]];
+    act::with("inside".into(), plan).on(server.client()).enqueue_blocking().expect("enqueued");
+    server.eventually("it runs", SOON, || server.begun("inside") == 1);
+    program.terminate();
+    let status = program.wait(SOON).expect("it ends");
+    assert_eq!((status.signal(), status.code()), (Some(15), None));
+}

@@ -109,7 +109,8 @@ impl Client {
 
     /// The connection of the runtime that this is called in.
     pub(crate) async fn connection(&self) -> Result<Connection, Fault> {
-        let shared = self.shared(Handle::current().id());
+        let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
+        let shared = self.shared(runtime.id());
         let mut slot = shared.lock().await;
         if let Some(connection) = slot.as_ref().filter(|connection| connection.is_alive()) {
             return Ok(connection.clone());

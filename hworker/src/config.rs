@@ -192,6 +192,29 @@ impl WorkerConfig {
     }
 }
 
+/// Variables of the environment that look like settings and are none.
+pub(crate) fn unknown_variables() -> Vec<String> {
+    const KNOWN: [&str; 14] = [
+        "HWORKER_REDIS_URL",
+        "HWORKER_PREFIX",
+        "HWORKER_QUEUES",
+        "HWORKER_CONCURRENCY",
+        "HWORKER_SHUTDOWN_GRACE",
+        "HWORKER_DEAD_AFTER",
+        "HWORKER_FAILED_LIMIT",
+        "HWORKER_BROKEN_LIMIT",
+        "HWORKER_UNKNOWN_FOR",
+        "HWORKER_CRASH_LIMIT",
+        "HWORKER_MAX_PAYLOAD",
+        "HWORKER_STOP_WHEN_CUT",
+        "HWORKER_NAME",
+        "HWORKER_LOG",
+    ];
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let ours = |name: &String| name.starts_with("HWORKER_") && !name.starts_with("HWORKER_TEST_");
+    names.filter(ours).filter(|name| !KNOWN.contains(&name.as_str())).collect()
+}
+
 /// Where the server is and what the keys begin with: the client's settings.
 pub(crate) fn redis_url(given: Option<String>) -> String {
     let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());

@@ -43,6 +43,12 @@ impl From<&str> for JobId {
     }
 }
 
+impl From<String> for JobId {
+    fn from(id: String) -> Self {
+        Self(id.into())
+    }
+}
+
 impl fmt::Display for JobId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)

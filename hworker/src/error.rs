@@ -11,7 +11,8 @@ pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 /// What went wrong, sorted by what the caller can do about it.
 ///
 /// For an enqueue every variant but [`Error::Uncertain`] means that the job was *not* enqueued.
-#[derive(Debug)]
+///
+/// `Debug` says what `Display` says, for that is what a `main` prints that returns it.
 #[non_exhaustive]
 pub enum Error {
     /// The server could not be reached or could not serve us in time. Nothing was changed: try again.
@@ -86,6 +87,12 @@ impl fmt::Display for Error {
                 write!(f, "the server's reply to {operation} is not understood: {detail}")
             }
         }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

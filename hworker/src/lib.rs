@@ -45,11 +45,8 @@ pub use worker::{Stopped, Worker, WorkerBuilder, WorkerHandle};
 
 /// Runs every job that the program links, on every queue that they name, until SIGTERM or SIGINT.
 ///
-/// This is `Worker::builder().build()?.run().await?` with a log: lines go to standard error at the level of `HWORKER_LOG`
-/// (`info` by default; `debug`, `hworker=debug,my_app=info`, `off`), unless the program has set up a `tracing` subscriber of its own.
-///
-/// When a blocking body does not return after the worker has stopped, the process is ended with code 0 all the same; its
-/// job was given back.
+/// This is `Worker::builder().build()?.run().await?`, see [`Worker::run`], but for one thing: when a blocking body does not
+/// return after the worker has stopped, the process is ended with code 0 all the same; its job was given back.
 ///
 /// # Errors
 /// [`Error::Config`] with everything that is wrong: settings, names, missing states, no linked job.

@@ -34,7 +34,10 @@ impl Address {
     pub(crate) fn parse(url: &str) -> Result<Self, Error> {
         let shown: Arc<str> = without_secrets(url).into();
         let wrong = |why: &dyn std::fmt::Display| {
-            Error::config(format!("the Redis URL `{shown}` cannot be used: {why}"))
+            Error::config(format!(
+                "the Redis URL `{shown}` cannot be used: {why}; write `redis://user:password@host:6379/0`, \
+                 `redis+unix:///path`, or `rediss://` for TLS, and `%23` for a `#` in a password and the like"
+            ))
         };
         for scheme in ["redis-sentinel", "redis-cluster"] {
             if url.starts_with(&format!("{scheme}:")) {
@@ -104,15 +107,19 @@ impl std::fmt::Debug for Address {
     }
 }
 
-/// The URL as it may be shown: user and password replaced, the query left out.
+/// The URL as it may be shown: what stands before the host replaced, the query left out. Whatever it is, a part before
+/// an `@` may be a password, and what is no URL at all may be anything.
 fn without_secrets(url: &str) -> String {
-    let url = url.split(['?', '#']).next().unwrap_or(url);
-    match url.split_once("://") {
-        Some((scheme, rest)) => match rest.rsplit_once('@') {
-            Some((_, host)) => format!("{scheme}://***@{host}"),
-            None => format!("{scheme}://{rest}"),
-        },
-        None => url.into(),
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (secret, rest) = match rest.rsplit_once('@') {
+        Some((_, host)) => ("***@", host),
+        None => ("", rest),
+    };
+    let place = rest.split(['?', '#']).next().unwrap_or(rest);
+    if scheme.is_empty() {
+        format!("{secret}{place}")
+    } else {
+        format!("{scheme}://{secret}{place}")
     }
 }
 
@@ -217,5 +224,24 @@ impl Call {
             command.arg(argument.as_slice());
         }
         command
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::without_secrets;
+
+    #[test]
+    fn no_password_is_shown_however_the_url_is_written() {
+        for (url, shown) in [
+            ("redis://host:6379/0", "redis://host:6379/0"),
+            ("redis://user:s3cret@host", "redis://***@host"),
+            ("redis://user:s3c@r#e?t@host", "redis://***@host"),
+            ("redis//user:s3cret@host", "***@host"),
+            ("redis+unix:///a.sock?user=u&pass=s3cret", "redis+unix:///a.sock"),
+            ("localhost:6379", "localhost:6379"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+        }
     }
 }

@@ -38,6 +38,11 @@ impl Fault {
         Self { kind: FaultKind::Connection, sent: false, cause: cause.into() }
     }
 
+    pub(crate) fn outside_runtime() -> Self {
+        let cause = "this has to be awaited inside a tokio runtime".into();
+        Self { kind: FaultKind::Denied, sent: false, cause }
+    }
+
     pub(crate) fn no_answer(after: std::time::Duration) -> Self {
         let cause = format!("the server did not answer within {after:?}").into();
         Self { kind: FaultKind::Connection, sent: true, cause }

@@ -29,6 +29,7 @@ use tracing::{error, info, warn};
 pub use builder::WorkerBuilder;
 
 use crate::error::Error;
+use crate::log;
 use crate::store::{FaultKind, server_info};
 use incarnation::{Core, Incarnation};
 
@@ -91,6 +92,9 @@ impl Worker {
 
     /// Runs until SIGTERM or SIGINT, or until its [handle](Worker::handle) says so; a second signal ends it without the grace.
     ///
+    /// Lines of the log go to standard error at the level of `HWORKER_LOG` (`info` by default; `debug`,
+    /// `hworker=debug,my_app=info`, `off`), unless the program has set up a `tracing` subscriber of its own.
+    ///
     /// The server need not be there yet, and may go and come back: the worker keeps trying.
     ///
     /// Dropping the future ends the worker as a crash would: its jobs are recovered by others.
@@ -98,12 +102,13 @@ impl Worker {
     /// # Errors
     /// [`Error::Config`] when the process cannot handle signals or start threads.
     pub async fn run(self) -> Result<Stopped, Error> {
+        log::install();
         let signals = signals(self.handle.clone())?;
         self.run_until(signals).await
     }
 
     /// Runs until `stop` completes, or until its [handle](Worker::handle) says so; for a worker inside a program that handles
-    /// signals by itself.
+    /// signals, and the log, by itself.
     ///
     /// # Errors
     /// [`Error::Config`] when the process cannot start threads.
@@ -127,7 +132,7 @@ impl Worker {
                 info!(worker = %incarnation.id, blocking_bodies_left, "worker stopped");
                 return Ok(Stopped { blocking_bodies_left });
             }
-            warn!(worker = %incarnation.id, "this worker was declared dead, its jobs were given to others; it goes on under a new id");
+            warn!(worker = %incarnation.id, "the server does not know this worker any more: it was declared dead and its jobs were given to others, or the server lost its data; it goes on under a new id");
         }
     }
 
@@ -151,6 +156,9 @@ impl Worker {
     }
 
     fn announce(&self, incarnation: &Incarnation) {
+        for name in crate::config::unknown_variables() {
+            warn!("{name} is no setting of hworker; is it mistyped?");
+        }
         let mut jobs: Vec<_> = self.core.jobs.keys().copied().collect();
         jobs.sort_unstable();
         let queues: Vec<_> = self.core.queues.iter().map(|queue| &*queue.name).collect();

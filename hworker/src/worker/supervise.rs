@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{debug, warn};
 
 use super::deadlines;
 use super::fetch::report_lost;
@@ -276,7 +276,7 @@ impl Heart {
                     }
                 }
                 Task::Recover { worker, seen } => {
-                    info!(queue = %queue.name, worker, "a worker is dead");
+                    warn!(queue = %queue.name, worker, "a worker is dead");
                     self.start_recovery(worker, seen);
                 }
                 Task::Sweep { worker, seen } => dead.push((worker, seen)),

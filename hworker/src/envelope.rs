@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use uuid::Uuid;
 
 /// The newest format that this version reads and the one that it writes.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u64 = 1;
 
 /// How many of its last errors a job carries.
 const KEPT_ERRORS: usize = 10;
@@ -71,7 +71,7 @@ impl Serialize for JobId {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Envelope<'a> {
     #[serde(default = "version")]
-    pub(crate) v: u32,
+    pub(crate) v: u64,
     #[serde(default)]
     pub(crate) id: Option<String>,
     #[serde(borrow)]
@@ -98,7 +98,7 @@ pub(crate) struct Envelope<'a> {
     pub(crate) retry_until: Option<u64>,
 }
 
-fn version() -> u32 {
+fn version() -> u64 {
     VERSION
 }
 
@@ -153,6 +153,9 @@ impl<'a> Envelope<'a> {
         if envelope.id.as_ref().is_some_and(|id| id.is_empty() || id.len() > 200) {
             return Err("the field `id` must have 1 to 200 bytes".into());
         }
+        if envelope.v == 0 {
+            return Err("the field `v` counts from 1".into());
+        }
         if envelope.attempt == 0 {
             return Err("the field `attempt` counts from 1".into());
         }
@@ -164,7 +167,7 @@ impl<'a> Envelope<'a> {
 #[derive(Debug, Deserialize)]
 pub(crate) struct Header {
     #[serde(default = "version")]
-    pub(crate) v: u32,
+    pub(crate) v: u64,
     pub(crate) job: String,
     #[serde(default)]
     pub(crate) unknown_since: Option<u64>,
@@ -216,7 +219,7 @@ pub(crate) fn describe(error: &serde_json::Error) -> String {
 /// A new envelope.
 #[derive(Debug, Serialize)]
 pub(crate) struct NewEnvelope<'a, A> {
-    pub(crate) v: u32,
+    pub(crate) v: u64,
     pub(crate) id: &'a JobId,
     pub(crate) job: &'a str,
     pub(crate) args: &'a A,

@@ -85,7 +85,7 @@ impl std::fmt::Display for Place {
 }
 
 /// The policies of a job type.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub struct Policy {
     /// How long an attempt may run, in milliseconds.
     pub timeout_ms: u64,

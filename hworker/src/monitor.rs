@@ -101,7 +101,7 @@ impl Monitor {
         sent: Instant,
         own_dead_after: Duration,
         server_now: u64,
-        silent: Vec<(String, String)>,
+        mut silent: Vec<(String, String)>,
     ) -> Vec<Task> {
         let gap = self.last_accepted.map(|last| sent.saturating_duration_since(last));
         self.last_accepted = Some(sent);
@@ -114,6 +114,8 @@ impl Monitor {
         };
         let careful = self.lost_connection.is_some_and(|at| at.elapsed() < CAREFUL_FOR);
 
+        // Who was heard of last comes first: whatever else is in there must not keep us from a worker that died just now.
+        silent.sort_by_key(|(_, seen)| std::cmp::Reverse(ms(seen)));
         let (mut tasks, mut learning) = (Vec::new(), 0);
         let mut still = HashMap::new();
         for (worker, seen) in silent {

@@ -12,7 +12,7 @@ local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local worker, after = ARGV[1], tonumber(ARGV[2])
 
 local dead = redis.call('HGET', record, 'dead')
-if not dead or redis.call('TIME')[1] - dead < after then return 'kept' end
+if not dead or redis.call('TIME')[1] - (tonumber(dead) or 0) < after then return 'kept' end
 if redis.call('HLEN', progress) > 0 or redis.call('LLEN', inbox) > 0 then return 'kept' end
 redis.call('ZREM', workers, worker)
 redis.call('DEL', record)

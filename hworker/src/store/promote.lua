@@ -13,6 +13,9 @@ local want, bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
+-- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
+redis.call('LLEN', jobs)
+
 local moved = 0
 while moved < want and bytes > 0 do
   -- Few at a time, so that what is read beyond the bytes stays bounded.

@@ -27,7 +27,10 @@ redis.call('HSETNX', record, 'started', now)
 redis.call('ZADD', workers, now, worker)
 local session = redis.call('HINCRBY', record, 'session', 1)
 
-local token = math.max(tonumber(redis.call('GET', token_key) or '0'), time[1] * 1000000 + time[2] - 1)
+-- A token that is no whole number, or beyond those that Lua tells apart, is somebody else's doing: begin at the time.
+local last = tonumber(redis.call('GET', token_key) or '0') or 0
+if not (last < 2 ^ 53 - 10000) then last = 0 end
+local token = math.max(math.floor(last), time[1] * 1000000 + time[2] - 1)
 local moved = {}
 for _, envelope in ipairs(redis.call('RPOP', inbox, 1000) or {}) do
   token = token + 1

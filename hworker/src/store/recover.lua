@@ -22,6 +22,12 @@ if redis.call('HEXISTS', record, 'dead') == 0 then
   if redis.call('ZSCORE', workers, worker) ~= seen then return {'alive'} end
 end
 
+-- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
+redis.call('LLEN', inbox)
+redis.call('LLEN', jobs)
+redis.call('HLEN', stat)
+redis.call('HLEN', day)
+
 -- A removal first: a full server lets a script go on once it has written.
 redis.call('HDEL', progress, '')
 redis.call('HSETNX', record, 'dead', redis.call('TIME')[1])

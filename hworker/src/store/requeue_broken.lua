@@ -10,6 +10,9 @@
 local broken, jobs = KEYS[1], KEYS[2]
 local payload, envelope = ARGV[1], ARGV[2]
 
+-- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
+redis.call('LLEN', jobs)
+
 if redis.call('HDEL', broken, payload) == 0 then return 'missing' end
 redis.call('LPUSH', jobs, envelope)
 return 'ok'

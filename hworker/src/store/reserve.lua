@@ -25,15 +25,26 @@ local known = redis.call('HMGET', record, 'session', 'dead')
 if not known[1] or known[2] then return {'void'} end
 if known[1] ~= session then return {'stale'} end
 
+-- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
+redis.call('LLEN', inbox)
+redis.call('LLEN', jobs)
+redis.call('HLEN', broken)
+redis.call('HLEN', stat)
+
 -- A removal first: a full server lets a script go on once it has written.
 redis.call('HDEL', progress, '')
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local token = math.max(tonumber(redis.call('GET', token_key) or '0'), time[1] * 1000000 + time[2] - 1)
-local taken = {}
+-- A token that is no whole number, or beyond those that Lua tells apart, is somebody else's doing: begin at the time.
+local last = tonumber(redis.call('GET', token_key) or '0') or 0
+if not (last < 2 ^ 53 - 10000) then last = 0 end
+local token = math.max(math.floor(last), time[1] * 1000000 + time[2] - 1)
+local taken, quarantined = {}, 0
 
 local function quarantine(payload)
+  quarantined = quarantined + 1
+  bytes = bytes - #payload
   redis.call('HINCRBY', stat, 'broken', 1)
   if broken_limit == 0 then return end
   local old = redis.call('HGET', broken, payload)
@@ -59,7 +70,7 @@ local function lease(envelope)
 end
 
 for _, envelope in ipairs(redis.call('RPOP', inbox, 1000) or {}) do lease(envelope) end
-while #taken < 2 * want and bytes > 0 do
+while #taken < 2 * want and bytes > 0 and quarantined < 100 do
   -- Few at a time, so that what is popped beyond the bytes stays bounded.
   local chunk = redis.call('RPOP', jobs, math.min(want - #taken / 2, 32))
   if not chunk then break end

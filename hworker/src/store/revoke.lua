@@ -9,6 +9,9 @@
 local progress, jobs = KEYS[1], KEYS[2]
 local lease = ARGV[1]
 
+-- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
+redis.call('LLEN', jobs)
+
 local envelope = redis.call('HGET', progress, lease)
 if not envelope then return 'missing' end
 redis.call('HDEL', progress, lease)

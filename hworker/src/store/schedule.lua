@@ -12,6 +12,9 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local first = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
 
+-- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
+local rung = redis.call('LLEN', bell) > 0
+
 local entries, earliest = {}, math.huge
 for i = 1, #ARGV, 3 do
   local due = tonumber(ARGV[i + 1])
@@ -22,7 +25,7 @@ for i = 1, #ARGV, 3 do
 end
 redis.call('ZADD', scheduled, unpack(entries))
 
-if (not first or earliest < tonumber(first)) and redis.call('LLEN', bell) == 0 then
+if (not first or earliest < tonumber(first)) and not rung then
   redis.call('LPUSH', bell, '1')
 end
 return 'ok'

@@ -28,6 +28,13 @@ local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local replies, counted = {}, {}
 
+-- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
+redis.call('LLEN', jobs)
+redis.call('ZCARD', scheduled)
+redis.call('LLEN', bell)
+redis.call('LLEN', failed)
+for _, hash in ipairs({broken, stat, day, record}) do redis.call('HLEN', hash) end
+
 local function count(counter, job, n)
   counted[counter] = (counted[counter] or 0) + n
   if job then

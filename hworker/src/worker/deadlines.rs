@@ -10,6 +10,8 @@ use tracing::{debug, error, info};
 use super::decide::Finish;
 use super::execute::{BLOCKING_GRACE, conclude};
 use super::incarnation::{Incarnation, Lane};
+use crate::backoff::Backoff;
+use crate::job::Policy;
 use crate::store::{End, Settlement};
 use crate::time::day;
 
@@ -75,9 +77,24 @@ fn overdue(
             continue;
         }
         running.context.end();
-        let end = conclude(incarnation, lane, job, Finish::TimedOut(job.timeout));
+        let end = conclude(
+            incarnation,
+            lane,
+            job,
+            Finish::TimedOut(job.timeout),
+            &without_user_code(&job.definition.policy),
+        );
         unsent.push((Arc::clone(lane), Arc::new(Settlement { lease: job.lease.clone(), end })));
     }
+}
+
+/// The policy without a backoff of the user's: a function that blocks would keep this thread from its heartbeats.
+fn without_user_code(policy: &Policy) -> Policy {
+    let backoff = match policy.backoff {
+        Backoff::Custom(_) => Backoff::DEFAULT,
+        backoff => backoff,
+    };
+    Policy { backoff, ..*policy }
 }
 
 async fn give_to_others(

@@ -22,7 +22,7 @@ use super::slots::Slot;
 use crate::backoff::{Backoff, CallBackoff};
 use crate::context::{Attempt, Context};
 use crate::envelope::{Crash, Envelope, Header, JobId, bounded, describe};
-use crate::job::{Body, Definition, Invocation, OnFault, StartError};
+use crate::job::{Body, Definition, Invocation, OnFault, Policy, StartError};
 use crate::outcome::Returned;
 use crate::store::{End, Lease, Settlement};
 
@@ -227,7 +227,9 @@ async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>, job: Arc<Job>, room
     }
     let end = match ended {
         Ended::Cancelled => released(&job, 0),
-        Ended::Finish(finish) => conclude(&incarnation, &lane, &job, finish),
+        Ended::Finish(finish) => {
+            conclude(&incarnation, &lane, &job, finish, &job.definition.policy)
+        }
     };
     // Before the settlement is seen, so that whoever sends it already finds the slot free.
     drop(room);
@@ -235,10 +237,16 @@ async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>, job: Arc<Job>, room
 }
 
 /// Decides what becomes of the job, says so once in the log, and writes the settlement.
-pub(super) fn conclude(incarnation: &Incarnation, lane: &Lane, job: &Job, finish: Finish) -> End {
+pub(super) fn conclude(
+    incarnation: &Incarnation,
+    lane: &Lane,
+    job: &Job,
+    finish: Finish,
+    policy: &Policy,
+) -> End {
     let now = incarnation.core.clock.unix_ms();
     let attempts = Attempts {
-        policy: &job.definition.policy,
+        policy,
         number: job.number,
         max: job.max_attempts,
         backoff: job.backoff.as_ref(),

@@ -18,6 +18,9 @@ use crate::store::{Lease, Settlement};
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 const REMEMBERED: usize = 100_000;
 
+/// And at most so many bytes of them.
+const REMEMBERED_BYTES: usize = 32 * 1024 * 1024;
+
 /// The table of one queue.
 #[derive(Debug, Default)]
 pub(super) struct Leases {
@@ -30,6 +33,8 @@ struct Table {
     held: HashMap<Arc<str>, State>,
     settled: HashMap<Arc<str>, Arc<Settlement>>,
     order: VecDeque<(Instant, Arc<str>)>,
+    /// The bytes of `settled`.
+    bytes: usize,
 }
 
 /// How far a lease is.
@@ -111,15 +116,19 @@ impl Leases {
             table.held.remove(name);
             if table.settled.insert(Arc::clone(name), Arc::clone(settlement)).is_none() {
                 table.order.push_back((now, Arc::clone(name)));
+                table.bytes += settlement.size();
             }
         }
         while let Some((at, name)) = table.order.front() {
-            if table.order.len() <= REMEMBERED && at.elapsed() < REMEMBERED_FOR {
+            let fits = table.order.len() <= REMEMBERED && table.bytes <= REMEMBERED_BYTES;
+            if fits && at.elapsed() < REMEMBERED_FOR {
                 break;
             }
             let name = Arc::clone(name);
             table.order.pop_front();
-            table.settled.remove(&name);
+            if let Some(settlement) = table.settled.remove(&name) {
+                table.bytes -= settlement.size();
+            }
         }
         if table.held.is_empty() {
             self.emptied.notify_waiters();

@@ -176,6 +176,7 @@ impl Worker {
     async fn live(&self, incarnation: &Arc<Incarnation>) -> Result<bool, Error> {
         let finished = CancellationToken::new();
         let _ends_supervisor = finished.clone().drop_guard();
+        let _ends_bodies = EndsBodies(incarnation);
         supervise::spawn(Arc::clone(incarnation), finished.clone()).map_err(|error| {
             Error::config(format!("the supervisor's thread could not be started: {error}"))
         })?;
@@ -236,6 +237,18 @@ impl Worker {
         }
         if timeout(FLUSH_WITHIN, emptied(incarnation)).await.is_err() {
             warn!(worker = %incarnation.id, "not everything could be given back in time; other workers will recover it");
+        }
+    }
+}
+
+/// Ends every body of a life when the future that lives it is dropped: none is to run on beside its next run.
+struct EndsBodies<'a>(&'a Incarnation);
+
+impl Drop for EndsBodies<'_> {
+    fn drop(&mut self) {
+        self.0.stopping.cancel();
+        for lane in &self.0.lanes {
+            lane.leases.lose_all();
         }
     }
 }

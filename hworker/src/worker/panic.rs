@@ -32,7 +32,7 @@ pub(super) fn install_hook() {
                 let place = info.location().map(ToString::to_string);
                 let backtrace = Backtrace::capture();
                 let captured = backtrace.status() == BacktraceStatus::Captured;
-                let noted = (place, captured.then(|| backtrace.to_string()));
+                let noted = (place, captured.then(|| own_frames(&backtrace.to_string())));
                 // A panic while unwinding aborts; nothing to note then.
                 let _ = NOTED
                     .try_with(|slot| slot.try_borrow_mut().map(|mut slot| *slot = Some(noted)));
@@ -62,8 +62,51 @@ fn message(payload: Box<dyn Any + Send>) -> String {
     } else {
         "a panic with a payload that is not a text".to_owned()
     };
-    if catch_unwind(AssertUnwindSafe(|| drop(payload))).is_err() {
-        tracing::debug!("the payload of a panic panicked when it was dropped");
+    if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
+        // It may do so again and again; a leak is the end of it.
+        std::mem::forget(another);
     }
     text
+}
+
+/// The frames of a backtrace between the machinery of panics above and ours below: the body's own.
+fn own_frames(backtrace: &str) -> String {
+    const ABOVE: [&str; 4] =
+        ["rust_begin_unwind", "core::panicking::", "begin_panic", "std::panicking::"];
+    const BELOW: &str = "hworker::worker::panic::catch";
+    let is_frame = |line: &str| {
+        let number = line.trim_start().split(':').next().unwrap_or_default();
+        !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let mut frames: Vec<Vec<&str>> = Vec::new();
+    for line in backtrace.lines() {
+        match frames.last_mut() {
+            Some(frame) if !is_frame(line) => frame.push(line),
+            _ => frames.push(vec![line]),
+        }
+    }
+    let above = |frame: &Vec<&str>| ABOVE.iter().any(|name| frame[0].contains(name));
+    let from = frames.iter().rposition(above).map_or(0, |last| last + 1);
+    let to = frames[from..].iter().position(|frame| frame[0].contains(BELOW));
+    let own = &frames[from..to.map_or(frames.len(), |to| from + to)];
+    own.iter().flatten().copied().collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::own_frames;
+
+    #[test]
+    fn only_the_frames_of_the_body_are_kept() {
+        let backtrace = "   0: hworker::worker::panic::install_hook::{{closure}}\n             at panic.rs:1\n   \
+                         1: std::panicking::panic_with_hook\n   2: __rustc::rust_begin_unwind\n   \
+                         3: core::panicking::panic_fmt\n   4: app::charge\n             at app.rs:7\n   5: app::pay\n   \
+                         6: hworker::worker::panic::catch\n   7: tokio::runtime::task";
+        assert_eq!(
+            own_frames(backtrace),
+            "   4: app::charge\n             at app.rs:7\n   5: app::pay"
+        );
+        assert_eq!(own_frames(""), "");
+        assert_eq!(own_frames("   0: app::main"), "   0: app::main");
+    }
 }

@@ -17,7 +17,7 @@ const BACKTRACE_BYTES: usize = 8_000;
 /// The record of a failed job, as it is stored; `docs/wire-format.md` describes it.
 #[derive(Serialize)]
 struct FailedRecord<'a> {
-    v: u32,
+    v: u64,
     id: &'a JobId,
     job: &'a str,
     queue: &'a str,

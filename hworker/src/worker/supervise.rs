@@ -76,6 +76,8 @@ struct Heart {
     lane: Arc<Lane>,
     monitor: Monitor,
     beats: u64,
+    /// Refused heartbeats since the start; about one a minute is logged.
+    refused: u64,
     recovering: HashSet<String>,
     /// However many die at once, every monitor makes only so many connections for them.
     recoveries_at_once: Arc<Semaphore>,
@@ -101,6 +103,7 @@ impl Heart {
             lane,
             monitor: Monitor::default(),
             beats: 0,
+            refused: 0,
             recovering: HashSet::new(),
             recoveries_at_once: Arc::new(Semaphore::new(RECOVERIES_AT_ONCE)),
             recoveries: JoinSet::new(),
@@ -158,7 +161,10 @@ impl Heart {
                     continue;
                 }
                 Err(fault) => {
-                    debug!(queue = %self.lane.queue.name, "a heartbeat was refused: {fault}");
+                    if self.refused.is_multiple_of(120) {
+                        warn!(queue = %self.lane.queue.name, "the server refuses heartbeats, trying again: {fault}");
+                    }
+                    self.refused += 1;
                     self.missed(false);
                     next = Instant::now() + REFUSED_AGAIN;
                 }
@@ -246,6 +252,8 @@ impl Heart {
                     Ok(None) => {}
                     Err(fault) => {
                         warn!(worker, "the recovery of a dead worker will be tried again: {fault}");
+                        // Learned anew with the next heartbeat, and swept then.
+                        self.monitor.forget(&worker);
                     }
                 }
             }

@@ -139,3 +139,44 @@ async fn an_envelope_of_a_later_version_is_passed_on_whatever_its_fields_have_be
     server.eventually("it waits for another worker", SOON, passed_on);
     assert_eq!(server.redis().len("hworker-broken-default"), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_is_garbage_loses_no_job() {
+    // Guard: `reserve.lua` and `reconcile.lua` take only a whole number below 2^53 for the last token.
+    for garbage in ["inf", "nan", "-1e300", "9007199254740993", "x"] {
+        let server = TestServer::start();
+        let _: String = server.redis().ask(&["SET", "hworker-token-default", garbage]);
+        for _ in 0..20 {
+            act::with("runs".into(), Vec::new()).on(server.client()).enqueue().await.expect("in");
+        }
+        let _worker = server.run_worker::<act>();
+        server.eventually(garbage, SOON, || server.ended("runs") == 20);
+        server.drained(SOON);
+        assert_eq!(server.counter("processed"), 20, "{garbage}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_another_type_takes_no_job_along() {
+    // Guard: every script looks at the keys that it will write before it takes anything.
+    let server = TestServer::start();
+    let _: String = server.redis().ask(&["SET", "hworker-failed-default", "x"]);
+    let _: String = server.redis().ask(&["SET", "hworker-bell-default", "x"]);
+    let failing = act::with("fails".into(), vec![vec![Act::Fail("for good".into())]]);
+    failing.on(server.client()).enqueue().await.expect("enqueued");
+    let later = act::with("later".into(), Vec::new()).on(server.client());
+    let refused = later.delay(Duration::from_millis(1)).enqueue().await;
+    refused.expect_err("neither scheduled nor rung for");
+    assert_eq!(server.redis().len("hworker-scheduled-default"), 0);
+
+    let _worker = server.run_worker::<act>();
+    server.eventually("it runs", SOON, || server.begun("fails") == 1);
+    server.holds("its lease is kept", Duration::from_secs(2), || {
+        server.redis().total("hworker-progress-default:*") == 1
+    });
+    let _: u64 = server.redis().ask(&["DEL", "hworker-failed-default", "hworker-bell-default"]);
+    server.eventually("its record is there", SOON, || {
+        server.redis().len("hworker-failed-default") == 1
+    });
+    assert_eq!(server.begun("fails"), 1);
+}

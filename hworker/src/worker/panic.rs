@@ -69,11 +69,10 @@ fn message(payload: Box<dyn Any + Send>) -> String {
     text
 }
 
-/// The frames of a backtrace between the machinery of panics above and ours below: the body's own.
+/// The frames of a backtrace between the machinery of panics above and what caught it below: the body's own.
 fn own_frames(backtrace: &str) -> String {
-    const ABOVE: [&str; 4] =
-        ["rust_begin_unwind", "core::panicking::", "begin_panic", "std::panicking::"];
-    const BELOW: &str = "hworker::worker::panic::catch";
+    const ABOVE: [&str; 3] = ["rust_begin_unwind", "core::panicking::", "begin_panic"];
+    const BELOW: [&str; 2] = ["std::panicking::catch_unwind", "hworker::worker::panic::catch"];
     let is_frame = |line: &str| {
         let number = line.trim_start().split(':').next().unwrap_or_default();
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
@@ -85,11 +84,12 @@ fn own_frames(backtrace: &str) -> String {
             _ => frames.push(vec![line]),
         }
     }
-    let above = |frame: &Vec<&str>| ABOVE.iter().any(|name| frame[0].contains(name));
-    let from = frames.iter().rposition(above).map_or(0, |last| last + 1);
-    let to = frames[from..].iter().position(|frame| frame[0].contains(BELOW));
-    let own = &frames[from..to.map_or(frames.len(), |to| from + to)];
-    own.iter().flatten().copied().collect::<Vec<_>>().join("\n")
+    let is_one_of =
+        |frame: &[&str], names: &[&str]| names.iter().any(|name| frame[0].contains(name));
+    let to = frames.iter().position(|frame| is_one_of(frame, &BELOW)).unwrap_or(frames.len());
+    let last = frames[..to].iter().rposition(|frame| is_one_of(frame, &ABOVE));
+    let from = last.map_or(0, |last| last + 1);
+    frames[from..to].iter().flatten().copied().collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -101,7 +101,7 @@ mod tests {
         let backtrace = "   0: hworker::worker::panic::install_hook::{{closure}}\n             at panic.rs:1\n   \
                          1: std::panicking::panic_with_hook\n   2: __rustc::rust_begin_unwind\n   \
                          3: core::panicking::panic_fmt\n   4: app::charge\n             at app.rs:7\n   5: app::pay\n   \
-                         6: hworker::worker::panic::catch\n   7: tokio::runtime::task";
+                         6: std::panicking::catch_unwind\n   7: hworker::worker::panic::catch\n   8: std::panicking::catch_unwind";
         assert_eq!(
             own_frames(backtrace),
             "   4: app::charge\n             at app.rs:7\n   5: app::pay"

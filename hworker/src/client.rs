@@ -148,6 +148,7 @@ impl Client {
     {
         let give_up = Instant::now() + self.inner.enqueue_within;
         let mut pause = Duration::from_millis(20);
+        let mut last = None;
         loop {
             let result = match tokio::time::timeout_at(give_up.into(), self.connection()).await {
                 Ok(Ok(connection)) => {
@@ -156,16 +157,16 @@ impl Client {
                     operation(connection, left.max(Duration::from_millis(100))).await
                 }
                 Ok(Err(fault)) => Err(fault),
-                Err(_) => Err(Fault::not_sent("the server could not be reached in time")),
+                // What the tries before this one met says more.
+                Err(_) => Err(last
+                    .unwrap_or_else(|| Fault::not_sent("the server could not be reached in time"))),
             };
-            let fault = match result {
-                Ok(()) => return Ok(()),
-                Err(fault) => fault,
-            };
+            let Err(fault) = result else { return Ok(()) };
             let passes = matches!(fault.kind, FaultKind::Connection | FaultKind::Busy);
             if fault.sent || !passes || Instant::now() + pause > give_up {
                 return Err(fault);
             }
+            last = Some(fault);
             tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
             pause = (pause * 2).min(Duration::from_millis(500));
         }

@@ -72,7 +72,8 @@ fn message(payload: Box<dyn Any + Send>) -> String {
 /// The frames of a backtrace between the machinery of panics above and what caught it below: the body's own.
 fn own_frames(backtrace: &str) -> String {
     const ABOVE: [&str; 3] = ["rust_begin_unwind", "core::panicking::", "begin_panic"];
-    const BELOW: [&str; 2] = ["std::panicking::catch_unwind", "hworker::worker::panic::catch"];
+    // With line tables alone, names come without their modules.
+    const BELOW: [&str; 2] = ["catch_unwind", "do_call<core::panic::unwind_safe::AssertUnwindSafe"];
     let is_frame = |line: &str| {
         let number = line.trim_start().split(':').next().unwrap_or_default();
         !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())

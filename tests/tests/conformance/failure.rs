@@ -220,7 +220,8 @@ async fn f10_failure_record_content() {
     assert_eq!((record.kind.as_str(), record.message.as_str()), ("panic", "second"));
     assert!(record.place.as_deref().is_some_and(|place| place.contains("jobs.rs:")), "{record:?}");
     let backtrace = record.backtrace.as_deref().expect("a backtrace");
-    assert!(backtrace.contains("perform"), "{backtrace}");
+    // Names depend on the debug information of the build, files do not.
+    assert!(backtrace.contains("src/jobs.rs:"), "{backtrace}");
     assert!((before..=after).contains(&record.failed_at), "{before} {record:?} {after}");
     assert_eq!((record.attempts, record.crashes.len()), (2, 0));
     let errors = record.errors();

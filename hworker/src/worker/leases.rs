@@ -235,3 +235,28 @@ impl Leases {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::End;
+
+    #[test]
+    fn what_is_remembered_stays_within_its_bytes() {
+        let leases = Leases::default();
+        let settlement = |number: usize| {
+            let lease = Lease::parse(&format!("{number}.0"));
+            let envelope = vec![b'x'; 1024 * 1024];
+            let end = End::Retried { job: "a", delay_ms: 0, envelope };
+            Arc::new(Settlement { lease, end })
+        };
+        for number in 0..100 {
+            leases.settled(&[settlement(number)]);
+        }
+        let table = leases.table();
+        let held: usize = table.settled.values().map(|one| one.size()).sum();
+        assert_eq!(table.bytes, held);
+        assert!(held <= REMEMBERED_BYTES && held > REMEMBERED_BYTES / 2, "{held}");
+        assert!(table.settled.contains_key("99.0") && !table.settled.contains_key("0.0"));
+    }
+}

@@ -180,3 +180,18 @@ async fn a_key_of_another_type_takes_no_job_along() {
     });
     assert_eq!(server.begun("fails"), 1);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dropping_a_worker_ends_its_bodies() {
+    // Guard: `EndsBodies`; without it a body runs on beside its next run.
+    let server = TestServer::start();
+    let endless = vec![vec![Act::Gate("open".into())]];
+    act::with("cut off".into(), endless).on(server.client()).enqueue().await.expect("enqueued");
+    let worker = server.worker().register::<act>().build().expect("a worker");
+    let running = tokio::spawn(worker.run_until(std::future::pending()));
+    server.eventually("it runs", SOON, || server.begun("cut off") == 1);
+    running.abort();
+    running.await.expect_err("aborted");
+    server.open("open");
+    server.holds("it does not end", Duration::from_secs(1), || server.ended("cut off") == 0);
+}

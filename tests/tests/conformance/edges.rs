@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hworker_tests::{Act, InProcess, TestServer, act, act_unless_crashed};
+use hworker_tests::{Act, InProcess, Proxy, TestServer, act, act_unless_crashed};
 
 const SOON: Duration = Duration::from_secs(10);
 
@@ -194,4 +194,24 @@ async fn dropping_a_worker_ends_its_bodies() {
     running.await.expect_err("aborted");
     server.open("open");
     server.holds("it does not end", Duration::from_secs(1), || server.ended("cut off") == 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn oversized_payloads_are_set_aside_a_few_at_a_time_and_block_nobody() {
+    // Guard: `quarantined < 100` in `reserve.lua`: no script works through a whole list of them.
+    let server = TestServer::start();
+    let payload = "x".repeat(3_000);
+    for _ in 0..1_000 {
+        let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &payload]);
+    }
+    act::with("behind".into(), Vec::new()).on(server.client()).enqueue().await.expect("enqueued");
+    let proxy = Proxy::before(&server);
+    let settings =
+        [("HWORKER_REDIS_URL", proxy.url().to_string()), ("HWORKER_MAX_PAYLOAD", "1000".into())];
+    let _worker =
+        server.worker_process(&settings.each_ref().map(|(name, value)| (*name, &**value)));
+    server.eventually("the one behind runs", SOON, || server.ended("behind") == 1);
+    assert_eq!(server.counter("broken"), 1_000);
+    // At most 100, and what was popped with the last of them: eight calls at the least.
+    assert!(proxy.count("reserve") >= 8, "{} reserves", proxy.count("reserve"));
 }

@@ -206,10 +206,8 @@ async fn oversized_payloads_are_set_aside_a_few_at_a_time_and_block_nobody() {
     }
     act::with("behind".into(), Vec::new()).on(server.client()).enqueue().await.expect("enqueued");
     let proxy = Proxy::before(&server);
-    let settings =
-        [("HWORKER_REDIS_URL", proxy.url().to_string()), ("HWORKER_MAX_PAYLOAD", "1000".into())];
-    let _worker =
-        server.worker_process(&settings.each_ref().map(|(name, value)| (*name, &**value)));
+    let settings = [("HWORKER_REDIS_URL", &*proxy.url()), ("HWORKER_MAX_PAYLOAD", "1000")];
+    let _worker = server.worker_process(&settings);
     server.eventually("the one behind runs", SOON, || server.ended("behind") == 1);
     assert_eq!(server.counter("broken"), 1_000);
     // At most 100, and what was popped with the last of them: eight calls at the least.

@@ -107,15 +107,15 @@ impl Client {
         Queue::new(&self.inner.prefix, name, limits)
     }
 
-    /// The connection of the runtime that this is called in.
-    pub(crate) async fn connection(&self) -> Result<Connection, Fault> {
+    /// The connection to the server of a queue, of the runtime that this is called in.
+    pub(crate) async fn connection(&self, queue: &Queue) -> Result<Connection, Fault> {
         let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
         let shared = self.shared(runtime.id());
         let mut slot = shared.lock().await;
         if let Some(connection) = slot.as_ref().filter(|connection| connection.is_alive()) {
             return Ok(connection.clone());
         }
-        let connection = self.inner.address.connect().await?;
+        let connection = self.inner.address.connect(queue).await?;
         *slot = Some(connection.clone());
         Ok(connection)
     }
@@ -138,9 +138,10 @@ impl Client {
         self.inner.max_payload
     }
 
-    /// Runs an operation that may be repeated for as long as it was certainly not executed.
+    /// Runs an operation on a queue that may be repeated for as long as it was certainly not executed.
     pub(crate) async fn until_sent<F>(
         &self,
+        queue: &Queue,
         operation: impl Fn(Connection, Duration) -> F,
     ) -> Result<(), Fault>
     where
@@ -150,7 +151,8 @@ impl Client {
         let mut pause = Duration::from_millis(20);
         let mut last = None;
         loop {
-            let result = match tokio::time::timeout_at(give_up.into(), self.connection()).await {
+            let result = match tokio::time::timeout_at(give_up.into(), self.connection(queue)).await
+            {
                 Ok(Ok(connection)) => {
                     // What is under way gets a moment even at the end: its answer is worth more than none.
                     let left = give_up.saturating_duration_since(Instant::now());

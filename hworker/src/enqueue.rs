@@ -199,7 +199,7 @@ impl<J: Job> Ready<J> {
     async fn send(&self) -> Result<JobId, Error> {
         let queue = &self.client.queue(&self.queue);
         let envelope = &self.envelope;
-        let sent = self.client.until_sent(|connection, within| async move {
+        let sent = self.client.until_sent(queue, |connection, within| async move {
             match self.due {
                 None => queue.enqueue(&connection, std::slice::from_ref(envelope), within).await,
                 Some(due) => queue.schedule(&connection, &[(due, envelope.clone())], within).await,

@@ -215,7 +215,7 @@ impl Inspect {
                 "the queue's name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}"
             )));
         }
-        self.client.connection().await.map_err(|fault| self.error(fault))
+        self.client.connection(&self.queue).await.map_err(|fault| self.error(fault))
     }
 
     fn error(&self, fault: Fault) -> Error {

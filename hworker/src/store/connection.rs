@@ -12,6 +12,7 @@ use redis::{
 };
 use tokio_util::sync::CancellationToken;
 
+use super::Queue;
 use super::fault::Fault;
 use super::script::Script;
 use crate::error::Error;
@@ -62,8 +63,8 @@ impl Address {
         Ok(Self { info: info.set_redis_settings(settings).set_tcp_settings(tcp), shown })
     }
 
-    /// Makes a connection, driven by the runtime that this is called in.
-    pub(crate) async fn connect(&self) -> Result<Connection, Fault> {
+    /// Makes a connection to the server that has this queue, driven by the runtime that this is called in.
+    pub(crate) async fn connect(&self, _to: &Queue) -> Result<Connection, Fault> {
         let ended = CancellationToken::new();
         let notice = ended.clone();
         let config = AsyncConnectionConfig::new()

@@ -108,7 +108,7 @@ async fn give_to_others(
             unsent.push((Arc::clone(lane), Arc::new(Settlement { lease, end })));
         }
     }
-    if let Ok(connection) = incarnation.core.client.connection().await
+    if let Ok(connection) = incarnation.core.client.connection(&lane.queue).await
         && let Err(fault) = lane.queue.return_inbox(&connection, &lane.keys).await
     {
         debug!("the inbox of a stuck runtime could not be given back: {fault}");
@@ -119,7 +119,7 @@ async fn give_to_others(
 async fn send(incarnation: &Incarnation, unsent: &mut Vec<(Arc<Lane>, Arc<Settlement>)>) {
     for (lane, settlement) in std::mem::take(unsent) {
         let sent = async {
-            let connection = incarnation.core.client.connection().await?;
+            let connection = incarnation.core.client.connection(&lane.queue).await?;
             let today = day(incarnation.core.clock.unix_ms());
             let batch = std::slice::from_ref(&settlement);
             lane.queue.settle(&connection, &lane.keys, &today, batch).await

@@ -75,7 +75,7 @@ impl Fetch {
         reconnect: &mut Reconnect,
     ) -> Result<Option<(Connection, u64)>, Fault> {
         let (lane, incarnation) = (&self.lane, &self.incarnation);
-        let connection = incarnation.core.client.address().connect().await?;
+        let connection = incarnation.core.client.address().connect(&lane.queue).await?;
         let believed = lane.leases.believed();
         let record = record(incarnation);
         let reconciled = lane

@@ -140,7 +140,8 @@ impl Worker {
     /// is not there yet is waited for.
     async fn look_at_server(&self) -> Result<(), Error> {
         let client = &self.core.client;
-        let connection = match client.connection().await {
+        let Some(queue) = self.core.queues.first() else { return Ok(()) };
+        let connection = match client.connection(queue).await {
             Ok(connection) => connection,
             Err(fault) if fault.kind == FaultKind::Denied => {
                 return Err(fault.into_error(format!("use the server {}", client.address())));

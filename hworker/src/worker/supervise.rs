@@ -118,7 +118,8 @@ impl Heart {
         }
         let mut reconnect = Reconnect::new();
         loop {
-            let Ok(connection) = self.incarnation.core.client.connection().await else {
+            let Ok(connection) = self.incarnation.core.client.connection(&self.lane.queue).await
+            else {
                 // The loop that fetches says what is wrong with the server.
                 self.missed(true);
                 reconnect.pause().await;
@@ -225,7 +226,7 @@ impl Heart {
         } else if self.timer.as_ref().is_none_or(|timer| timer.task.is_finished()) {
             let (incarnation, queue) = (Arc::clone(&self.incarnation), self.lane.queue.clone());
             let keep = async move {
-                let connection = incarnation.core.client.address().connect().await?;
+                let connection = incarnation.core.client.address().connect(&queue).await?;
                 scheduler::keep_timer(&queue, &connection).await
             };
             let task = tokio::spawn(async move {
@@ -376,6 +377,6 @@ async fn recover(
     worker: &str,
     seen: &str,
 ) -> Result<Option<u64>, Fault> {
-    let connection = incarnation.core.client.address().connect().await?;
+    let connection = incarnation.core.client.address().connect(queue).await?;
     monitor::recover(queue, &connection, &incarnation.core.clock, worker, seen).await
 }

@@ -23,7 +23,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
     let mut wanted = lane.waiting.subscribe();
     while !incarnation.stopping.is_cancelled() {
         let connected = async {
-            let connection = incarnation.core.client.address().connect().await?;
+            let connection = incarnation.core.client.address().connect(&lane.queue).await?;
             let id = connection_id(&connection).await?;
             Ok::<_, Fault>((connection, id))
         };
@@ -63,7 +63,7 @@ async fn serve(
             result = wait => result,
             () = lane.wait_lost.notified() => return None,
             () = incarnation.stopping.cancelled() => {
-                end(incarnation, id).await;
+                end(incarnation, lane, id).await;
                 return None;
             }
         };
@@ -95,9 +95,9 @@ async fn pause(duration: Duration, stopping: &CancellationToken) {
 
 /// Ends the wait at the server, so that it hands nothing to a worker that stops. If this fails the inbox is swept by
 /// others all the same.
-async fn end(incarnation: &Incarnation, id: u64) {
+async fn end(incarnation: &Incarnation, lane: &Lane, id: u64) {
     let ended = async {
-        let other = incarnation.core.client.connection().await?;
+        let other = incarnation.core.client.connection(&lane.queue).await?;
         end_wait(&other, id).await
     };
     if let Ok(Err(fault)) = tokio::time::timeout(Duration::from_secs(1), ended).await {

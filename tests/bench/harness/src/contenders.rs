@@ -17,6 +17,8 @@ pub struct Contender {
     pub has_bulk: bool,
     /// The oldest server that it works with.
     pub server: (u32, u32),
+    /// Whether W2 is all that it makes a difference to.
+    pub only_drains: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -33,6 +35,7 @@ struct Known {
     most_jobs: u64,
     has_bulk: bool,
     server: (u32, u32),
+    only_drains: bool,
 }
 
 const KNOWN: Known = Known {
@@ -43,6 +46,7 @@ const KNOWN: Known = Known {
     most_jobs: u64::MAX,
     has_bulk: true,
     server: (6, 2),
+    only_drains: false,
 };
 
 /// Whatever is tuned is tuned as its own documentation says; `:defaults` is the same without.
@@ -52,10 +56,11 @@ const ALL: &[Known] = &[
         name: "hworker:prefetch-off",
         program: "hworker",
         env: &[("HWORKER_PREFETCH", "off")],
+        only_drains: true,
         ..KNOWN
     },
     Known { name: "limit", program: "limit", ..KNOWN },
-    Known { name: "limit:two", program: "limit", variant: "two", ..KNOWN },
+    Known { name: "limit:two", program: "limit", variant: "two", only_drains: true, ..KNOWN },
     Known { name: "chasquimq", program: "chasquimq", server: (8, 6), ..KNOWN },
     Known {
         name: "chasquimq:defaults",
@@ -101,6 +106,25 @@ impl Contender {
             most_jobs: u64::MAX,
             has_bulk: true,
             server: KNOWN.server,
+            only_drains: false,
+        }
+    }
+
+    /// A program that is no contender but drains as one.
+    pub fn yardstick(name: &str, program: &Path) -> Self {
+        Self { only_drains: true, ..Self::other_build(name, program) }
+    }
+
+    /// How its jobs lie in the server; for hworker and `limit` only.
+    pub fn waiting(&self) -> Waiting {
+        if self.is_limit() {
+            Waiting { list: "bench", scheduled: "bench-scheduled", hworker: false }
+        } else {
+            Waiting {
+                list: "hworker-jobs-bench",
+                scheduled: "hworker-scheduled-bench",
+                hworker: true,
+            }
         }
     }
 
@@ -151,8 +175,31 @@ impl Contender {
 
     /// Whether the harness can write its waiting jobs by itself.
     pub fn stores_plainly(&self) -> bool {
-        self.is_limit()
-            || !ALL.iter().any(|known| known.name == self.name && known.program != "hworker")
+        let mut others = ALL.iter().filter(|known| !["hworker", "limit"].contains(&known.program));
+        others.all(|known| known.name != self.name)
+    }
+}
+
+/// How jobs lie in the server.
+pub struct Waiting {
+    pub list: &'static str,
+    pub scheduled: &'static str,
+    hworker: bool,
+}
+
+impl Waiting {
+    /// A job as the contender itself would have written it, with arguments of so many bytes.
+    pub fn envelope(&self, n: u64, payload: u64) -> String {
+        let text = "x".repeat((payload as usize).saturating_sub(46));
+        let id = format!("0198f3c2-7c3a-7000-8000-{n:012}");
+        let args = format!(r#"{{"n":{n},"at":1767225600000000,"text":"{text}"}}"#);
+        if self.hworker {
+            format!(
+                r#"{{"v":1,"id":"{id}","job":"run","args":{args},"enqueued_at":1767225600000}}"#
+            )
+        } else {
+            format!(r#"{{"id":"{id}","args":{args}}}"#)
+        }
     }
 }
 
@@ -174,6 +221,7 @@ impl Known {
             most_jobs: self.most_jobs,
             has_bulk: self.has_bulk,
             server: self.server,
+            only_drains: self.only_drains,
         })
     }
 }

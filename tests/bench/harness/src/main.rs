@@ -3,10 +3,12 @@
 mod check;
 mod contenders;
 mod options;
+mod plot;
 mod process;
 mod report;
 mod results;
 mod server;
+mod targets;
 mod workloads;
 
 use std::process::ExitCode;

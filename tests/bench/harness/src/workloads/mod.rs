@@ -1,8 +1,13 @@
 //! The workloads, each in a module of its own, and what they share.
 
+mod crash;
 mod drain;
+mod durable;
 mod enqueue;
 mod idle;
+mod size;
+mod sleeping;
+mod sustained;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,19 +29,38 @@ pub const FIRST: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
-    W1,
-    W2,
-    W3,
+    Enqueue,
+    Drain,
+    Idle,
+    Sustained,
+    Sleeping,
+    Size,
+    Durable,
+    Crash,
 }
 
 impl Workload {
-    pub const ALL: [Self; 3] = [Self::W1, Self::W2, Self::W3];
+    pub const ALL: [Self; 8] = [
+        Self::Enqueue,
+        Self::Drain,
+        Self::Idle,
+        Self::Sustained,
+        Self::Sleeping,
+        Self::Size,
+        Self::Durable,
+        Self::Crash,
+    ];
 
     pub fn name(self) -> &'static str {
         match self {
-            Self::W1 => "w1",
-            Self::W2 => "w2",
-            Self::W3 => "w3",
+            Self::Enqueue => "w1",
+            Self::Drain => "w2",
+            Self::Idle => "w3",
+            Self::Sustained => "w4",
+            Self::Sleeping => "w5",
+            Self::Size => "w6",
+            Self::Durable => "w7",
+            Self::Crash => "w8",
         }
     }
 
@@ -46,25 +70,30 @@ impl Workload {
 
     fn settings(self) -> &'static [&'static str] {
         match self {
-            Self::W1 => enqueue::SETTINGS,
-            Self::W2 => drain::SETTINGS,
-            Self::W3 => idle::SETTINGS,
+            Self::Enqueue => enqueue::SETTINGS,
+            Self::Drain => drain::SETTINGS,
+            Self::Idle => idle::SETTINGS,
+            Self::Sustained => sustained::SETTINGS,
+            Self::Sleeping => sleeping::SETTINGS,
+            Self::Size => size::SETTINGS,
+            Self::Durable => durable::SETTINGS,
+            Self::Crash => crash::SETTINGS,
         }
     }
 
     /// Whether a contender can be asked for it.
-    fn takes(self, setting: &str, contender: &Contender) -> bool {
-        if contender.name == crate::check::BENCHMARK {
-            return self == Self::W2;
-        }
-        // Variants that make a difference where jobs wait and are drained, and there alone.
-        if ["hworker:prefetch-off", "limit:two"].contains(&contender.name.as_str()) {
-            return self == Self::W2;
+    fn takes(self, setting: &str, scale: Scale, contender: &Contender) -> bool {
+        // `redis-benchmark`, and variants that make a difference where jobs are drained, and there alone.
+        if contender.only_drains {
+            return self == Self::Drain;
         }
         match self {
-            Self::W1 => enqueue::takes(setting, contender),
-            Self::W2 => true,
-            Self::W3 => idle::takes(setting, contender),
+            Self::Enqueue => enqueue::takes(setting, contender),
+            Self::Idle => idle::takes(setting, contender),
+            Self::Size => size::takes(setting, scale, contender),
+            // Without a queue nothing comes back, and `limit` is no program that runs for long.
+            Self::Crash => !contender.is_limit(),
+            Self::Drain | Self::Sustained | Self::Sleeping | Self::Durable => true,
         }
     }
 }
@@ -102,6 +131,7 @@ pub struct Unit {
 }
 
 /// What the workloads run with.
+#[derive(Clone)]
 pub struct Bench {
     pub contenders: Vec<Contender>,
     pub server: Setup,
@@ -133,7 +163,10 @@ impl Bench {
         let settings = workload.settings().iter().copied().filter(|setting| wanted(setting));
         settings
             .flat_map(|setting| {
-                let able = self.contenders.iter().filter(move |who| workload.takes(setting, who));
+                let able = self
+                    .contenders
+                    .iter()
+                    .filter(move |who| workload.takes(setting, self.scale, who));
                 able.map(move |contender| Unit {
                     case: Case {
                         workload: workload.name().into(),
@@ -150,9 +183,14 @@ impl Bench {
     pub fn measure(&self, unit: &Unit) -> Result<Sample, Failure> {
         let (setting, contender) = (unit.case.setting.as_str(), &unit.contender);
         match unit.workload {
-            Workload::W1 => enqueue::run(self, setting, contender),
-            Workload::W2 => drain::run(self, setting, contender),
-            Workload::W3 => idle::run(self, setting, contender),
+            Workload::Enqueue => enqueue::run(self, setting, contender),
+            Workload::Drain => drain::run(self, setting, contender),
+            Workload::Idle => idle::run(self, setting, contender),
+            Workload::Sustained => sustained::run(self, contender),
+            Workload::Sleeping => sleeping::run(self, contender),
+            Workload::Size => size::run(self, setting, contender),
+            Workload::Durable => durable::run(self, setting, contender),
+            Workload::Crash => crash::run(self, contender),
         }
     }
 

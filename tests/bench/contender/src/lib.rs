@@ -37,7 +37,7 @@ pub trait Contender {
     /// What enqueues.
     fn producer(options: &Options) -> impl Future<Output = impl Producer>;
     /// Works until the process ends, running [`body`] for each job.
-    fn work(options: &Options) -> impl Future<Output = ()> + Send;
+    fn work(options: &Options) -> impl Future<Output = ()>;
 }
 
 /// Runs a contender as its arguments say.

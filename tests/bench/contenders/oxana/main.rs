@@ -18,7 +18,7 @@ impl Contender for Oxana {
 
     async fn work(options: &Options) {
         let runtime = storage(options)
-            .runtime(())
+            .runtime(Nothing)
             .queue_with_concurrency::<Queue>(options.concurrency)
             .worker::<RunWorker, RunJob>();
         runtime.run().await.expect("the runtime runs");
@@ -28,8 +28,12 @@ impl Contender for Oxana {
 #[derive(Debug, Deserialize, Serialize, oxana::Job)]
 struct RunJob(Args);
 
+/// What the workers share.
+#[derive(Clone, Debug)]
+struct Nothing;
+
 #[derive(oxana::Worker)]
-#[oxana(context = (), error = std::convert::Infallible, registry = None)]
+#[oxana(context = Nothing, job = RunJob, error = std::convert::Infallible, registry = None)]
 struct RunWorker;
 
 impl RunWorker {

@@ -1,5 +1,8 @@
 //! apalis-redis with its events and locks off and batches as large as the concurrency, and with its defaults.
-//! `persist_results(false)` would turn the acknowledgement off, so results stay.
+//! `persist_results(false)` would turn the acknowledgement off, so results stay. Both look for jobs every 10 ms: without a
+//! strategy of polling, a worker that is idle does not find them.
+
+use std::time::Duration;
 
 use apalis::layers::WorkerBuilderExt as _;
 use apalis::prelude::*;
@@ -25,7 +28,7 @@ impl Contender for Apalis {
 
     async fn work(options: &Options) {
         let worker = WorkerBuilder::new(format!("bench-{}", std::process::id()))
-            .backend(storage(options).await)
+            .backend(storage(options).await.poll_with_interval(Duration::from_millis(10)))
             .concurrency(options.concurrency)
             .parallelize(tokio::spawn)
             .build(run);

@@ -1,4 +1,7 @@
-//! Oxana as its README has it, with a connection for each job at once.
+//! Oxana as its README has it, with a connection for each job at once. An idle queue is looked at every 10 ms; with its
+//! defaults it is every 10 s.
+
+use std::time::Duration;
 
 use contender::{Args, Contender, Options};
 use oxana::{JobContext, Storage};
@@ -19,6 +22,7 @@ impl Contender for Oxana {
     async fn work(options: &Options) {
         let runtime = storage(options)
             .runtime(Nothing)
+            .dequeue_timeout(Duration::from_millis(10))
             .queue_with_concurrency::<Queue>(options.concurrency)
             .worker::<RunWorker, RunJob>();
         runtime.run().await.expect("the runtime runs");

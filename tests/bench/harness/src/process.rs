@@ -83,9 +83,12 @@ impl Process {
     fn last_words(&self) -> String {
         let log = std::fs::read(&self.log).unwrap_or_default();
         let log = String::from_utf8_lossy(&log);
-        let mut lines: Vec<_> = log.lines().rev().take(3).collect();
-        lines.reverse();
-        lines.join(" | ").chars().take(400).collect()
+        // The first line that tells of something, if one does; else the last.
+        let tells =
+            |line: &&str| line.contains("panicked") || line.to_lowercase().contains("error");
+        let first = log.lines().position(|line| tells(&line));
+        let from = first.unwrap_or_else(|| log.lines().count().saturating_sub(2));
+        log.lines().skip(from).take(2).collect::<Vec<_>>().join(" | ").chars().take(400).collect()
     }
 
     pub fn used(&self) -> Result<Used, Failure> {

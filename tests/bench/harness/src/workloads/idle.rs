@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Bench, FIRST, Sample, add_waits};
+use super::{Bench, FIRST, Rate, Sample, add_waits};
 use crate::Failure;
 use crate::contenders::Contender;
 use crate::server::Server;
@@ -34,6 +34,7 @@ pub fn run(bench: &Bench, setting: &str, contender: &Contender) -> Result<Sample
     std::thread::sleep(Duration::from_millis(500));
     worker.tell("report")?;
     let done = worker.await_event("done", Duration::from_secs(10))?;
+    Rate::of(&done)?;
     let mut sample = idle(bench, &server, || Ok(worker.used()?.cpu))?;
     add_waits(&mut sample, &done)?;
     Ok(sample)

@@ -245,6 +245,7 @@ pub struct Rate {
 impl Rate {
     pub fn of(done: &Value) -> Result<Self, Failure> {
         match (done["jobs"].as_f64(), done["seconds"].as_f64()) {
+            (Some(0.0), _) => Err(fail("not a single job ran")),
             (Some(jobs), Some(seconds)) => Ok(Self { jobs, seconds }),
             _ => Err(fail(format!("a contender said {done}"))),
         }

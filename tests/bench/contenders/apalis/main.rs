@@ -1,7 +1,9 @@
 //! apalis-redis with its events and locks off and batches as large as the concurrency, and with its defaults.
 //! `persist_results(false)` would turn the acknowledgement off, so results stay. Both look for jobs every 10 ms: without a
-//! strategy of polling, a worker that is idle does not find them.
+//! strategy of polling, a worker that is idle does not find them, and with the one for intervals that comes with apalis it
+//! stops looking when the time is over while it looks.
 
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use apalis::layers::WorkerBuilderExt as _;
@@ -28,11 +30,28 @@ impl Contender for Apalis {
 
     async fn work(options: &Options) {
         let worker = WorkerBuilder::new(format!("bench-{}", std::process::id()))
-            .backend(storage(options).await.poll_with_interval(Duration::from_millis(10)))
+            .backend(
+                storage(options)
+                    .await
+                    .poll_with_strategy(Every(tokio::time::interval(Duration::from_millis(10)))),
+            )
             .concurrency(options.concurrency)
             .parallelize(tokio::spawn)
             .build(run);
         worker.run().await.expect("the worker runs");
+    }
+}
+
+struct Every(tokio::time::Interval);
+
+impl PollStrategy for Every {
+    fn poll_drive(&mut self, context: &mut Context<'_>, _: &PollSnapshot) -> Poll<Option<()>> {
+        let mut over = Poll::Pending;
+        // Until it is pending, or nobody would be woken by it.
+        while self.0.poll_tick(context).is_ready() {
+            over = Poll::Ready(Some(()));
+        }
+        over
     }
 }
 

@@ -1,0 +1,61 @@
+//! hworker as its README has it: the settings of `run_all`, and nothing but the public interface.
+
+use contender::{Args, Contender, Options, Producer};
+use hworker::{Client, Worker};
+
+#[hworker::job(queue = "bench")]
+async fn run(n: u64, at: u64, text: String) {
+    drop(text);
+    contender::body(n, at).await;
+}
+
+/// Nobody enqueues it: for workers that wait on a queue of their own.
+#[hworker::job(queue = "other")]
+async fn never() {}
+
+struct Hworker;
+
+impl Contender for Hworker {
+    async fn producer(options: &Options) -> impl Producer {
+        Enqueue(Client::new(options.url.clone()).expect("the URL of the server"))
+    }
+
+    async fn work(options: &Options) {
+        let client = Client::new(options.url.clone()).expect("the URL of the server");
+        let workers: Vec<_> = (0..options.workers)
+            .map(|_| {
+                let worker = Worker::builder()
+                    .client(&client)
+                    .queues([options.queue.as_str()])
+                    .concurrency(options.concurrency)
+                    .build()
+                    .unwrap_or_else(|error| panic!("{error}"));
+                tokio::spawn(worker.run())
+            })
+            .collect();
+        for worker in workers {
+            let stopped = worker.await.expect("the worker does not panic");
+            stopped.unwrap_or_else(|error| panic!("{error}"));
+        }
+    }
+}
+
+#[derive(Clone)]
+struct Enqueue(Client);
+
+impl Producer for Enqueue {
+    async fn one(&self, job: Args) {
+        let call = run::with(job.n, job.at, job.text).on(&self.0);
+        call.enqueue().await.unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    async fn bulk(&self, jobs: Vec<Args>) {
+        for job in jobs {
+            self.one(job).await;
+        }
+    }
+}
+
+fn main() {
+    contender::main::<Hworker>();
+}

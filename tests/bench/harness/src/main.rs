@@ -1,0 +1,79 @@
+//! Runs the contenders of the benchmark against each other, one private server for each run, and reports what it measured.
+
+mod check;
+mod contenders;
+mod options;
+mod plot;
+mod process;
+mod report;
+mod results;
+mod server;
+mod targets;
+mod workloads;
+
+use std::process::ExitCode;
+
+use options::{Command, Run};
+use results::{Case, Results};
+use workloads::Bench;
+
+/// Why a run, or the harness, came to nothing: for people.
+#[derive(Debug)]
+pub struct Failure(String);
+
+pub fn fail(why: impl Into<String>) -> Failure {
+    Failure(why.into())
+}
+
+impl<E: std::error::Error> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+fn main() -> ExitCode {
+    let done = match options::parse() {
+        Ok(Command::Run(run)) => compare(&run),
+        Ok(Command::Report(files)) => report::write(&files).map(|()| true),
+        Err(failure) => Err(failure),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(Failure(why)) => {
+            eprintln!("bench: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs everything that was asked for, interleaved. False when a run failed.
+fn compare(run: &Run) -> Result<bool, Failure> {
+    let bench = Bench::new(run)?;
+    let plan: Vec<_> = run.workloads.iter().flat_map(|workload| bench.plan(*workload)).collect();
+    let mut results = Results::new(run, &bench)?;
+    let mut well = true;
+    for round in 1..=run.rounds {
+        for (number, unit) in plan.iter().enumerate() {
+            let Case { workload, setting, contender } = &unit.case;
+            eprint!(
+                "round {round} of {}, {}/{}: {workload} {setting} {contender} ... ",
+                run.rounds,
+                number + 1,
+                plan.len()
+            );
+            let sample = bench.measure(unit);
+            match &sample {
+                Ok(sample) => eprintln!("{}", results::brief(sample)),
+                Err(Failure(why)) => eprintln!("failed: {why}"),
+            }
+            well &= sample.is_ok();
+            results.add(&unit.case, sample);
+            if let Some(file) = &run.json {
+                results.save(file)?;
+            }
+        }
+    }
+    print!("{}", report::text(&results));
+    Ok(well)
+}

@@ -1,0 +1,256 @@
+//! A private Redis server for one run.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::process::Used;
+use crate::{Failure, fail};
+
+/// How servers are started.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    pub program: PathBuf,
+    pub unix: bool,
+    pub persistence: Persistence,
+    /// Where data is kept; by default where temporary files are.
+    pub dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Persistence {
+    None,
+    Everysec,
+    Always,
+}
+
+impl Persistence {
+    pub const ALL: [Self; 3] = [Self::None, Self::Everysec, Self::Always];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Everysec => "everysec",
+            Self::Always => "always",
+        }
+    }
+
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.name() == word)
+    }
+}
+
+pub struct Server {
+    child: Child,
+    port: u16,
+    unix: bool,
+    dir: TempDir,
+    redis: redis::Connection,
+}
+
+impl Server {
+    pub fn start(setup: &Setup) -> Result<Self, Failure> {
+        let dir = match &setup.dir {
+            Some(dir) => TempDir::new_in(dir)?,
+            None => TempDir::new()?,
+        };
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let append = if setup.persistence == Persistence::None { "no" } else { "yes" };
+        let fsync = if setup.persistence == Persistence::Always { "always" } else { "everysec" };
+        let port_text = port.to_string();
+        let log = std::fs::File::create(dir.path().join("server.log"))?;
+        let mut child = Command::new(&setup.program)
+            .args([
+                "--bind",
+                "127.0.0.1",
+                "--port",
+                &port_text,
+                "--save",
+                "",
+                "--appendonly",
+                append,
+            ])
+            .args(["--appendfsync", fsync, "--loglevel", "warning", "--dir"])
+            .arg(dir.path())
+            .arg("--unixsocket")
+            .arg(dir.path().join("sock"))
+            .args(["--slowlog-log-slower-than", "1000", "--slowlog-max-len", "1000"])
+            .args(["--latency-monitor-threshold", "1"])
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(Stdio::null())
+            .spawn()
+            .map_err(|error| fail(format!("{}: {error}", setup.program.display())))?;
+        let client = redis::Client::open(format!("redis://127.0.0.1:{port}/"))?;
+        let give_up = Instant::now() + Duration::from_secs(10);
+        let redis = loop {
+            match client.get_connection() {
+                Ok(redis) => break redis,
+                Err(_) if Instant::now() < give_up && matches!(child.try_wait(), Ok(None)) => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Err(error) => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    let log =
+                        std::fs::read_to_string(dir.path().join("server.log")).unwrap_or_default();
+                    return Err(fail(format!("the server did not start: {error}\n{log}")));
+                }
+            }
+        };
+        Ok(Self { child, port, unix: setup.unix, dir, redis })
+    }
+
+    pub fn url(&self) -> String {
+        if self.unix {
+            format!("redis+unix://{}", self.socket().display())
+        } else {
+            format!("redis://127.0.0.1:{}/", self.port)
+        }
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.dir.path().join("sock")
+    }
+
+    /// Where a contender may leave its log.
+    pub fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    pub fn used(&self) -> Result<Used, Failure> {
+        Used::of(self.child.id())
+    }
+
+    pub fn redis(&mut self) -> &mut redis::Connection {
+        &mut self.redis
+    }
+
+    /// A field of `INFO`.
+    pub fn info(&mut self, field: &str) -> Result<String, Failure> {
+        let info: String = redis::cmd("INFO").query(&mut self.redis)?;
+        let mut lines = info.lines().filter_map(|line| line.split_once(':'));
+        let found =
+            lines.find(|(name, _)| *name == field).map(|(_, value)| value.trim().to_owned());
+        found.ok_or_else(|| fail(format!("INFO has no field {field}")))
+    }
+
+    pub fn used_memory(&mut self) -> Result<f64, Failure> {
+        Ok(self.info("used_memory")?.parse().unwrap_or(0.0))
+    }
+
+    /// The greatest time in ms that a script, and that any command, took since [`Self::forget_slow`]. What took less than
+    /// 1 ms is not noted.
+    pub fn slowest(&mut self) -> Result<(f64, f64), Failure> {
+        let entries: Vec<Vec<redis::Value>> =
+            redis::cmd("SLOWLOG").arg("GET").arg(-1).query(&mut self.redis)?;
+        let (mut script, mut any) = (0.0_f64, 0.0_f64);
+        for entry in entries {
+            let [_, _, micros, words, ..] = entry.as_slice() else { continue };
+            let micros: f64 = redis::from_redis_value(micros.clone())?;
+            let words: Vec<String> = redis::from_redis_value(words.clone()).unwrap_or_default();
+            any = any.max(micros / 1000.0);
+            let word = words.first().map(|word| word.to_ascii_uppercase()).unwrap_or_default();
+            if word.starts_with("EVAL") || word.starts_with("FCALL") {
+                script = script.max(micros / 1000.0);
+            }
+        }
+        let latest: Vec<(String, i64, f64, f64)> =
+            redis::cmd("LATENCY").arg("LATEST").query(&mut self.redis).unwrap_or_default();
+        for (_, _, _, max) in latest {
+            any = any.max(max);
+        }
+        Ok((script, any))
+    }
+
+    pub fn forget_slow(&mut self) -> Result<(), Failure> {
+        redis::cmd("SLOWLOG").arg("RESET").exec(&mut self.redis)?;
+        Ok(redis::cmd("LATENCY").arg("RESET").exec(&mut self.redis)?)
+    }
+
+    /// How many commands clients send within a time; what scripts call does not count.
+    pub fn commands(&self, during: Duration) -> Result<u64, Failure> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.write_all(b"MONITOR\r\n")?;
+        let mut lines = BufReader::new(stream.try_clone()?);
+        let mut line = String::new();
+        lines.read_line(&mut line)?;
+        let until = Instant::now() + during;
+        let mut count = 0;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(count);
+            }
+            stream.set_read_timeout(Some(left))?;
+            line.clear();
+            match lines.read_line(&mut line) {
+                Ok(0) => return Err(fail("the server ended")),
+                Ok(_) => count += u64::from(!line.contains(" lua] ")),
+                // What was read of a line so far is dropped: the time is over.
+                Err(_) => return Ok(count),
+            }
+        }
+    }
+
+    /// Puts many entries into a key with `command`, past every library, and as fast as the server takes them.
+    /// `entry` writes the arguments of one.
+    pub fn fill<const ARGS: usize>(
+        &self,
+        command: [&str; 2],
+        entries: u64,
+        entry: impl Fn(u64) -> [String; ARGS],
+    ) -> Result<(), Failure> {
+        let stream = UnixStream::connect(self.socket())?;
+        let mut replies = BufReader::new(stream.try_clone()?);
+        let mut out = std::io::BufWriter::with_capacity(1 << 16, stream);
+        // Calls that are on their way: enough to keep the server busy, too few to fill both sockets.
+        const AHEAD: u64 = 4;
+        let per_call =
+            (100_000 / entry(0).iter().map(String::len).sum::<usize>().max(1)).clamp(1, 500);
+        let (mut sent, mut answered, mut next) = (0_u64, 0_u64, 0_u64);
+        let mut reply = String::new();
+        while next < entries || answered < sent {
+            if next < entries && sent < answered + AHEAD {
+                let count = (per_call as u64).min(entries - next);
+                write!(out, "*{}\r\n", command.len() + count as usize * ARGS)?;
+                let words = (next..next + count).flat_map(&entry);
+                for word in command.iter().map(|word| (*word).to_owned()).chain(words) {
+                    write!(out, "${}\r\n{word}\r\n", word.len())?;
+                }
+                out.flush()?;
+                sent += 1;
+                next += count;
+            } else {
+                reply.clear();
+                replies.read_line(&mut reply)?;
+                if !reply.starts_with(':') {
+                    return Err(fail(format!("{} answered {reply:?}", command[0])));
+                }
+                answered += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The arguments by which `redis-benchmark` and `redis-cli` find the server.
+    pub fn place(&self) -> [String; 2] {
+        if self.unix {
+            ["-s".into(), self.socket().display().to_string()]
+        } else {
+            ["-p".into(), self.port.to_string()]
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

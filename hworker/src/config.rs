@@ -64,6 +64,7 @@ pub(crate) struct WorkerConfig {
     pub(crate) unknown_for: Duration,
     pub(crate) crash_limit: usize,
     pub(crate) stop_when_cut: bool,
+    pub(crate) prefetch: bool,
     pub(crate) name: String,
     pub(crate) limits: Limits,
 }
@@ -81,6 +82,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) crash_limit: Option<usize>,
     pub(crate) max_payload: Option<usize>,
     pub(crate) stop_when_cut: Option<bool>,
+    pub(crate) prefetch: Option<bool>,
     pub(crate) name: Option<String>,
 }
 
@@ -122,6 +124,7 @@ impl WorkerSettings {
                 defaults::CRASH_LIMIT,
             ),
             stop_when_cut: env.or(self.stop_when_cut, "HWORKER_STOP_WHEN_CUT", boolean, false),
+            prefetch: env.or(self.prefetch, "HWORKER_PREFETCH", boolean, true),
             name: env.or(self.name, "HWORKER_NAME", |text| Ok(text.to_owned()), host_name()),
             limits: Limits {
                 failed: env.or(
@@ -194,7 +197,7 @@ impl WorkerConfig {
 
 /// Variables of the environment that look like settings and are none.
 pub(crate) fn unknown_variables() -> Vec<String> {
-    const KNOWN: [&str; 14] = [
+    const KNOWN: [&str; 15] = [
         "HWORKER_REDIS_URL",
         "HWORKER_PREFIX",
         "HWORKER_QUEUES",
@@ -207,6 +210,7 @@ pub(crate) fn unknown_variables() -> Vec<String> {
         "HWORKER_CRASH_LIMIT",
         "HWORKER_MAX_PAYLOAD",
         "HWORKER_STOP_WHEN_CUT",
+        "HWORKER_PREFETCH",
         "HWORKER_NAME",
         "HWORKER_LOG",
     ];
@@ -287,9 +291,9 @@ fn number(text: &str) -> Result<usize, String> {
 
 fn boolean(text: &str) -> Result<bool, String> {
     match text {
-        "true" | "1" => Ok(true),
-        "false" | "0" => Ok(false),
-        _ => Err(format!("`{text}` is neither `true` nor `false`")),
+        "true" | "on" | "1" => Ok(true),
+        "false" | "off" | "0" => Ok(false),
+        _ => Err(format!("`{text}` is neither `true` or `on` nor `false` or `off`")),
     }
 }
 

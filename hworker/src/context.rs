@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
 
 use crate::envelope::JobId;
 use crate::error::BoxError;
@@ -27,19 +28,39 @@ pub struct Context {
     attempt: Arc<Attempt>,
 }
 
+/// What the attempts of one queue in one worker have in common.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) queue: Arc<str>,
+    pub(crate) worker: Arc<str>,
+    pub(crate) states: Arc<States>,
+}
+
 /// The facts of one attempt.
 pub(crate) struct Attempt {
     pub(crate) id: JobId,
     pub(crate) job: &'static str,
-    pub(crate) queue: Arc<str>,
-    pub(crate) worker: Arc<str>,
     pub(crate) number: u32,
     pub(crate) max_attempts: u32,
     pub(crate) token: u64,
     pub(crate) deadline: Instant,
-    pub(crate) cancellation: CancellationToken,
-    pub(crate) states: Arc<States>,
-    pub(crate) children: Mutex<JoinSet<()>>,
+    pub(crate) place: Arc<Place>,
+    pub(crate) end: End,
+}
+
+/// How an attempt ends for all that holds its context. Nothing of it is allocated before it is asked for: most
+/// attempts end without anybody having asked.
+#[derive(Default)]
+pub(crate) struct End {
+    reached: AtomicBool,
+    notice: Notify,
+    children: Mutex<Option<JoinSet<()>>>,
+}
+
+impl End {
+    fn children(&self) -> MutexGuard<'_, Option<JoinSet<()>>> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Context {
@@ -62,13 +83,13 @@ impl Context {
     /// The queue that the job was taken from.
     #[must_use]
     pub fn queue(&self) -> &str {
-        &self.attempt.queue
+        &self.attempt.place.queue
     }
 
     /// The id of the worker that runs it.
     #[must_use]
     pub fn worker(&self) -> &str {
-        &self.attempt.worker
+        &self.attempt.place.worker
     }
 
     /// Which attempt this is, from 1.
@@ -107,12 +128,18 @@ impl Context {
     /// is dropped then; a blocking one should look here from time to time and return.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.attempt.cancellation.is_cancelled()
+        self.attempt.end.reached.load(Ordering::Acquire)
     }
 
     /// Completes when the attempt is cancelled. Cancel safe.
     pub async fn cancelled(&self) {
-        self.attempt.cancellation.cancelled().await;
+        let notice = self.attempt.end.notice.notified();
+        tokio::pin!(notice);
+        // Registered before the look, so that an end between the two is not missed.
+        notice.as_mut().enable();
+        if !self.is_cancelled() {
+            notice.await;
+        }
     }
 
     /// Starts a task that ends with this job: when the body returns, or is dropped, the task is aborted.
@@ -120,17 +147,20 @@ impl Context {
     /// # Panics
     /// Outside a tokio runtime; every body, blocking ones too, runs inside one.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut children = self.attempt.children.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut children = self.attempt.end.children();
         if !self.is_cancelled() {
-            children.spawn(task);
+            children.get_or_insert_default().spawn(task);
         }
     }
 
     /// Ends the attempt for everything that holds this context.
     pub(crate) fn end(&self) {
-        let mut children = self.attempt.children.lock().unwrap_or_else(PoisonError::into_inner);
-        self.attempt.cancellation.cancel();
-        children.abort_all();
+        let mut children = self.attempt.end.children();
+        self.attempt.end.reached.store(true, Ordering::Release);
+        self.attempt.end.notice.notify_waiters();
+        if let Some(children) = &mut *children {
+            children.abort_all();
+        }
     }
 }
 
@@ -241,7 +271,7 @@ impl<T: Clone + Send + Sync + 'static> Inject for State<T> {
     }
 
     fn inject(context: &Context) -> Result<Self, BoxError> {
-        let found = context.attempt.states.get::<T>();
+        let found = context.attempt.place.states.get::<T>();
         found.map(Self).ok_or_else(|| {
             let name = type_name::<T>();
             format!("the worker has no state of type {name}: give it one with `.state(..)`").into()

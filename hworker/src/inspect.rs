@@ -307,7 +307,7 @@ impl Inspect {
         for (worker, ..) in self.queue.workers(on).await? {
             for entry in self.queue.running(on, &self.queue.keys.worker(&worker)).await? {
                 let state =
-                    JobState::Running { worker: worker.clone(), since: entry.lease.token / 1000 };
+                    JobState::Running { worker: worker.clone(), since: entry.lease.token() / 1000 };
                 if let Some(found) = found(&entry.payload, id, state) {
                     return Ok(Some(found));
                 }
@@ -504,7 +504,7 @@ fn running_job(entry: &RunningEntry) -> RunningJob {
         id: envelope.as_ref().and_then(|envelope| envelope.id.as_deref()).map(JobId::from),
         attempt: envelope.as_ref().map_or(1, |envelope| envelope.attempt),
         job: envelope.map(|envelope| envelope.job.into_owned()),
-        since: entry.lease.token / 1000,
+        since: entry.lease.token() / 1000,
     }
 }
 

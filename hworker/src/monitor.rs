@@ -231,7 +231,7 @@ async fn recover_leases(
     keys: &WorkerKeys,
 ) -> Result<u64, Fault> {
     let mut leases = queue.leases(on, keys).await?;
-    leases.sort_by_key(|lease| std::cmp::Reverse(lease.token));
+    leases.sort_by_key(|lease| std::cmp::Reverse(lease.token()));
     let (mut given, mut rest, mut size) = (0, leases.as_slice(), FIRST_CHUNK);
     while !rest.is_empty() {
         let (chunk, after) = rest.split_at(size.min(rest.len()));

@@ -7,13 +7,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
-
 use super::{
     Backoff, Body, Definition, Inject, Invocation, Job, Needs, OnError, OnFault, Policy,
     Registration, StartError, missing_states,
 };
-use crate::context::{Attempt, Context, State, States};
+use crate::context::{Attempt, Context, End, Place, State, States};
 use crate::error::BoxError;
 use crate::outcome::{Outcome, Returned, Verdict, fail};
 
@@ -21,15 +19,16 @@ fn context(states: States) -> Context {
     Context::new(Attempt {
         id: "some-id".into(),
         job: "some_job",
-        queue: "some-queue".into(),
-        worker: "some-worker".into(),
         number: 2,
         max_attempts: 25,
         token: 1,
         deadline: Instant::now() + Duration::from_secs(60),
-        cancellation: CancellationToken::new(),
-        states: Arc::new(states),
-        children: Mutex::default(),
+        place: Arc::new(Place {
+            queue: "some-queue".into(),
+            worker: "some-worker".into(),
+            states: Arc::new(states),
+        }),
+        end: End::default(),
     })
 }
 

@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Queue;
 use super::fault::Fault;
+use super::lease::Lease;
 use super::script::Script;
 use crate::error::Error;
 
@@ -172,7 +173,7 @@ impl Connection {
     ///
     /// Not cancel safe, as [`Connection::call`].
     pub(crate) async fn run(&self, script: &Call, within: Duration) -> Result<Value, Fault> {
-        match self.call(&script.by_hash(), within).await {
+        match self.call(&script.by_hash, within).await {
             Err(fault) if fault.kind == super::FaultKind::NoScript => {
                 self.call(&script.by_text(), within).await
             }
@@ -191,38 +192,54 @@ impl std::fmt::Debug for Connection {
 #[derive(Debug)]
 pub(crate) struct Call {
     script: &'static Script,
-    keys: usize,
-    rest: Vec<Vec<u8>>,
+    by_hash: Cmd,
 }
 
 impl Call {
     pub(crate) fn new(script: &'static Script, keys: &[&str]) -> Self {
-        let rest = keys.iter().map(|key| key.as_bytes().to_vec()).collect();
-        Self { script, keys: keys.len(), rest }
+        let mut by_hash = redis::cmd("EVALSHA");
+        by_hash.arg(script.hash()).arg(keys.len());
+        for key in keys {
+            by_hash.arg(*key);
+        }
+        Self { script, by_hash }
     }
 
-    pub(crate) fn arg(&mut self, argument: impl Into<Vec<u8>>) -> &mut Self {
-        self.rest.push(argument.into());
+    pub(crate) fn arg(&mut self, argument: impl AsRef<[u8]>) -> &mut Self {
+        self.by_hash.arg(argument.as_ref());
         self
     }
 
     pub(crate) fn number(&mut self, number: u64) -> &mut Self {
-        self.arg(number.to_string())
+        self.by_hash.arg(number);
+        self
     }
 
-    fn by_hash(&self) -> Cmd {
-        self.command("EVALSHA", self.script.hash())
+    pub(crate) fn lease(&mut self, lease: &Lease) -> &mut Self {
+        match lease {
+            Lease::Token(token) => {
+                let mut name = [0; 22];
+                let mut digits = itoa::Buffer::new();
+                let digits = digits.format(*token).as_bytes();
+                name[..digits.len()].copy_from_slice(digits);
+                name[digits.len()..digits.len() + 2].copy_from_slice(b".0");
+                self.by_hash.arg(&name[..digits.len() + 2]);
+            }
+            Lease::Foreign(name) => {
+                self.by_hash.arg(name.as_bytes());
+            }
+        }
+        self
     }
 
     fn by_text(&self) -> Cmd {
-        self.command("EVAL", self.script.text())
-    }
-
-    fn command(&self, name: &str, script: &str) -> Cmd {
-        let mut command = redis::cmd(name);
-        command.arg(script).arg(self.keys);
-        for argument in &self.rest {
-            command.arg(argument.as_slice());
+        let mut command = redis::cmd("EVAL");
+        command.arg(self.script.text());
+        // After the name of the command and the hash.
+        for argument in self.by_hash.args_iter().skip(2) {
+            if let redis::Arg::Simple(argument) = argument {
+                command.arg(argument);
+            }
         }
         command
     }

@@ -176,7 +176,7 @@ impl Queue {
         lease: &Lease,
     ) -> Result<bool, Fault> {
         let mut call = Call::new(&script::REVOKE, &[&keys.progress, &self.keys.jobs]);
-        call.arg(lease.name.as_bytes());
+        call.lease(lease);
         Ok(word("revoke", on.run(&call, CALL_WITHIN).await?)? == "ok")
     }
 

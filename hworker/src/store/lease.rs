@@ -17,22 +17,45 @@ const WRITTEN_BY_WORKERS: usize = 1024;
 
 /// One worker's hold on one attempt; its name in Redis is `<token>.<list>`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Lease {
-    pub(crate) name: Arc<str>,
-    pub(crate) token: u64,
+pub(crate) enum Lease {
+    /// As `reserve` names it. All jobs of a queue wait in one list yet, number 0.
+    Token(u64),
+    /// Anything else that somebody wrote there; it counts as the oldest.
+    Foreign(Arc<str>),
 }
 
 impl Lease {
-    /// Any name is a lease, for somebody may have written garbage there; one without a token counts as the oldest.
     pub(crate) fn parse(name: &str) -> Self {
-        let token = name.split('.').next().and_then(|token| token.parse().ok()).unwrap_or(0);
-        Self { name: name.into(), token }
+        let token = name.strip_suffix(".0").and_then(|token| token.parse().ok());
+        // Only what would be written the same way again.
+        let lease = token.map(Self::Token).filter(|lease| lease.to_string() == name);
+        lease.unwrap_or_else(|| Self::Foreign(name.into()))
+    }
+
+    /// The fencing token.
+    pub(crate) fn token(&self) -> u64 {
+        match self {
+            Self::Token(token) => *token,
+            Self::Foreign(name) => {
+                name.split('.').next().and_then(|token| token.parse().ok()).unwrap_or(0)
+            }
+        }
+    }
+
+    fn name_length(&self) -> usize {
+        match self {
+            Self::Token(_) => 18,
+            Self::Foreign(name) => name.len(),
+        }
     }
 }
 
 impl fmt::Display for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.name)
+        match self {
+            Self::Token(token) => write!(f, "{token}.0"),
+            Self::Foreign(name) => f.write_str(name),
+        }
     }
 }
 
@@ -48,14 +71,14 @@ pub(crate) enum Reserved {
 }
 
 /// The end of a lease.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Settlement {
     pub(crate) lease: Lease,
     pub(crate) end: End,
 }
 
 /// How a lease ends. `job` is always a registered name, for it becomes the name of a counter.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum End {
     Acked {
         job: &'static str,
@@ -89,7 +112,7 @@ impl Settlement {
             End::Broken { reason } => reason.len(),
             End::Released { envelope, .. } => envelope.as_ref().map_or(0, Vec::len),
         };
-        payload + self.lease.name.len()
+        payload + self.lease.name_length()
     }
 
     fn is_release(&self) -> bool {
@@ -112,6 +135,7 @@ impl Queue {
         worker: &WorkerKeys,
         session: u64,
         want: usize,
+        within: Duration,
     ) -> Result<Reserved, Fault> {
         let keys = &self.keys;
         let mut call = Call::new(
@@ -131,17 +155,20 @@ impl Queue {
             .number(SCRIPT_BYTES as u64)
             .number((self.limits.max_payload + WRITTEN_BY_WORKERS) as u64)
             .number(self.limits.broken as u64);
-        let mut reply = Reply::list("reserve", on.run(&call, CALL_WITHIN).await?)?;
+        let mut reply = Reply::list("reserve", on.run(&call, within).await?)?;
         match reply.text()?.as_str() {
             "ok" => {}
             "void" => return Ok(Reserved::Void),
             "stale" => return Ok(Reserved::Stale),
             word => return Err(Fault::reply("reserve", format!("unknown word `{word}`"))),
         }
-        let left = reply.count()?;
-        let mut jobs = Vec::with_capacity(reply.left() / 2);
-        while reply.left() > 0 {
-            jobs.push((Lease::parse(&reply.text()?), reply.bytes()?));
+        let (left, first) = (reply.count()?, reply.count()?);
+        let mut jobs = Vec::with_capacity(reply.left());
+        for token in first.. {
+            if reply.left() == 0 {
+                break;
+            }
+            jobs.push((Lease::Token(token), reply.bytes()?));
         }
         Ok(Reserved::Jobs { jobs, left })
     }
@@ -152,24 +179,24 @@ impl Queue {
         on: &Connection,
         worker: &WorkerKeys,
         day: &str,
-        batch: &[Arc<Settlement>],
+        batch: &[Settlement],
     ) -> Result<Settled, Fault> {
-        let (releases, settlements): (Vec<_>, Vec<_>) =
-            batch.iter().partition(|one| one.is_release());
+        let releases: Vec<_> = batch.iter().filter(|one| one.is_release()).collect();
         let settle = async {
-            if settlements.is_empty() {
+            if releases.len() == batch.len() {
                 return Ok(Settled::default());
             }
-            let (call, sizes) = self.settle_call(worker, day, &settlements);
+            let (call, sizes) = self.settle_call(worker, day, batch);
             settled(on.run(&call, CALL_WITHIN).await?, &sizes)
         };
         let release = async {
-            if releases.is_empty() {
+            let count = releases.len() as u64;
+            if count == 0 {
                 return Ok(Settled::default());
             }
             let call = self.release_call(worker, releases.clone());
             let held = number("release", &on.run(&call, CALL_WITHIN).await?)?.unsigned_abs();
-            Ok(Settled { held, stale: (releases.len() as u64).saturating_sub(held) })
+            Ok(Settled { held, stale: count.saturating_sub(held) })
         };
         let (settle, release) = tokio::join!(settle, release);
         let (settle, release): (Settled, Settled) = (settle?, release?);
@@ -181,7 +208,7 @@ impl Queue {
         &self,
         worker: &WorkerKeys,
         day: &str,
-        batch: &[&Arc<Settlement>],
+        batch: &[Settlement],
     ) -> (Call, Vec<u64>) {
         let keys = &self.keys;
         let stat_of_day = keys.stat_of(day);
@@ -215,42 +242,36 @@ impl Queue {
         for (job, leases) in acks {
             call.arg("ack").arg(job).number(leases.len() as u64);
             for lease in &leases {
-                call.arg(lease.name.as_bytes());
+                call.lease(lease);
             }
             sizes.push(leases.len() as u64);
         }
         for settlement in batch {
-            let lease = settlement.lease.name.as_bytes();
+            let lease = &settlement.lease;
             match &settlement.end {
                 End::Acked { .. } | End::Released { .. } => continue,
-                End::Retried { job, delay_ms, envelope } => call
-                    .arg("retry")
-                    .arg(*job)
-                    .arg(lease)
-                    .number(*delay_ms)
-                    .arg(envelope.as_slice()),
-                End::Failed { job, record } => {
-                    call.arg("fail").arg(*job).arg(lease).arg(record.as_slice())
+                End::Retried { job, delay_ms, envelope } => {
+                    call.arg("retry").arg(*job).lease(lease).number(*delay_ms).arg(envelope)
                 }
-                End::Broken { reason } => call.arg("break").arg(lease).arg(reason.as_str()),
+                End::Failed { job, record } => call.arg("fail").arg(*job).lease(lease).arg(record),
+                End::Broken { reason } => call.arg("break").lease(lease).arg(reason),
             };
             sizes.push(1);
         }
         (call, sizes)
     }
 
-    fn release_call(&self, worker: &WorkerKeys, mut batch: Vec<&Arc<Settlement>>) -> Call {
+    fn release_call(&self, worker: &WorkerKeys, mut batch: Vec<&Settlement>) -> Call {
         let keys = &self.keys;
         let mut call = Call::new(
             &script::RELEASE,
             &[&worker.progress, &keys.jobs, &keys.scheduled, &keys.bell],
         );
-        batch.sort_by_key(|settlement| std::cmp::Reverse(settlement.lease.token));
+        batch.sort_by_key(|settlement| std::cmp::Reverse(settlement.lease.token()));
         for settlement in batch {
             if let End::Released { delay_ms, envelope } = &settlement.end {
-                call.arg(settlement.lease.name.as_bytes())
-                    .number(*delay_ms)
-                    .arg(envelope.as_deref().unwrap_or_default());
+                let envelope = envelope.as_deref().unwrap_or_default();
+                call.lease(&settlement.lease).number(*delay_ms).arg(envelope);
             }
         }
         call

@@ -229,7 +229,7 @@ impl Queue {
         );
         call.arg(worker).arg(seen).number(DAY_TTL_S);
         for (lease, envelope) in jobs {
-            call.arg(lease.name.as_bytes()).arg(envelope.as_slice());
+            call.lease(lease).arg(envelope);
         }
         let mut reply = Reply::list("recover", on.run(&call, CALL_WITHIN).await?)?;
         match reply.text()?.as_str() {
@@ -249,7 +249,7 @@ impl Queue {
         let mut command = redis::cmd("HMGET");
         command.arg(&keys.progress);
         for lease in leases {
-            command.arg(&*lease.name);
+            command.arg(lease.to_string());
         }
         let mut reply = Reply::list("HMGET", on.call(&command, CALL_WITHIN).await?)?;
         let mut held = Vec::with_capacity(leases.len());

@@ -13,7 +13,8 @@
 -- ARGV[4] max_payload  in bytes; what is larger is broken
 -- ARGV[5] broken_limit how many broken payloads are kept
 --
--- Returns {'ok', jobs left, lease, envelope, lease, envelope, ...}; {'void'} when the worker was declared dead or
+-- Returns {'ok', jobs left, first token, envelope, envelope, ...}: the leases are '<token>.0', counted up from the
+-- first; {'void'} when the worker was declared dead or
 -- is not known; {'stale'} under an old session.
 -- Invariant: an envelope leaves its list and enters `progress` in the same script.
 local record, inbox, progress, token_key, broken, stat, jobs =
@@ -40,7 +41,8 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local last = tonumber(redis.call('GET', token_key) or '0') or 0
 if not (last < 2 ^ 53 - 10000) then last = 0 end
 local token = math.max(math.floor(last), time[1] * 1000000 + time[2] - 1)
-local taken, quarantined = {}, 0
+local reply, taken, n, quarantined = {'ok', 0, token + 1}, {}, 0, 0
+local format = string.format
 
 local function quarantine(payload)
   quarantined = quarantined + 1
@@ -62,17 +64,17 @@ end
 
 local function lease(envelope)
   if #envelope > max_payload then return quarantine(envelope) end
-  token = token + 1
-  local name = string.format('%d.0', token)
-  taken[#taken + 1] = name
-  taken[#taken + 1] = envelope
+  n = n + 1
+  reply[n + 3] = envelope
+  taken[2 * n - 1] = format('%d.0', token + n)
+  taken[2 * n] = envelope
   bytes = bytes - #envelope
 end
 
 for _, envelope in ipairs(redis.call('RPOP', inbox, 1000) or {}) do lease(envelope) end
-while #taken < 2 * want and bytes > 0 and quarantined < 100 do
+while n < want and bytes > 0 and quarantined < 100 do
   -- Few at a time, so that what is popped beyond the bytes stays bounded.
-  local chunk = redis.call('RPOP', jobs, math.min(want - #taken / 2, 32))
+  local chunk = redis.call('RPOP', jobs, math.min(want - n, 32))
   if not chunk then break end
   for i, envelope in ipairs(chunk) do
     if bytes <= 0 then
@@ -84,8 +86,9 @@ while #taken < 2 * want and bytes > 0 and quarantined < 100 do
   end
 end
 
-if #taken > 0 then
+if n > 0 then
   redis.call('HSET', progress, unpack(taken))
-  redis.call('SET', token_key, string.format('%d', token))
+  redis.call('SET', token_key, format('%d', token + n))
 end
-return {'ok', redis.call('LLEN', jobs), unpack(taken)}
+reply[2] = redis.call('LLEN', jobs)
+return reply

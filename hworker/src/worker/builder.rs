@@ -11,7 +11,7 @@ use crate::client::Client;
 use crate::config::{QueueSetting, WorkerSettings};
 use crate::context::States;
 use crate::error::{Error, Problems};
-use crate::job::Job;
+use crate::job::{Definition, Job, OnFault};
 use crate::registry::Registry;
 use crate::store::Queue;
 use crate::time::ServerClock;
@@ -130,6 +130,15 @@ impl WorkerBuilder {
         self
     }
 
+    /// Whether short jobs are fetched ahead: as many as the slots will have started within 5 ms, by the time that bodies
+    /// took so far. A job that has waited for 10 ms in the worker goes back to the front of its queue. Default:
+    /// `HWORKER_PREFETCH`, then on. Nothing is fetched ahead where a job type has `on_crash = "fail"`, since a crash counts
+    /// for everything that the worker holds.
+    pub fn prefetch(mut self, on: bool) -> Self {
+        self.settings.prefetch = Some(on);
+        self
+    }
+
     /// The largest envelope in bytes that is handed to the worker; larger ones are broken. Default:
     /// `HWORKER_MAX_PAYLOAD`, then 16 MiB.
     pub fn max_payload(mut self, bytes: usize) -> Self {
@@ -184,8 +193,11 @@ impl WorkerBuilder {
         }
         let queues =
             names.iter().map(|name| Queue::new(client.prefix(), name, config.limits)).collect();
+        let jobs = registry.by_name();
+        let at_most_once = |job: &&Definition| job.policy.on_crash == OnFault::Fail;
         let core = Core {
-            jobs: registry.by_name(),
+            fetches_ahead: config.prefetch && !jobs.values().any(at_most_once),
+            jobs,
             states: Arc::new(self.states),
             clock: ServerClock::default(),
             blocking_threads: Arc::default(),

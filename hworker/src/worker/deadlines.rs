@@ -12,18 +12,25 @@ use super::execute::{BLOCKING_GRACE, conclude};
 use super::incarnation::{Incarnation, Lane};
 use crate::backoff::Backoff;
 use crate::job::Policy;
-use crate::store::{End, Settlement};
+use crate::store::{End, SCRIPT_JOBS, Settlement};
 use crate::time::day;
 
 /// Deadlines are looked at so often.
 const TICK: Duration = Duration::from_millis(250);
 
+/// What was fetched ahead may wait so long, and is looked at so often.
+const AHEAD_AT_MOST: Duration = Duration::from_millis(10);
+const AHEAD_TICK: Duration = Duration::from_millis(5);
+
 /// A runtime that did not run for so long is reported, and what it was handed but did not start goes to others.
 const RUNTIME_STUCK: Duration = Duration::from_secs(10);
 
+/// What the supervisor settled and the server does not have yet.
+type Unsent = Vec<(Arc<Lane>, Settlement)>;
+
 /// Settles what the runtime of the bodies has not settled in time, for as long as this life lasts.
 pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
-    let mut unsent: Vec<(Arc<Lane>, Arc<Settlement>)> = Vec::new();
+    let mut unsent: Unsent = Vec::new();
     let mut stuck = false;
     loop {
         sleep(TICK).await;
@@ -49,6 +56,35 @@ pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
     }
 }
 
+/// Gives back what was fetched ahead and has waited too long, for as long as this life lasts: the runtime of the bodies
+/// may be blocked by one of them.
+pub(super) async fn keep_ahead_short(incarnation: &Arc<Incarnation>) {
+    let mut unsent = Vec::new();
+    loop {
+        if unsent.is_empty() {
+            incarnation.fetched_ahead.notified().await;
+        }
+        sleep(AHEAD_TICK).await;
+        for lane in &incarnation.lanes {
+            let waited = lane.ready.take_ahead(AHEAD_AT_MOST);
+            if !waited.is_empty() {
+                lane.pace.halt();
+            }
+            for job in waited {
+                let lease = job.lease().clone();
+                if lane.leases.end(&lease) {
+                    let end = End::Released { delay_ms: 0, envelope: None };
+                    unsent.push((Arc::clone(lane), Settlement { lease, end }));
+                }
+            }
+            if lane.ready.ahead().0 > 0 {
+                incarnation.fetched_ahead.notify_one();
+            }
+        }
+        send(incarnation, &mut unsent).await;
+    }
+}
+
 /// Async bodies end before another worker can have their jobs; one that blocks has its fencing token.
 pub(super) async fn stop_when_cut(incarnation: &Incarnation) {
     let limit = incarnation.core.config.dead_after.saturating_sub(Duration::from_secs(1));
@@ -67,7 +103,7 @@ pub(super) async fn stop_when_cut(incarnation: &Incarnation) {
 fn overdue(
     incarnation: &Incarnation,
     lane: &Arc<Lane>,
-    unsent: &mut Vec<(Arc<Lane>, Arc<Settlement>)>,
+    unsent: &mut Unsent,
 ) {
     // The runtime is given a tick more than a blocking body, so that it is the one who settles wherever it runs.
     let limit = BLOCKING_GRACE + 2 * TICK;
@@ -84,7 +120,7 @@ fn overdue(
             Finish::TimedOut(job.timeout),
             &without_user_code(&job.definition.policy),
         );
-        unsent.push((Arc::clone(lane), Arc::new(Settlement { lease: job.lease.clone(), end })));
+        unsent.push((Arc::clone(lane), Settlement { lease: job.lease.clone(), end }));
     }
 }
 
@@ -100,12 +136,12 @@ fn without_user_code(policy: &Policy) -> Policy {
 async fn give_to_others(
     incarnation: &Incarnation,
     lane: &Arc<Lane>,
-    unsent: &mut Vec<(Arc<Lane>, Arc<Settlement>)>,
+    unsent: &mut Unsent,
 ) {
     for lease in lane.leases.not_started_for(RUNTIME_STUCK) {
         if lane.leases.end(&lease) {
             let end = End::Released { delay_ms: 0, envelope: None };
-            unsent.push((Arc::clone(lane), Arc::new(Settlement { lease, end })));
+            unsent.push((Arc::clone(lane), Settlement { lease, end }));
         }
     }
     if let Ok(connection) = incarnation.core.client.connection(&lane.queue).await
@@ -116,17 +152,20 @@ async fn give_to_others(
 }
 
 /// Sends what the supervisor settled; what fails is sent again at the next tick.
-async fn send(incarnation: &Incarnation, unsent: &mut Vec<(Arc<Lane>, Arc<Settlement>)>) {
-    for (lane, settlement) in std::mem::take(unsent) {
-        let sent = async {
-            let connection = incarnation.core.client.connection(&lane.queue).await?;
-            let today = day(incarnation.core.clock.unix_ms());
-            let batch = std::slice::from_ref(&settlement);
-            lane.queue.settle(&connection, &lane.keys, &today, batch).await
-        };
-        match sent.await {
-            Ok(_) => lane.leases.settled(std::slice::from_ref(&settlement)),
-            Err(_) => unsent.push((lane, settlement)),
+async fn send(incarnation: &Incarnation, unsent: &mut Unsent) {
+    for lane in &incarnation.lanes {
+        let of_lane = |(other, _): &mut (Arc<Lane>, Settlement)| Arc::ptr_eq(other, lane);
+        let all: Vec<_> = unsent.extract_if(.., of_lane).map(|(_, settlement)| settlement).collect();
+        for batch in all.chunks(SCRIPT_JOBS) {
+            let sent = async {
+                let connection = incarnation.core.client.connection(&lane.queue).await?;
+                let today = day(incarnation.core.clock.unix_ms());
+                lane.queue.settle(&connection, &lane.keys, &today, batch).await
+            };
+            match sent.await {
+                Ok(_) => lane.leases.settled(batch.to_vec()),
+                Err(_) => unsent.extend(batch.iter().map(|one| (Arc::clone(lane), one.clone()))),
+            }
         }
     }
 }

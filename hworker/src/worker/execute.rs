@@ -1,6 +1,7 @@
 //! One attempt, from the reserved bytes to its settlement.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,13 +11,13 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::sleep_until;
-use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::decide::{Attempts, Evidence, Finish, Transition, decide};
 use super::incarnation::{Incarnation, Lane};
 use super::leases::Running;
 use super::panic::{self, Panic};
+use super::ready::WaitingJob;
 use super::settle;
 use super::slots::Slot;
 use crate::backoff::{Backoff, CallBackoff};
@@ -51,40 +52,77 @@ pub(super) struct Job {
     pub(super) retry_until: Option<u64>,
     pub(super) crashes: Vec<Crash>,
     pub(super) payload: Vec<u8>,
+    /// Where in it the arguments are.
+    args: Range<usize>,
+}
+
+/// A job that may run here and now.
+#[derive(Debug)]
+pub(super) struct Admitted {
+    pub(super) job: Arc<Job>,
+    /// Its place among the suspects of crashes, if it is one.
+    pub(super) suspect: Option<OwnedSemaphorePermit>,
 }
 
 /// What a body holds while it runs; dropping it makes room for the next.
 #[derive(Debug)]
 pub(super) struct Room {
-    _slot: Slot,
+    slot: Slot,
     _suspect: Option<OwnedSemaphorePermit>,
 }
 
-/// Takes a job that was just reserved: runs it, or settles at once what cannot run.
-pub(super) fn admit(
-    incarnation: &Arc<Incarnation>,
-    lane: &Arc<Lane>,
-    lease: &Lease,
-    payload: Vec<u8>,
-    slot: Slot,
-) {
-    lane.leases.reserved(lease);
-    match check(incarnation, lane, lease.clone(), payload) {
-        Ok((job, suspect)) => {
-            let room = Room { _slot: slot, _suspect: suspect };
-            tokio::spawn(run(Arc::clone(incarnation), Arc::clone(lane), job, room));
-        }
-        Err(end) => {
-            if let End::Broken { reason } = &end {
-                warn!(queue = %lane.queue.name, "a job is broken: {reason}");
-            }
-            drop(slot);
-            lane.finish(lease, end);
-        }
+impl Room {
+    pub(super) fn into_slot(self) -> Slot {
+        self.slot
     }
 }
 
-type Admitted = (Arc<Job>, Option<OwnedSemaphorePermit>);
+/// What became of a body at its first poll.
+pub(super) enum First {
+    /// It runs on in a task of its own.
+    Continues,
+    /// It is over; the settlement, unless somebody else sees to it.
+    Ended(Option<Settlement>, Room),
+}
+
+/// Starts a job that was reserved, and settles what cannot run.
+pub(super) async fn start(
+    incarnation: &Arc<Incarnation>,
+    lane: &Arc<Lane>,
+    job: WaitingJob,
+    slot: Slot,
+) -> First {
+    let admitted = match job {
+        WaitingJob::Admitted(admitted) => Ok(admitted),
+        WaitingJob::Reserved(lease, payload) => admit(incarnation, lane, lease, payload),
+    };
+    let Admitted { job, suspect } = match admitted {
+        Ok(admitted) => admitted,
+        Err(settlement) => return First::Ended(settlement, Room { slot, _suspect: None }),
+    };
+    let room = Room { slot, _suspect: suspect };
+    run(incarnation, lane, job, room).await
+}
+
+/// Decodes a job that was reserved and decides whether it may run here and now. If not, gives its settlement.
+pub(super) fn admit(
+    incarnation: &Incarnation,
+    lane: &Lane,
+    lease: Lease,
+    payload: Vec<u8>,
+) -> Result<Admitted, Option<Settlement>> {
+    check(incarnation, lane, lease.clone(), payload).map_err(|end| {
+        if let End::Broken { reason } = &end {
+            warn!(queue = %lane.queue.name, "a job is broken: {reason}");
+        }
+        settlement(lane, lease, end)
+    })
+}
+
+/// The settlement of a lease, unless somebody else sees to it.
+fn settlement(lane: &Lane, lease: Lease, end: End) -> Option<Settlement> {
+    lane.leases.end(&lease).then_some(Settlement { lease, end })
+}
 
 /// Whether the job may run here and now; if not, how its lease ends.
 fn check(
@@ -94,6 +132,9 @@ fn check(
     payload: Vec<u8>,
 ) -> Result<Admitted, End> {
     let job = Arc::new(read(incarnation, lease, payload)?);
+    if job.crashes.is_empty() && job.retry_until.is_none() {
+        return Ok(Admitted { job, suspect: None });
+    }
     let now = incarnation.core.clock.unix_ms();
 
     let recent = |crash: &&Crash| now.saturating_sub(crash.at) < CRASHES_COUNT_FOR_MS;
@@ -118,7 +159,7 @@ fn check(
     }
     let suspect =
         lane.suspects.room_for(crashes, limit).map_err(|()| released(&job, SUSPECT_PAUSE_MS))?;
-    Ok((job, suspect))
+    Ok(Admitted { job, suspect })
 }
 
 fn released(job: &Job, delay_ms: u64) -> End {
@@ -141,6 +182,7 @@ fn read(incarnation: &Incarnation, lease: Lease, payload: Vec<u8>) -> Result<Job
     let backoff = envelope.backoff.as_deref().map(CallBackoff::parse).transpose();
     let backoff = backoff.map_err(|why| broken(format!("the field `backoff`: {why}")))?;
     let policy = &definition.policy;
+    let args = within(&payload, envelope.args.get());
     Ok(Job {
         id: envelope.id.as_deref().map_or_else(JobId::fresh, JobId::from),
         definition,
@@ -150,9 +192,16 @@ fn read(incarnation: &Incarnation, lease: Lease, payload: Vec<u8>) -> Result<Job
         backoff,
         retry_until: envelope.retry_until,
         crashes: envelope.crashes,
+        args,
         lease,
         payload,
     })
+}
+
+/// Where in the payload a part that was borrowed from it is.
+fn within(payload: &[u8], part: &str) -> Range<usize> {
+    let start = part.as_ptr() as usize - payload.as_ptr() as usize;
+    start..start + part.len()
 }
 
 /// A deploy may be under way: the job is passed on for a while, then it is broken.
@@ -185,55 +234,114 @@ enum Ended {
     Cancelled,
 }
 
-async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>, job: Arc<Job>, room: Room) {
-    tokio::select! {
-        biased;
-        () = incarnation.stopping.cancelled() => {
-            drop(room);
-            return lane.finish(&job.lease, End::Released { delay_ms: 0, envelope: None });
-        }
-        () = lane.pulse.fresh() => {}
+/// An attempt under way.
+struct Started {
+    incarnation: Arc<Incarnation>,
+    lane: Arc<Lane>,
+    job: Arc<Job>,
+    context: Context,
+    at: Instant,
+}
+
+impl Started {
+    fn deadline(&self) -> Instant {
+        self.at + self.job.timeout
     }
 
-    let deadline = Instant::now() + job.timeout;
-    let context = context(&incarnation, &lane, &job, deadline);
-    let running = |body: &Body| Running {
-        job: Arc::clone(&job),
-        context: context.clone(),
-        deadline,
+    /// Makes the settlement of an attempt that has ended.
+    fn end(self, ended: Ended) -> Option<Settlement> {
+        let Self { incarnation, lane, job, context, at } = self;
+        context.end();
+        let elapsed = at.elapsed();
+        lane.pace.ran(elapsed);
+        debug!(job = job.definition.name, id = %job.id, elapsed_ms = elapsed.as_millis(), "attempt ended");
+        if !lane.leases.end(&job.lease) {
+            // The supervisor settled it, or it was lost: what happened here counts for nothing, and nothing is said of it.
+            return None;
+        }
+        let end = match ended {
+            Ended::Cancelled => released(&job, 0),
+            Ended::Finish(finish) => {
+                conclude(&incarnation, &lane, &job, finish, &job.definition.policy)
+            }
+        };
+        Some(Settlement { lease: job.lease.clone(), end })
+    }
+}
+
+/// Starts the body of an admitted job and polls it once.
+async fn run(
+    incarnation: &Arc<Incarnation>,
+    lane: &Arc<Lane>,
+    job: Arc<Job>,
+    room: Room,
+) -> First {
+    if incarnation.stopping.is_cancelled() {
+        let end = End::Released { delay_ms: 0, envelope: None };
+        return First::Ended(settlement(lane, job.lease.clone(), end), room);
+    }
+    let at = Instant::now();
+    let started = Started {
+        context: context(lane, &job, at + job.timeout),
+        incarnation: Arc::clone(incarnation),
+        lane: Arc::clone(lane),
+        job,
+        at,
+    };
+    let body = match body(&started.job, &started.context) {
+        Ok(body) => body,
+        Err(Unstarted::Broken(reason)) => {
+            let job = &started.job;
+            warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "job is broken: {reason}");
+            let end = End::Broken { reason };
+            return First::Ended(settlement(lane, job.lease.clone(), end), room);
+        }
+        Err(Unstarted::Ended(finish)) => {
+            return First::Ended(started.end(Ended::Finish(finish)), room);
+        }
+    };
+    let running = Running {
+        job: Arc::clone(&started.job),
+        context: started.context.clone(),
+        deadline: started.deadline(),
         blocking: matches!(body, Body::Blocking(_)),
     };
-    let started = Instant::now();
-    let ended = match start(&job, &context) {
-        Ok(body) if !lane.leases.start(&job.lease, running(&body)) => return,
-        Ok(Body::Async(future)) => run_async(future, &context, deadline, job.timeout).await,
-        Ok(Body::Blocking(body)) => {
-            let name = job.definition.name;
-            run_blocking(&incarnation, name, body, &context, deadline, job.timeout).await
-        }
-        Err(Unstarted::Broken(reason)) => {
-            warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "job is broken: {reason}");
-            drop(room);
-            return lane.finish(&job.lease, End::Broken { reason });
-        }
-        Err(Unstarted::Ended(finish)) => Ended::Finish(finish),
-    };
-    context.end();
-    debug!(job = job.definition.name, id = %job.id, elapsed_ms = started.elapsed().as_millis(), "attempt ended");
-
-    if !lane.leases.end(&job.lease) {
-        // The supervisor settled it, or it was lost: what happened here counts for nothing, and nothing is said of it.
-        return;
+    if !lane.leases.start(&started.job.lease, running) {
+        return First::Ended(None, room);
     }
-    let end = match ended {
-        Ended::Cancelled => released(&job, 0),
-        Ended::Finish(finish) => {
-            conclude(&incarnation, &lane, &job, finish, &job.definition.policy)
+    match body {
+        Body::Async(future) => {
+            let mut body = Caught(Some(future));
+            if let Poll::Ready(result) = poll_once(&mut body).await {
+                drop(body);
+                let ended = finished(result, &started);
+                return First::Ended(started.end(ended), room);
+            }
+            tokio::spawn(async move {
+                let ended = run_async(body, &started).await;
+                end_in_task(started, ended, room);
+            });
         }
-    };
+        Body::Blocking(body) => {
+            tokio::spawn(async move {
+                let ended = run_blocking(body, &started).await;
+                end_in_task(started, ended, room);
+            });
+        }
+    }
+    First::Continues
+}
+
+fn end_in_task(started: Started, ended: Ended, room: Room) {
+    let lane = Arc::clone(&started.lane);
+    let settlement = started.end(ended);
     // Before the settlement is seen, so that whoever sends it already finds the slot free.
     drop(room);
-    lane.outbox.push(Arc::new(Settlement { lease: job.lease.clone(), end }));
+    lane.settle(settlement);
+}
+
+async fn poll_once(body: &mut Caught) -> Poll<Result<Returned, Panic>> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll(cx))).await
 }
 
 /// Decides what becomes of the job, says so once in the log, and writes the settlement.
@@ -244,13 +352,19 @@ pub(super) fn conclude(
     finish: Finish,
     policy: &Policy,
 ) -> End {
-    let now = incarnation.core.clock.unix_ms();
+    // Nearly all there is.
+    if matches!(finish, Finish::Returned(Returned::Success)) {
+        return End::Acked { job: job.definition.name };
+    }
+    let time_left = |until: u64| {
+        Duration::from_millis(until.saturating_sub(incarnation.core.clock.unix_ms()))
+    };
     let attempts = Attempts {
         policy,
         number: job.number,
         max: job.max_attempts,
         backoff: job.backoff.as_ref(),
-        time_left: job.retry_until.map(|until| Duration::from_millis(until.saturating_sub(now))),
+        time_left: job.retry_until.map(time_left),
     };
     // `backoff` and `on_error` may be functions of the user's.
     let transition = panic::catch(|| decide(finish, &attempts)).unwrap_or_else(|panic| {
@@ -282,19 +396,16 @@ pub(super) fn conclude(
     settle::end(incarnation, lane, job, transition)
 }
 
-fn context(incarnation: &Incarnation, lane: &Lane, job: &Job, deadline: Instant) -> Context {
+fn context(lane: &Lane, job: &Job, deadline: Instant) -> Context {
     Context::new(Attempt {
         id: job.id.clone(),
         job: job.definition.name,
-        queue: Arc::clone(&lane.queue.name),
-        worker: Arc::clone(&incarnation.id),
         number: job.number,
         max_attempts: job.max_attempts,
-        token: job.lease.token,
+        token: job.lease.token(),
         deadline,
-        cancellation: CancellationToken::new(),
-        states: Arc::clone(&incarnation.core.states),
-        children: std::sync::Mutex::default(),
+        place: Arc::clone(&lane.place),
+        end: crate::context::End::default(),
     })
 }
 
@@ -304,11 +415,10 @@ enum Unstarted {
     Ended(Finish),
 }
 
-fn start(job: &Job, context: &Context) -> Result<Body, Unstarted> {
-    // Read a second time rather than kept: the bytes are in the cache, and a job that owns a part of itself is not
-    // to be had without unsafe code.
-    let envelope = Envelope::decode(&job.payload).map_err(Unstarted::Broken)?;
-    let invocation = Invocation { args: envelope.args.get(), context: context.clone() };
+fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
+    let args = job.payload.get(job.args.clone()).and_then(|args| str::from_utf8(args).ok());
+    let args = args.ok_or_else(|| Unstarted::Broken("the arguments cannot be found".into()))?;
+    let invocation = Invocation { args, context: context.clone() };
     match panic::catch(|| (job.definition.start)(invocation)) {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(StartError::Args(error))) => Err(Unstarted::Broken(format!(
@@ -322,25 +432,19 @@ fn start(job: &Job, context: &Context) -> Result<Body, Unstarted> {
     }
 }
 
-async fn run_async(
-    future: Pin<Box<dyn Future<Output = Returned> + Send>>,
-    context: &Context,
-    deadline: Instant,
-    timeout: Duration,
-) -> Ended {
-    let body = Caught(Some(future));
+async fn run_async(body: Caught, started: &Started) -> Ended {
     tokio::select! {
         biased;
-        () = context.cancelled() => Ended::Cancelled,
-        result = body => finished(result, deadline, timeout),
-        () = sleep_until(deadline.into()) => Ended::Finish(Finish::TimedOut(timeout)),
+        () = started.context.cancelled() => Ended::Cancelled,
+        result = body => finished(result, started),
+        () = sleep_until(started.deadline().into()) => Ended::Finish(Finish::TimedOut(started.job.timeout)),
     }
 }
 
 /// A result that comes after the deadline counts for nothing.
-fn finished(result: Result<Returned, Panic>, deadline: Instant, timeout: Duration) -> Ended {
-    if Instant::now() >= deadline {
-        return Ended::Finish(Finish::TimedOut(timeout));
+fn finished(result: Result<Returned, Panic>, started: &Started) -> Ended {
+    if Instant::now() >= started.deadline() {
+        return Ended::Finish(Finish::TimedOut(started.job.timeout));
     }
     Ended::Finish(match result {
         Ok(returned) => Finish::Returned(returned),
@@ -373,14 +477,9 @@ impl Drop for Caught {
 }
 
 /// Runs a body that blocks on a thread of its own: tokio's pool would be waited for when the runtime is dropped.
-async fn run_blocking(
-    incarnation: &Incarnation,
-    name: &'static str,
-    body: Box<dyn FnOnce() -> Returned + Send>,
-    context: &Context,
-    deadline: Instant,
-    timeout: Duration,
-) -> Ended {
+async fn run_blocking(body: Box<dyn FnOnce() -> Returned + Send>, started: &Started) -> Ended {
+    let Started { job, context, incarnation, .. } = started;
+    let name = job.definition.name;
     let (done, mut result) = oneshot::channel();
     let runtime = Handle::current();
     let threads = Arc::clone(&incarnation.core.blocking_threads);
@@ -400,8 +499,8 @@ async fn run_blocking(
     tokio::select! {
         biased;
         () = context.cancelled() => return Ended::Cancelled,
-        result = &mut result => return finished(result.unwrap_or_else(|_| Err(vanished())), deadline, timeout),
-        () = sleep_until(deadline.into()) => {}
+        result = &mut result => return finished(result.unwrap_or_else(|_| Err(vanished())), started),
+        () = sleep_until(started.deadline().into()) => {}
     }
     // It cannot be dropped: it is told, and after the grace it is left to itself.
     context.end();
@@ -411,7 +510,7 @@ async fn run_blocking(
             "a blocking body did not return within {BLOCKING_GRACE:?} of its timeout; its thread is left to itself"
         );
     }
-    Ended::Finish(Finish::TimedOut(timeout))
+    Ended::Finish(Finish::TimedOut(job.timeout))
 }
 
 /// The thread ended without a result, which a panic does not bring about.

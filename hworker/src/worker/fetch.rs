@@ -1,20 +1,35 @@
 //! The loop of one queue on the runtime of the bodies: sends what has finished, takes what there is room for, one
 //! round trip after the other, so that whatever finishes during a round trip goes with the next.
 
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use tracing::{debug, error, info, warn};
 
 use super::execute;
 use super::incarnation::{Incarnation, Lane};
+use super::outbox::WakeAt;
+use super::ready::WaitingJob;
 use super::reconnect::Reconnect;
 use super::slots::Slot;
 use crate::store::{
-    Connection, End, Fault, FaultKind, Reconciled, Reserved, SCRIPT_JOBS, Settled, Settlement,
+    CALL_WITHIN, Connection, End, Fault, FaultKind, Lease, Reconciled, Reserved, SCRIPT_BYTES,
+    SCRIPT_JOBS, Settled, Settlement,
 };
 use crate::time::day;
+
+/// So many jobs are fetched ahead by one call: enough for the call to cost little, few enough for the server to answer
+/// others in between.
+const CALL_JOBS: usize = 300;
+
+/// While there is something to start, what has finished waits at most so long for more to go with it.
+const HOLD: Duration = Duration::from_millis(2);
 
 /// A server that refuses or is busy is asked again after this.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
@@ -24,7 +39,7 @@ pub(super) struct Fetch {
     incarnation: Arc<Incarnation>,
     lane: Arc<Lane>,
     /// The server may have jobs waiting.
-    ready: bool,
+    more: bool,
     first: bool,
     /// Refusals since the start; about one a minute is logged.
     refusals: u64,
@@ -39,7 +54,7 @@ enum Left {
 
 impl Fetch {
     pub(super) fn new(incarnation: Arc<Incarnation>, lane: Arc<Lane>) -> Self {
-        Self { incarnation, lane, ready: true, first: true, refusals: 0 }
+        Self { incarnation, lane, more: true, first: true, refusals: 0 }
     }
 
     /// Runs until the worker has retired or is void.
@@ -61,7 +76,7 @@ impl Fetch {
             match left {
                 Left::Reconnect(why) => {
                     warn!(queue = %self.lane.queue.name, "making a new connection: {why}");
-                    self.ready = true;
+                    self.more = true;
                 }
                 Left::Void => return self.incarnation.void.cancel(),
                 Left::Retired => return,
@@ -89,9 +104,11 @@ impl Fetch {
             info!(queue = %lane.queue.name, "the server is back");
         }
 
+        // Before the comparison: what a wait under the old session still brings finds its lease given back.
+        lane.session.store(session, Ordering::Release);
         let comparison = lane.leases.compare(&believed, leases);
         for settlement in comparison.revived {
-            lane.outbox.push(settlement);
+            lane.settle(Some(settlement));
         }
         if !comparison.unseen.is_empty() {
             info!(queue = %lane.queue.name, jobs = comparison.unseen.len(), "giving back jobs whose hand-over was lost");
@@ -99,142 +116,232 @@ impl Fetch {
         for lease in comparison.unseen {
             lane.leases.never_start(&lease);
             let end = End::Released { delay_ms: 0, envelope: None };
-            lane.outbox.push(Arc::new(Settlement { lease, end }));
+            lane.settle(Some(Settlement { lease, end }));
         }
-        for name in comparison.lost {
-            report_lost(lane, &name);
+        for lease in comparison.lost {
+            report_lost(lane, &lease);
         }
         lane.registered.send_replace(true);
         Ok(Some((connection, session)))
     }
 
     async fn serve(&mut self, connection: &Connection, session: u64) -> Left {
-        let incarnation = Arc::clone(&self.incarnation);
-        let lane = Arc::clone(&self.lane);
-        let mut came_free = None;
-        loop {
-            let may_reserve = self.ready && !incarnation.stopping.is_cancelled();
-            let may_wait = !self.ready && !incarnation.stopping.is_cancelled();
-            // The slot that was waited for counts, since where there are more queues than slots it is not seen free again:
-            // they would hand it round for ever, and none would wait at the server.
-            let slot: Option<Slot> = came_free.take();
-            let wait_wanted = may_wait && (slot.is_some() || lane.slots.free() > 0);
-            drop(slot);
-            lane.waiting
-                .send_if_modified(|wanted| std::mem::replace(wanted, wait_wanted) != wait_wanted);
+        let mut trips = VecDeque::new();
+        let left = self.exchange(connection, session, &mut trips).await;
+        // What was under way may have reached the server or not; it is sent again.
+        for trip in trips.into_iter().rev() {
+            self.lane.outbox.put_back(trip.into_batch());
+        }
+        left
+    }
 
-            let mut slots = Vec::new();
-            let mut look = false;
+    /// Sends and receives until the connection is to be left.
+    async fn exchange(
+        &mut self,
+        connection: &Connection,
+        session: u64,
+        trips: &mut VecDeque<Trip>,
+    ) -> Left {
+        let (incarnation, lane) = (Arc::clone(&self.incarnation), Arc::clone(&self.lane));
+        let mut came_free: Option<Slot> = None;
+        let mut held_since: Option<Instant> = None;
+        let mut stopping = false;
+        loop {
+            for admitted in lane.suspects.take_held_back(lane.outbox.totals().1) {
+                lane.ready.push([WaitingJob::Admitted(admitted)], None);
+            }
+            // Until the plan is made everything wakes this loop, so that nothing that changes meanwhile is missed.
+            lane.outbox.set_wake_at(WakeAt::Count(1));
+            let look = lane.take_look();
+            self.more |= look;
+            let plan = self.plan(trips, came_free.is_some(), look, held_since);
+            lane.waiting
+                .send_if_modified(|wanted| std::mem::replace(wanted, plan.wait) != plan.wait);
+            if plan.send {
+                held_since = None;
+                let slots = came_free.take().into_iter().chain(lane.slots.take(plan.slots));
+                let trip = self.trip(connection, session, &plan, slots.collect());
+                trips.push_back(trip.sent().await);
+                continue;
+            }
+            if !plan.acquire {
+                came_free = None;
+            }
+            held_since = plan.hold.then(|| held_since.unwrap_or_else(Instant::now));
+            lane.outbox.set_wake_at(plan.wake_at);
+            let hold_until = held_since.map(|since| since + HOLD);
             tokio::select! {
                 biased;
                 () = connection.ended() => return Left::Reconnect("the connection has ended".into()),
                 () = lane.suspicious.notified() => {
                     return Left::Reconnect("what the server holds for this worker differs from what it knows".into());
                 }
-                () = lane.outbox.filled() => {}
-                () = lane.woken.notified() => look = true,
-                slot = slot_when_fresh(&lane), if may_reserve => slots.extend(slot),
-                // A slot has become free, so a wait may be sent.
-                slot = lane.slots.acquire(), if may_wait && !wait_wanted => {
-                    came_free = slot;
-                    continue;
+                replies = answered(trips), if !trips.is_empty() => {
+                    if let Some(trip) = trips.pop_front()
+                        && let Some(left) = self.has_answered(trip, replies).await
+                    {
+                        return left;
+                    }
                 }
-                () = incarnation.retiring.cancelled() => return self.retire(connection).await,
-                () = incarnation.stopping.cancelled(), if may_reserve || may_wait => continue,
-            }
-            self.ready |= look;
-            if self.ready && !incarnation.stopping.is_cancelled() && lane.pulse.is_fresh() {
-                add_free(&lane, &mut slots);
-            }
-
-            let batch = lane.outbox.take();
-            let trip = self.round_trip(connection, session, &batch, slots, look);
-            let result = tokio::select! {
-                result = trip => result,
-                () = lane.suspicious.notified() => Err(Interrupted),
-            };
-            match result {
-                Ok(None) => {}
-                Ok(Some(left)) => return left,
-                Err(Interrupted) => {
-                    lane.outbox.put_back(batch);
-                    return Left::Reconnect("an answer of the server was lost".into());
+                () = lane.changed.notified() => {}
+                () = lane.pulse.fresh(), if self.more && !stopping && !lane.pulse.is_fresh() => {}
+                () = hold(hold_until), if hold_until.is_some() => {}
+                // Whoever waits longest is served first; while a body holds the last slot, this loop waits for its turn.
+                slot = lane.slots.acquire(), if plan.acquire && came_free.is_none() => came_free = slot,
+                () = incarnation.stopping.cancelled(), if !stopping => {
+                    stopping = true;
+                    give_all_back(&lane);
+                }
+                () = incarnation.retiring.cancelled(), if trips.is_empty() && lane.outbox.count() == 0 => {
+                    return self.retire(connection).await;
                 }
             }
         }
     }
 
-    /// Settles a batch and reserves for the free slots, both in one round trip.
-    async fn round_trip(
-        &mut self,
-        connection: &Connection,
-        session: u64,
-        batch: &[Arc<Settlement>],
-        slots: Vec<Slot>,
+    /// What is to be done now.
+    fn plan(
+        &self,
+        trips: &VecDeque<Trip>,
+        came_free: bool,
         look: bool,
-    ) -> Result<Option<Left>, Interrupted> {
-        let (incarnation, lane) = (Arc::clone(&self.incarnation), Arc::clone(&self.lane));
-        let asks = look || !slots.is_empty();
-        let settle = async {
-            if batch.is_empty() {
-                return Ok(Settled::default());
-            }
-            let today = day(incarnation.core.clock.unix_ms());
-            lane.queue.settle(connection, &lane.keys, &today, batch).await
-        };
-        let reserve = async {
-            if !asks {
-                return Ok(None);
-            }
-            lane.queue.reserve(connection, &lane.keys, session, slots.len()).await.map(Some)
-        };
-        let (settled, handed_over) = tokio::join!(settle, reserve);
+        held_since: Option<Instant>,
+    ) -> Plan {
+        let (incarnation, lane) = (&self.incarnation, &self.lane);
+        let stopping = incarnation.stopping.is_cancelled();
+        let reserving = self.more && !stopping && lane.pulse.is_fresh();
+        let (waiting, bytes) = lane.ready.ahead();
+        let due: usize = waiting + trips.iter().map(|trip| trip.ahead).sum::<usize>();
+        // Those that wait, or will, have the first claim to what is free.
+        let free = lane.slots.free() + usize::from(came_free);
+        let unclaimed = free.saturating_sub(due);
 
-        let settled = settled.map(|settled| self.has_settled(batch, settled));
-        let left = match handed_over {
-            Ok(None) => Ok(None),
-            Ok(Some(Reserved::Jobs { jobs, left })) => {
-                self.ready = left > 0;
-                self.hand_out(jobs, slots);
-                Ok(None)
-            }
-            Ok(Some(Reserved::Void)) => Ok(Some(Left::Void)),
-            Ok(Some(Reserved::Stale)) => Ok(Some(Left::Reconnect(
-                "another connection took over this worker's session".into(),
-            ))),
-            Err(fault) => Err(fault),
+        let target = if bytes < SCRIPT_BYTES { self.target() } else { 0 };
+        let slots = if reserving { unclaimed.min(SCRIPT_JOBS) } else { 0 };
+        let ahead = if reserving { target.saturating_sub(due).min(CALL_JOBS) } else { 0 };
+        let want = slots + ahead;
+
+        let settlements = lane.outbox.count();
+        let runnable = !lane.ready.is_empty();
+        let enough = (target / 2).clamp(1, CALL_JOBS);
+        let worth_it = target > 0 && want >= enough;
+        let anything = settlements > 0 || want > 0;
+        let held = held_since.is_some_and(|since| since.elapsed() >= HOLD);
+        let send = match trips.len() {
+            0 => look || anything && (!runnable || worth_it || held),
+            1 => worth_it,
+            _ => false,
         };
-        let fault = match (settled, left) {
-            (Ok(()), Ok(left)) => return Ok(left),
-            (Err(fault), _) => {
-                lane.outbox.put_back(batch.to_vec());
-                fault
-            }
-            (Ok(()), Err(fault)) => fault,
+        let wake_at = match trips.len() {
+            0 if !anything => WakeAt::Count(1),
+            0 | 1 if target > 0 => WakeAt::Count(settlements + enough.saturating_sub(want).max(1)),
+            0 => WakeAt::Count(usize::MAX),
+            _ => WakeAt::Never,
         };
-        Ok(self.after_fault(&fault).await)
+        Plan {
+            send,
+            // One of them came free already.
+            slots: slots.saturating_sub(usize::from(came_free)),
+            ahead,
+            look,
+            wait: !self.more && !stopping && unclaimed > 0,
+            hold: trips.is_empty() && anything,
+            // All are taken, and nothing of this queue is on its way to one.
+            acquire: !stopping && trips.is_empty() && due == 0 && (free == 0 || came_free),
+            wake_at,
+        }
     }
 
-    fn has_settled(&self, batch: &[Arc<Settlement>], settled: Settled) {
-        self.lane.leases.settled(batch);
+    /// How many jobs to have ahead of the slots.
+    fn target(&self) -> usize {
+        let (core, lane) = (&self.incarnation.core, &self.lane);
+        if !core.fetches_ahead || lane.suspects.cautious() {
+            return 0;
+        }
+        // The queues share the slots.
+        lane.pace.ahead(lane.slots.total()) / self.incarnation.lanes.len()
+    }
+
+    /// A round trip about to be made: settles what is in the outbox and reserves, in one write.
+    fn trip(
+        &self,
+        connection: &Connection,
+        session: u64,
+        plan: &Plan,
+        slots: Vec<Slot>,
+    ) -> Trip {
+        let (incarnation, lane) = (Arc::clone(&self.incarnation), Arc::clone(&self.lane));
+        let batch = Arc::new(lane.outbox.take());
+        let want = slots.len() + plan.ahead;
+        let asks = plan.look || want > 0;
+        let (sending, connection) = (Arc::clone(&batch), connection.clone());
+        let halts = lane.pace.halts();
+        let replies = Box::pin(async move {
+            let settle = async {
+                if sending.is_empty() {
+                    return Ok(Settled::default());
+                }
+                let today = day(incarnation.core.clock.unix_ms());
+                lane.queue.settle(&connection, &lane.keys, &today, &sending).await
+            };
+            let reserve = async {
+                if !asks {
+                    return Ok(None);
+                }
+                let within = CALL_WITHIN;
+                lane.queue.reserve(&connection, &lane.keys, session, want, within).await.map(Some)
+            };
+            tokio::join!(settle, reserve)
+        });
+        Trip { batch, slots, ahead: plan.ahead, halts, replies, answer: None }
+    }
+
+    /// Takes the answers of a round trip.
+    async fn has_answered(&mut self, trip: Trip, replies: Replies) -> Option<Left> {
+        let lane = Arc::clone(&self.lane);
+        let (settled, reserved) = replies;
+        let Trip { batch, slots, ahead, halts, replies, .. } = trip;
+        // It holds the batch too.
+        drop(replies);
+        let batch = Arc::unwrap_or_clone(batch);
+        let mut fault = None;
+        match settled {
+            Ok(settled) => self.has_settled(batch, settled),
+            Err(why) => {
+                lane.outbox.put_back(batch);
+                fault = Some(why);
+            }
+        }
+        match reserved {
+            Ok(None) => {}
+            Ok(Some(Reserved::Jobs { jobs, left })) => {
+                self.more = left > 0;
+                // What was meanwhile given back because it waited too long is older than this.
+                let ahead = if lane.pace.halts() == halts { ahead } else { 0 };
+                hand_over(&self.incarnation, &lane, jobs, slots, ahead);
+            }
+            Ok(Some(Reserved::Void)) => return Some(Left::Void),
+            Ok(Some(Reserved::Stale)) => {
+                return Some(Left::Reconnect(
+                    "another connection took over this worker's session".into(),
+                ));
+            }
+            Err(why) => fault = fault.or(Some(why)),
+        }
+        match fault {
+            Some(fault) => self.after_fault(&fault).await,
+            None => None,
+        }
+    }
+
+    fn has_settled(&self, batch: Vec<Settlement>, settled: Settled) {
+        self.lane.outbox.settled(batch.len());
+        if !batch.is_empty() {
+            self.lane.leases.settled(batch);
+        }
         if settled.stale > 0 {
             // Their jobs were given to others; what happened here counts for nothing.
             debug!(queue = %self.lane.queue.name, stale = settled.stale, "settlements of lost leases were refused");
-        }
-    }
-
-    /// Starts what was reserved; what came beyond the free slots goes back at once.
-    fn hand_out(&self, jobs: Vec<(crate::store::Lease, Vec<u8>)>, slots: Vec<Slot>) {
-        // A stopping worker begins nothing that was under way to it.
-        let mut slots = slots.into_iter().take_while(|_| !self.incarnation.stopping.is_cancelled());
-        for (lease, payload) in jobs {
-            if let Some(slot) = slots.next() {
-                execute::admit(&self.incarnation, &self.lane, &lease, payload, slot);
-            } else {
-                self.lane.leases.never_start(&lease);
-                let end = End::Released { delay_ms: 0, envelope: None };
-                self.lane.outbox.push(Arc::new(Settlement { lease, end }));
-            }
         }
     }
 
@@ -270,28 +377,138 @@ impl Fetch {
     }
 }
 
-/// A call that nobody waits for any more.
-struct Interrupted;
-
-/// A free slot, once a heartbeat was lately accepted.
-async fn slot_when_fresh(lane: &Lane) -> Option<Slot> {
-    lane.pulse.fresh().await;
-    lane.slots.acquire().await
+/// What the loop is to do next.
+#[derive(Debug)]
+struct Plan {
+    /// A round trip is to be made.
+    send: bool,
+    /// How many free slots to take for what it reserves.
+    slots: usize,
+    /// How many jobs to reserve beyond them.
+    ahead: usize,
+    /// To ask the server even without room.
+    look: bool,
+    /// To wait at the server for the next job.
+    wait: bool,
+    /// There is something to send, held back for a moment so that more goes with it.
+    hold: bool,
+    /// To wait for a slot.
+    acquire: bool,
+    wake_at: WakeAt,
 }
 
-/// Takes every other free slot, as far as one script hands over.
-fn add_free(lane: &Lane, taken: &mut Vec<Slot>) {
-    while taken.len() < SCRIPT_JOBS {
-        match lane.slots.try_acquire() {
-            Some(slot) => taken.push(slot),
-            None => return,
+type Replies = (Result<Settled, Fault>, Result<Option<Reserved>, Fault>);
+
+/// A round trip under way.
+struct Trip {
+    batch: Arc<Vec<Settlement>>,
+    /// For the first of the jobs that it reserves.
+    slots: Vec<Slot>,
+    ahead: usize,
+    /// How often what was fetched ahead had been given back when it was sent.
+    halts: u64,
+    replies: Pin<Box<dyn Future<Output = Replies> + Send>>,
+    answer: Option<Replies>,
+}
+
+impl Trip {
+    /// Sends it: a call is sent when its future is first polled.
+    async fn sent(mut self) -> Self {
+        let first = poll_fn(|cx| Poll::Ready(self.replies.as_mut().poll(cx))).await;
+        if let Poll::Ready(answer) = first {
+            self.answer = Some(answer);
         }
+        self
+    }
+
+    fn into_batch(self) -> Vec<Settlement> {
+        drop(self.replies);
+        Arc::unwrap_or_clone(self.batch)
+    }
+}
+
+/// The answers of the first round trip; the server answers in order. Cancel safe.
+async fn answered(trips: &mut VecDeque<Trip>) -> Replies {
+    poll_fn(|cx| match trips.front_mut() {
+        Some(trip) => match trip.answer.take() {
+            Some(answer) => Poll::Ready(answer),
+            None => trip.replies.as_mut().poll(cx),
+        },
+        None => Poll::Pending,
+    })
+    .await
+}
+
+async fn hold(until: Option<Instant>) {
+    if let Some(until) = until {
+        tokio::time::sleep_until(until.into()).await;
+    }
+}
+
+/// Takes jobs over from the server: those for which there is a slot, and so many more, are to be started; what came
+/// beyond goes back at once.
+pub(super) fn hand_over(
+    incarnation: &Arc<Incarnation>,
+    lane: &Arc<Lane>,
+    mut jobs: Vec<(Lease, Vec<u8>)>,
+    slots: Vec<Slot>,
+    ahead: usize,
+) {
+    lane.leases.reserved(&mut jobs);
+    // A stopping worker begins nothing that was under way to it.
+    let stopping = incarnation.stopping.is_cancelled();
+    let wanted = if stopping { 0 } else { slots.len() + ahead };
+    let surplus = jobs.split_off(wanted.min(jobs.len()));
+    // Before anything is started, so that suspects know what they have to wait for.
+    let mut back: Vec<_> = surplus.into_iter().map(|(lease, _)| lease).collect();
+    let mut start = Vec::with_capacity(jobs.len());
+    let mut suspects = Vec::new();
+    for (lease, payload) in jobs {
+        if !mentions_crashes(&payload) {
+            start.push(WaitingJob::Reserved(lease, payload));
+            continue;
+        }
+        match execute::admit(incarnation, lane, lease, payload) {
+            Ok(admitted) if admitted.suspect.is_some() => suspects.push(admitted),
+            Ok(admitted) => start.push(WaitingJob::Admitted(admitted)),
+            Err(settlement) => lane.settle(settlement),
+        }
+    }
+    if !suspects.is_empty() {
+        // If one of these ends the process, what it holds beside them is under suspicion too: the least possible.
+        let beyond = start.split_off(slots.len().saturating_sub(suspects.len()).min(start.len()));
+        back.extend(beyond.iter().map(|job| job.lease().clone()));
+    }
+    for lease in back {
+        lane.give_back(&lease);
+    }
+    let (pushed, _) = lane.outbox.totals();
+    for suspect in suspects {
+        lane.suspects.hold_back(pushed, suspect);
+    }
+    if lane.ready.push(start, slots) {
+        incarnation.fetched_ahead.notify_one();
+    }
+}
+
+/// Whether an envelope may say that workers died at its side. Only those that do are decoded here.
+fn mentions_crashes(payload: &[u8]) -> bool {
+    memchr::memmem::find(payload, b"\"crashes\"").is_some()
+}
+
+/// Gives back everything that was not started.
+fn give_all_back(lane: &Lane) {
+    for job in lane.ready.take_all() {
+        lane.give_back(job.lease());
+    }
+    for suspect in lane.suspects.take_held_back(u64::MAX) {
+        lane.give_back(&suspect.job.lease);
     }
 }
 
 /// A lease was given to another: says so, and cancels the body.
-pub(super) fn report_lost(lane: &Lane, name: &Arc<str>) {
-    if let Some(job) = lane.leases.lose(name) {
+pub(super) fn report_lost(lane: &Lane, lease: &Lease) {
+    if let Some(job) = lane.leases.lose(lease) {
         warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "the lease was lost, the job is cancelled: another worker has it");
     }
 }

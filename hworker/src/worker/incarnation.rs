@@ -1,21 +1,24 @@
 //! One life of a worker under one id. A worker that was declared dead while it was only stopped ends that life and
 //! begins another.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
+use super::execute::Admitted;
 use super::leases::Leases;
 use super::outbox::Outbox;
+use super::pace::Pace;
 use super::pulse::Pulse;
+use super::ready::Ready;
 use super::slots::Slots;
 use crate::client::Client;
 use crate::config::WorkerConfig;
-use crate::context::States;
+use crate::context::{Place, States};
 use crate::job::Definition;
 use crate::keys::WorkerKeys;
 use crate::store::{End, Lease, Queue, Settlement};
@@ -30,6 +33,8 @@ pub(super) struct Core {
     pub(super) states: Arc<States>,
     pub(super) queues: Vec<Queue>,
     pub(super) clock: ServerClock,
+    /// Whether jobs are reserved beyond the free slots.
+    pub(super) fetches_ahead: bool,
     /// Threads of blocking bodies that have not returned.
     pub(super) blocking_threads: Arc<AtomicUsize>,
 }
@@ -48,6 +53,8 @@ pub(super) struct Incarnation {
     pub(super) void: CancellationToken,
     /// The supervisor's thread has ended.
     pub(super) unsupervised: CancellationToken,
+    /// Something was fetched ahead: the supervisor sees to it that it does not wait long.
+    pub(super) fetched_ahead: Notify,
     runtime: RuntimeWatch,
 }
 
@@ -58,13 +65,21 @@ pub(super) struct Lane {
     pub(super) keys: WorkerKeys,
     pub(super) slots: Slots,
     pub(super) leases: Leases,
+    pub(super) ready: Ready,
     pub(super) outbox: Outbox,
+    pub(super) pace: Pace,
     pub(super) pulse: Pulse,
     pub(super) suspects: Suspects,
+    /// What contexts tell of this queue and worker.
+    pub(super) place: Arc<Place>,
+    /// The session under which the server hands anything over.
+    pub(super) session: AtomicU64,
+    /// The loop that fetches has something to think about.
+    pub(super) changed: Notify,
+    /// The server may have jobs waiting, or something in the inbox.
+    look: AtomicBool,
     /// The first reconcile was accepted, so the server knows this worker.
     pub(super) registered: tokio::sync::watch::Sender<bool>,
-    /// The server handed a job into the inbox, or it is time to look.
-    pub(super) woken: Notify,
     /// What the server holds for us differs from what we know: the connection is to be made anew.
     pub(super) suspicious: Notify,
     /// The wait that was sent is not at the server any more, and its answer did not come.
@@ -78,7 +93,7 @@ impl Incarnation {
         let random = uuid::Uuid::new_v4().simple().to_string();
         let id: Arc<str> = format!("{}.{}", core.config.name, &random[..12]).into();
         let slots = Arc::new(Semaphore::new(core.config.concurrency));
-        let lane = |queue| Arc::new(Lane::new(queue, &id, &core.config, &slots));
+        let lane = |queue| Arc::new(Lane::new(queue, &id, core, &slots));
         Self {
             lanes: core.queues.iter().map(lane).collect(),
             core: Arc::clone(core),
@@ -86,6 +101,7 @@ impl Incarnation {
             retiring: CancellationToken::new(),
             void: CancellationToken::new(),
             unsupervised: CancellationToken::new(),
+            fetched_ahead: Notify::new(),
             runtime: RuntimeWatch::default(),
             id,
         }
@@ -103,18 +119,28 @@ impl Incarnation {
 }
 
 impl Lane {
-    fn new(queue: &Queue, worker: &str, config: &WorkerConfig, slots: &Arc<Semaphore>) -> Self {
-        let limit = config.queue_limit(&queue.name);
+    fn new(queue: &Queue, worker: &Arc<str>, core: &Core, slots: &Arc<Semaphore>) -> Self {
+        let (concurrency, limit) =
+            (core.config.concurrency, core.config.queue_limit(&queue.name));
         Self {
             keys: queue.keys.worker(worker),
-            slots: Slots::new(slots, limit),
+            slots: Slots::new(slots, concurrency, limit),
             queue: queue.clone(),
             leases: Leases::default(),
+            ready: Ready::default(),
             outbox: Outbox::default(),
+            pace: Pace::default(),
             pulse: Pulse::default(),
-            suspects: Suspects::new(limit.unwrap_or(config.concurrency)),
+            suspects: Suspects::new(limit.unwrap_or(concurrency)),
+            place: Arc::new(Place {
+                queue: Arc::clone(&queue.name),
+                worker: Arc::clone(worker),
+                states: Arc::clone(&core.states),
+            }),
+            session: AtomicU64::new(0),
+            changed: Notify::new(),
+            look: AtomicBool::new(false),
             registered: tokio::sync::watch::Sender::new(false),
-            woken: Notify::new(),
             suspicious: Notify::new(),
             wait_lost: Notify::new(),
             waiting: tokio::sync::watch::Sender::new(false),
@@ -124,8 +150,35 @@ impl Lane {
     /// Ends a lease, unless it ended already or was lost.
     pub(super) fn finish(&self, lease: &Lease, end: End) {
         if self.leases.end(lease) {
-            self.outbox.push(Arc::new(Settlement { lease: lease.clone(), end }));
+            self.settle(Some(Settlement { lease: lease.clone(), end }));
         }
+    }
+
+    /// Gives a job back that was not started.
+    pub(super) fn give_back(&self, lease: &Lease) {
+        self.finish(lease, End::Released { delay_ms: 0, envelope: None });
+    }
+
+    /// An attempt is over, its slot free; there may be something to send.
+    pub(super) fn settle(&self, settlement: Option<Settlement>) {
+        let wakes = match settlement {
+            Some(settlement) => self.outbox.push(settlement, self.ready.is_empty()),
+            None => true,
+        };
+        if wakes {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Asks the loop that fetches to look at the server.
+    pub(super) fn look(&self) {
+        self.look.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    /// Whether that was asked for.
+    pub(super) fn take_look(&self) -> bool {
+        self.look.swap(false, Ordering::AcqRel)
     }
 }
 
@@ -137,14 +190,50 @@ pub(super) struct Suspects {
     some: Arc<Semaphore>,
     /// Jobs that are one death from failing: one.
     one: Arc<Semaphore>,
+    /// Those that have room here, and how many settlements must have reached the server before they start: that the
+    /// others were given back among them.
+    held_back: Mutex<VecDeque<(u64, Admitted)>>,
+    /// When one was last met.
+    met: Mutex<Option<Instant>>,
 }
+
+/// So long after a suspect was met nothing is fetched ahead: what this worker holds when it dies is under suspicion too.
+const CAUTIOUS_FOR: Duration = Duration::from_secs(10);
 
 impl Suspects {
     fn new(slots: usize) -> Self {
         Self {
             some: Arc::new(Semaphore::new(slots.isqrt().max(1))),
             one: Arc::new(Semaphore::new(1)),
+            held_back: Mutex::default(),
+            met: Mutex::default(),
         }
+    }
+
+    /// Keeps a job until so many settlements have reached the server.
+    pub(super) fn hold_back(&self, until_settled: u64, job: Admitted) {
+        self.held_back().push_back((until_settled, job));
+    }
+
+    /// Those that may start now that so many settlements have reached the server.
+    pub(super) fn take_held_back(&self, settled: u64) -> Vec<Admitted> {
+        let mut held_back = self.held_back();
+        let due = held_back.iter().take_while(|(until, _)| *until <= settled).count();
+        held_back.drain(..due).map(|(_, job)| job).collect()
+    }
+
+    fn held_back(&self) -> MutexGuard<'_, VecDeque<(u64, Admitted)>> {
+        self.held_back.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self) {
+        *self.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Whether one was met lately.
+    pub(super) fn cautious(&self) -> bool {
+        let met = *self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        met.is_some_and(|met| met.elapsed() < CAUTIOUS_FOR)
     }
 
     /// A place for a job with so many crashes, where it needs one.
@@ -153,6 +242,9 @@ impl Suspects {
         crashes: usize,
         limit: usize,
     ) -> Result<Option<OwnedSemaphorePermit>, ()> {
+        if crashes > 1 {
+            self.note();
+        }
         let class = match limit.saturating_sub(crashes) {
             _ if crashes == 0 => return Ok(None),
             0 | 1 => &self.one,

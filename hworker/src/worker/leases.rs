@@ -4,6 +4,7 @@
 //! supervisor, is the one who settles it; nobody starts or settles it again. Once the server has the settlement the
 //! lease is remembered for a while, in case a failover brings it back.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -30,11 +31,19 @@ pub(super) struct Leases {
 
 #[derive(Debug, Default)]
 struct Table {
-    held: HashMap<Arc<str>, State>,
-    settled: HashMap<Arc<str>, Arc<Settlement>>,
-    order: VecDeque<(Instant, Arc<str>)>,
-    /// The bytes of `settled`.
+    held: HashMap<Lease, State>,
+    settled: VecDeque<Batch>,
+    /// How many settlements are remembered, and their bytes.
+    remembered: usize,
     bytes: usize,
+}
+
+/// What was settled by one call: remembered and forgotten as one, since it is hardly ever asked for.
+#[derive(Debug)]
+struct Batch {
+    at: Instant,
+    bytes: usize,
+    settlements: Vec<Settlement>,
 }
 
 /// How far a lease is.
@@ -64,9 +73,9 @@ pub(super) struct Comparison {
     /// Held by the server for us, never seen by us.
     pub(super) unseen: Vec<Lease>,
     /// Settled by us, and brought back by a failover: to be settled again.
-    pub(super) revived: Vec<Arc<Settlement>>,
+    pub(super) revived: Vec<Settlement>,
     /// Believed to be held, but gone: the job was given to another.
-    pub(super) lost: Vec<Arc<str>>,
+    pub(super) lost: Vec<Lease>,
 }
 
 impl Leases {
@@ -74,15 +83,24 @@ impl Leases {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A lease was handed over.
-    pub(super) fn reserved(&self, lease: &Lease) {
-        let state = State::Reserved { since: Instant::now() };
-        self.table().held.insert(Arc::clone(&lease.name), state);
+    /// Jobs were handed over. Leaves out those whose leases were meanwhile taken for lost on their way, and are being
+    /// given back.
+    pub(super) fn reserved(&self, jobs: &mut Vec<(Lease, Vec<u8>)>) {
+        let since = Instant::now();
+        let mut table = self.table();
+        table.held.reserve(jobs.len());
+        jobs.retain(|(lease, _)| match table.held.entry(lease.clone()) {
+            Entry::Vacant(place) => {
+                place.insert(State::Reserved { since });
+                true
+            }
+            Entry::Occupied(_) => false,
+        });
     }
 
     /// The body is about to start. False where the lease is ending or lost: then it must not.
     pub(super) fn start(&self, lease: &Lease, running: Running) -> bool {
-        match self.table().held.get_mut(&lease.name) {
+        match self.table().held.get_mut(lease) {
             Some(state @ State::Reserved { .. }) => {
                 *state = State::Running(running);
                 true
@@ -93,46 +111,48 @@ impl Leases {
 
     /// The lease ends. True for the one caller who must see to its settlement.
     pub(super) fn end(&self, lease: &Lease) -> bool {
-        match self.table().held.get_mut(&lease.name) {
+        let ended = match self.table().held.get_mut(lease) {
             Some(state @ (State::Reserved { .. } | State::Running(_))) => {
-                *state = State::Ending;
-                true
+                std::mem::replace(state, State::Ending)
             }
-            Some(State::Ending) | None => false,
-        }
+            Some(State::Ending) | None => return false,
+        };
+        // What it held is dropped here, outside the lock.
+        drop(ended);
+        true
     }
 
     /// A lease that was never seen is given back: it must never be started.
     pub(super) fn never_start(&self, lease: &Lease) {
-        self.table().held.insert(Arc::clone(&lease.name), State::Ending);
+        self.table().held.insert(lease.clone(), State::Ending);
     }
 
     /// The server has these settlements.
-    pub(super) fn settled(&self, batch: &[Arc<Settlement>]) {
+    pub(super) fn settled(&self, settlements: Vec<Settlement>) {
         let mut table = self.table();
-        let now = Instant::now();
-        for settlement in batch {
-            let name = &settlement.lease.name;
-            table.held.remove(name);
-            if table.settled.insert(Arc::clone(name), Arc::clone(settlement)).is_none() {
-                table.order.push_back((now, Arc::clone(name)));
-                table.bytes += settlement.size();
-            }
+        for settlement in &settlements {
+            table.held.remove(&settlement.lease);
         }
-        while let Some((at, name)) = table.order.front() {
-            let fits = table.order.len() <= REMEMBERED && table.bytes <= REMEMBERED_BYTES;
-            if fits && at.elapsed() < REMEMBERED_FOR {
+        let bytes = settlements.iter().map(Settlement::size).sum();
+        table.bytes += bytes;
+        table.remembered += settlements.len();
+        table.settled.push_back(Batch { at: Instant::now(), bytes, settlements });
+        let mut forgotten = Vec::new();
+        while let Some(oldest) = table.settled.front() {
+            let fits = table.remembered <= REMEMBERED && table.bytes <= REMEMBERED_BYTES;
+            if fits && oldest.at.elapsed() < REMEMBERED_FOR {
                 break;
             }
-            let name = Arc::clone(name);
-            table.order.pop_front();
-            if let Some(settlement) = table.settled.remove(&name) {
-                table.bytes -= settlement.size();
-            }
+            let Some(oldest) = table.settled.pop_front() else { break };
+            table.bytes -= oldest.bytes;
+            table.remembered -= oldest.settlements.len();
+            forgotten.push(oldest);
         }
         if table.held.is_empty() {
             self.emptied.notify_waiters();
         }
+        // What is forgotten is dropped outside the lock.
+        drop(table);
     }
 
     /// How many leases the server should count, give or take what is under way.
@@ -142,39 +162,40 @@ impl Leases {
 
     /// What is reserved or running: taken before the server is asked, so that what was handed over since is not
     /// taken for lost.
-    pub(super) fn believed(&self) -> HashSet<Arc<str>> {
+    pub(super) fn believed(&self) -> HashSet<Lease> {
         let table = self.table();
         let alive = table.held.iter().filter(|(_, state)| !matches!(state, State::Ending));
-        alive.map(|(name, _)| Arc::clone(name)).collect()
+        alive.map(|(lease, _)| lease.clone()).collect()
     }
 
     /// Holds the server's list against `believed` and the table.
-    pub(super) fn compare(&self, believed: &HashSet<Arc<str>>, server: Vec<Lease>) -> Comparison {
+    pub(super) fn compare(&self, believed: &HashSet<Lease>, server: Vec<Lease>) -> Comparison {
         let table = self.table();
         let mut comparison = Comparison::default();
-        let mut there = HashSet::with_capacity(server.len());
-        for lease in server {
-            there.insert(Arc::clone(&lease.name));
-            if table.held.contains_key(&lease.name) {
-                continue;
-            }
-            match table.settled.get(&lease.name) {
-                Some(settlement) => comparison.revived.push(Arc::clone(settlement)),
-                None => comparison.unseen.push(lease),
+        let there: HashSet<_> = server.iter().cloned().collect();
+        let mut unknown: HashSet<_> =
+            server.into_iter().filter(|lease| !table.held.contains_key(lease)).collect();
+        if !unknown.is_empty() {
+            let remembered = table.settled.iter().rev().flat_map(|batch| &batch.settlements);
+            for settlement in remembered {
+                if unknown.remove(&settlement.lease) {
+                    comparison.revived.push(settlement.clone());
+                }
             }
         }
+        comparison.unseen = unknown.into_iter().collect();
         comparison.lost = believed.difference(&there).cloned().collect();
         comparison
     }
 
     /// A lease was given to another: whatever ran under it is cancelled, and nothing is settled. Says which job it was.
-    pub(super) fn lose(&self, name: &Arc<str>) -> Option<Arc<Job>> {
+    pub(super) fn lose(&self, lease: &Lease) -> Option<Arc<Job>> {
         let mut table = self.table();
         // An ending lease is gone because it was settled, by us.
-        if !matches!(table.held.get(name), Some(State::Reserved { .. } | State::Running(_))) {
+        if !matches!(table.held.get(lease), Some(State::Reserved { .. } | State::Running(_))) {
             return None;
         }
-        let state = table.held.remove(name);
+        let state = table.held.remove(lease);
         if table.held.is_empty() {
             self.emptied.notify_waiters();
         }
@@ -190,8 +211,8 @@ impl Leases {
 
     /// Loses every lease.
     pub(super) fn lose_all(&self) {
-        for name in self.believed() {
-            self.lose(&name);
+        for lease in self.believed() {
+            self.lose(&lease);
         }
     }
 
@@ -219,7 +240,7 @@ impl Leases {
             State::Reserved { since } => since.elapsed() > age,
             _ => false,
         });
-        stuck.map(|(name, _)| Lease::parse(name)).collect()
+        stuck.map(|(lease, _)| lease.clone()).collect()
     }
 
     /// Completes when no lease is held. Cancel safe.
@@ -248,15 +269,17 @@ mod tests {
             let lease = Lease::parse(&format!("{number}.0"));
             let envelope = vec![b'x'; 1024 * 1024];
             let end = End::Retried { job: "a", delay_ms: 0, envelope };
-            Arc::new(Settlement { lease, end })
+            Settlement { lease, end }
         };
         for number in 0..100 {
-            leases.settled(&[settlement(number)]);
+            leases.settled(vec![settlement(number)]);
         }
-        let table = leases.table();
-        let held: usize = table.settled.values().map(|one| one.size()).sum();
+        let mut table = leases.table();
+        let kept: Vec<_> = table.settled.drain(..).flat_map(|batch| batch.settlements).collect();
+        let held: usize = kept.iter().map(Settlement::size).sum();
         assert_eq!(table.bytes, held);
         assert!(held <= REMEMBERED_BYTES && held > REMEMBERED_BYTES / 2, "{held}");
-        assert!(table.settled.contains_key("99.0") && !table.settled.contains_key("0.0"));
+        assert_eq!(table.remembered, kept.len());
+        assert_eq!(kept.last().map(|one| one.lease.clone()), Some(Lease::Token(99)));
     }
 }

@@ -8,9 +8,12 @@ mod fetch;
 mod incarnation;
 mod leases;
 mod outbox;
+mod pace;
 mod panic;
 mod pulse;
+mod ready;
 mod reconnect;
+mod runner;
 mod settle;
 mod slots;
 mod supervise;
@@ -182,11 +185,15 @@ impl Worker {
             Error::config(format!("the supervisor's thread could not be started: {error}"))
         })?;
 
+        let threads = tokio::runtime::Handle::current().metrics().num_workers();
         let mut helpers = JoinSet::new();
         let mut fetchers = JoinSet::new();
         for lane in &incarnation.lanes {
             fetchers.spawn(fetch::Fetch::new(Arc::clone(incarnation), Arc::clone(lane)).run());
             helpers.spawn(wait::run(Arc::clone(incarnation), Arc::clone(lane)));
+            for _ in 0..threads {
+                helpers.spawn(runner::run(Arc::clone(incarnation), Arc::clone(lane)));
+            }
         }
         helpers.spawn(show_that_runtime_runs(Arc::clone(incarnation)));
 

@@ -1,56 +1,93 @@
 //! Settlements on their way to the server: they stay here until it has them, however often a connection breaks.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
-
-use tokio::sync::Notify;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::store::{SCRIPT_BYTES, SCRIPT_JOBS, Settlement};
 
 /// The settlements of one queue, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    waiting: Mutex<VecDeque<Arc<Settlement>>>,
-    added: Notify,
+    waiting: Mutex<Inner>,
+    /// How many must be waiting before the loop that sends them is woken.
+    wake_at: AtomicUsize,
+    /// How many of those that were ever put in the server has.
+    settled: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    settlements: VecDeque<Settlement>,
+    /// How many were ever put in.
+    pushed: u64,
+}
+
+/// When the loop that sends is woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WakeAt {
+    /// When so many wait, or when nothing more is there to be started.
+    Count(usize),
+    /// Not because of settlements: it waits for the server.
+    Never,
 }
 
 impl Outbox {
-    pub(super) fn push(&self, settlement: Arc<Settlement>) {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).push_back(settlement);
-        self.added.notify_one();
+    fn waiting(&self) -> MutexGuard<'_, Inner> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says whether the loop that sends is to be woken; `last` where nothing more is there to be started.
+    pub(super) fn push(&self, settlement: Settlement, last: bool) -> bool {
+        let mut waiting = self.waiting();
+        waiting.settlements.push_back(settlement);
+        waiting.pushed += 1;
+        let count = waiting.settlements.len();
+        drop(waiting);
+        let wake_at = self.wake_at.load(Ordering::Acquire);
+        count >= wake_at || (last && wake_at != usize::MAX)
+    }
+
+    pub(super) fn set_wake_at(&self, wake_at: WakeAt) {
+        let count = match wake_at {
+            WakeAt::Count(count) => count.min(usize::MAX - 1),
+            WakeAt::Never => usize::MAX,
+        };
+        self.wake_at.store(count, Ordering::Release);
     }
 
     /// Takes as many as one script carries.
-    pub(super) fn take(&self) -> Vec<Arc<Settlement>> {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn take(&self) -> Vec<Settlement> {
+        let mut waiting = self.waiting();
         let mut bytes = 0;
-        let fitting = waiting.iter().take(SCRIPT_JOBS).take_while(|settlement| {
+        let fitting = waiting.settlements.iter().take(SCRIPT_JOBS).take_while(|settlement| {
             bytes += settlement.size();
             bytes <= SCRIPT_BYTES
         });
         // One always goes, however large it is.
-        let count = fitting.count().max(1).min(waiting.len());
-        waiting.drain(..count).collect()
+        let count = fitting.count().max(1).min(waiting.settlements.len());
+        waiting.settlements.drain(..count).collect()
     }
 
     /// Puts back what the server may not have got.
-    pub(super) fn put_back(&self, batch: Vec<Arc<Settlement>>) {
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn put_back(&self, batch: Vec<Settlement>) {
+        let mut waiting = self.waiting();
         for settlement in batch.into_iter().rev() {
-            waiting.push_front(settlement);
+            waiting.settlements.push_front(settlement);
         }
-        drop(waiting);
-        self.added.notify_one();
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    /// The server has so many of those that were taken.
+    pub(super) fn settled(&self, count: usize) {
+        self.settled.fetch_add(count as u64, Ordering::AcqRel);
     }
 
-    /// Completes when there is something to send. Cancel safe; for one waiter.
-    pub(super) async fn filled(&self) {
-        while self.is_empty() {
-            self.added.notified().await;
-        }
+    /// How many were ever put in, and how many of them the server has.
+    pub(super) fn totals(&self) -> (u64, u64) {
+        (self.waiting().pushed, self.settled.load(Ordering::Acquire))
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.waiting().settlements.len()
     }
 }

@@ -9,6 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 pub(super) struct Slots {
     all: Arc<Semaphore>,
     own: Option<Arc<Semaphore>>,
+    total: usize,
 }
 
 /// A free slot; dropping it makes room for the next body.
@@ -19,8 +20,18 @@ pub(super) struct Slot {
 }
 
 impl Slots {
-    pub(super) fn new(all: &Arc<Semaphore>, limit: Option<usize>) -> Self {
-        Self { all: Arc::clone(all), own: limit.map(|limit| Arc::new(Semaphore::new(limit))) }
+    /// `concurrency` is the number of the worker's slots.
+    pub(super) fn new(all: &Arc<Semaphore>, concurrency: usize, limit: Option<usize>) -> Self {
+        Self {
+            all: Arc::clone(all),
+            own: limit.map(|limit| Arc::new(Semaphore::new(limit))),
+            total: limit.map_or(concurrency, |limit| limit.min(concurrency)),
+        }
+    }
+
+    /// How many there are.
+    pub(super) fn total(&self) -> usize {
+        self.total
     }
 
     /// How many are free.
@@ -47,5 +58,10 @@ impl Slots {
         };
         let all = Arc::clone(&self.all).try_acquire_owned().ok()?;
         Some(Slot { _own: own, _all: all })
+    }
+
+    /// Up to so many that are free right now.
+    pub(super) fn take(&self, at_most: usize) -> impl Iterator<Item = Slot> {
+        (0..at_most).map_while(|_| self.try_acquire())
     }
 }

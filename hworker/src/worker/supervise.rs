@@ -17,7 +17,7 @@ use super::incarnation::{Incarnation, Lane};
 use super::reconnect::Reconnect;
 use crate::monitor::{self, Monitor, Task};
 use crate::scheduler;
-use crate::store::{Beat, Connection, Fault, FaultKind, Heard, lengths};
+use crate::store::{Beat, Connection, Fault, FaultKind, Heard, Lease, lengths};
 
 /// From the sending of one heartbeat to that of the next.
 const BEAT_EVERY: Duration = Duration::from_millis(1_500);
@@ -62,6 +62,7 @@ pub(super) fn spawn(
             tokio::select! {
                 () = finished.cancelled() => {}
                 () = deadlines::keep(&incarnation) => {}
+                () = deadlines::keep_ahead_short(&incarnation) => {}
                 // Apart from what waits for the server.
                 () = deadlines::stop_when_cut(&incarnation), if incarnation.core.config.stop_when_cut => {}
             }
@@ -340,33 +341,35 @@ impl Heart {
         sleep(LOOK_AGAIN).await;
         if !unseen.is_empty() {
             let still = self.compare(connection).await?;
-            if still.iter().any(|name| unseen.contains(name)) {
+            if still.iter().any(|lease| unseen.contains(lease)) {
                 lane.suspicious.notify_one();
+                // The lost answer may have been that of a wait.
+                lane.wait_lost.notify_waiters();
             }
         }
         if heard.inbox > 0 || waits_in_vain(heard.waiting) {
             let (inbox, waiting) = lengths(connection, &lane.queue, &lane.keys).await?;
             if (heard.inbox > 0 && inbox > 0) || waits_in_vain(waiting) {
                 lane.wait_lost.notify_waiters();
-                lane.woken.notify_one();
+                lane.look();
             }
         }
         Ok(())
     }
 
     /// Cancels what was lost, settles again what was revived, and gives the names of leases that we never saw.
-    async fn compare(&self, connection: &Connection) -> Result<HashSet<Arc<str>>, Fault> {
+    async fn compare(&self, connection: &Connection) -> Result<HashSet<Lease>, Fault> {
         let lane = &self.lane;
         let believed = lane.leases.believed();
         let server = lane.queue.leases(connection, &lane.keys).await?;
         let comparison = lane.leases.compare(&believed, server);
-        for name in &comparison.lost {
-            report_lost(lane, name);
+        for lease in &comparison.lost {
+            report_lost(lane, lease);
         }
         for settlement in comparison.revived {
-            lane.outbox.push(settlement);
+            lane.settle(Some(settlement));
         }
-        Ok(comparison.unseen.into_iter().map(|lease| lease.name).collect())
+        Ok(comparison.unseen.into_iter().collect())
     }
 }
 

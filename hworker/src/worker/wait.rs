@@ -2,17 +2,22 @@
 //! into this worker's inbox, which counts as its lease even if the answer is lost.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
+use super::fetch::hand_over;
 use super::incarnation::{Incarnation, Lane};
 use super::reconnect::Reconnect;
-use crate::store::{Connection, Fault, FaultKind, connection_id, end_wait};
+use crate::store::{CALL_WITHIN, Connection, Fault, FaultKind, Reserved, connection_id, end_wait};
 
 /// One wait lasts at most so long.
 const WAIT: Duration = Duration::from_secs(20);
+
+/// Ending a wait may take so long.
+const END_WITHIN: Duration = Duration::from_secs(1);
 
 /// A server that refuses waits is looked at so often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -41,8 +46,8 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
 
 /// Waits on one connection until it breaks or the worker stops.
 async fn serve(
-    incarnation: &Incarnation,
-    lane: &Lane,
+    incarnation: &Arc<Incarnation>,
+    lane: &Arc<Lane>,
     connection: &Connection,
     id: u64,
     wanted: &mut tokio::sync::watch::Receiver<bool>,
@@ -58,32 +63,64 @@ async fn serve(
             () = connection.ended() => return None,
             () = incarnation.stopping.cancelled() => return None,
         }
-        let wait = lane.queue.await_job(connection, &lane.keys, WAIT);
-        let result = tokio::select! {
-            result = wait => result,
+        let session = lane.session.load(Ordering::Acquire);
+        let wait = wait(lane, connection, session);
+        tokio::pin!(wait);
+        let answers = tokio::select! {
+            answers = &mut wait => Some(answers),
             () = lane.wait_lost.notified() => return None,
-            () = incarnation.stopping.cancelled() => {
+            () = incarnation.stopping.cancelled() => None,
+        };
+        let stopped = answers.is_none();
+        let (waited, reserved) = match answers {
+            Some(answers) => answers,
+            None => {
                 end(incarnation, lane, id).await;
-                return None;
+                // The server may have handed something over just before.
+                tokio::time::timeout(END_WITHIN, wait).await.ok()?
             }
         };
-        match result {
-            Ok(true) => woken(lane),
-            Ok(false) => {}
+        // Whoever decides about the next wait has to see first what came with this one.
+        lane.waiting.send_replace(false);
+        let fault = waited.and(reserved.map(|reserved| match reserved {
+            Reserved::Jobs { jobs, left } => {
+                if left > 0 {
+                    lane.look();
+                } else {
+                    lane.changed.notify_one();
+                }
+                // A wait is sent while a slot is free, which is free still, or will be soon.
+                let count = jobs.len();
+                hand_over(incarnation, lane, jobs, Vec::new(), count);
+            }
+            // What was handed into the inbox since is for the new session to take.
+            Reserved::Stale => lane.look(),
+            Reserved::Void => incarnation.void.cancel(),
+        }));
+        match fault {
+            _ if stopped => return None,
+            Ok(()) => {}
             Err(fault) if fault.kind == FaultKind::Connection => return Some(fault),
             // A full server refuses to move what it holds: look once a second instead.
             Err(_) => {
-                woken(lane);
+                lane.look();
                 pause(LOOK_EVERY, &incarnation.stopping).await;
             }
         }
     }
 }
 
-/// A look is wanted and no further wait, until the look has found nothing.
-fn woken(lane: &Lane) {
-    lane.waiting.send_replace(false);
-    lane.woken.notify_one();
+/// Waits for a job to be handed into the inbox, and takes it over from there: sent together, so that the server does
+/// the second as soon as it has done the first.
+async fn wait(
+    lane: &Lane,
+    connection: &Connection,
+    session: u64,
+) -> (Result<bool, Fault>, Result<Reserved, Fault>) {
+    tokio::join!(
+        lane.queue.await_job(connection, &lane.keys, WAIT),
+        lane.queue.reserve(connection, &lane.keys, session, 0, WAIT + CALL_WITHIN),
+    )
 }
 
 async fn pause(duration: Duration, stopping: &CancellationToken) {
@@ -100,7 +137,7 @@ async fn end(incarnation: &Incarnation, lane: &Lane, id: u64) {
         let other = incarnation.core.client.connection(&lane.queue).await?;
         end_wait(&other, id).await
     };
-    if let Ok(Err(fault)) = tokio::time::timeout(Duration::from_secs(1), ended).await {
+    if let Ok(Err(fault)) = tokio::time::timeout(END_WITHIN, ended).await {
         debug!("the wait could not be ended: {fault}");
     }
 }

@@ -1,0 +1,88 @@
+//! How long bodies run, and so how many jobs to fetch ahead: by time, not by count, so that short jobs cost no round
+//! trip of their own and no job waits here while another worker could run it.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// As much is fetched ahead as the slots will have started within this time.
+const AHEAD: Duration = Duration::from_millis(5);
+
+/// At most so many jobs, however short they are.
+const AHEAD_JOBS: u64 = 1000;
+
+/// Each body's time counts for so much of the mean.
+const WEIGHT: u64 = 16;
+
+/// The pace of one queue.
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    /// The moving mean of the bodies' times in ns; 0 before the first.
+    mean_ns: AtomicU64,
+    /// What was fetched ahead had to be given back: nothing more of it until a body has ended.
+    halted: AtomicBool,
+    /// How often that happened.
+    halts: AtomicU64,
+}
+
+impl Pace {
+    /// A body ran for so long.
+    pub(super) fn ran(&self, time: Duration) {
+        let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
+        // Two at once may count as one, which changes little.
+        let mean = self.mean_ns.load(Ordering::Relaxed);
+        let next = if mean == 0 { time } else { mean - mean / WEIGHT + time / WEIGHT };
+        self.mean_ns.store(next.max(1), Ordering::Relaxed);
+        if self.halted.load(Ordering::Relaxed) {
+            self.halted.store(false, Ordering::Release);
+        }
+    }
+
+    /// How many jobs so many slots will have started within the time.
+    pub(super) fn ahead(&self, slots: usize) -> usize {
+        let mean = self.mean_ns.load(Ordering::Relaxed);
+        if mean == 0 || self.halted.load(Ordering::Acquire) {
+            return 0;
+        }
+        let time = u64::try_from(AHEAD.as_nanos()).unwrap_or(u64::MAX);
+        ((slots as u64).saturating_mul(time) / mean).min(AHEAD_JOBS) as usize
+    }
+
+    /// What was fetched ahead is given back.
+    pub(super) fn halt(&self) {
+        self.halts.fetch_add(1, Ordering::AcqRel);
+        self.halted.store(true, Ordering::Release);
+    }
+
+    pub(super) fn halts(&self) -> u64 {
+        self.halts.load(Ordering::Acquire)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_fetched_ahead_follows_the_time_that_bodies_take() {
+        let pace = Pace::default();
+        assert_eq!(pace.ahead(100), 0, "nothing without a measurement");
+        pace.ran(Duration::from_millis(10));
+        assert_eq!((pace.ahead(1), pace.ahead(2), pace.ahead(1_000)), (0, 1, 500));
+        for _ in 0..200 {
+            pace.ran(Duration::from_micros(1));
+        }
+        assert_eq!(pace.ahead(1), 1_000);
+        pace.ran(Duration::from_secs(1));
+        assert_eq!(pace.ahead(10), 0, "one that is long is noticed at once");
+    }
+
+    #[test]
+    fn nothing_is_fetched_ahead_from_a_halt_until_a_body_has_ended() {
+        let pace = Pace::default();
+        pace.ran(Duration::from_micros(10));
+        pace.halt();
+        assert_eq!((pace.ahead(10), pace.halts()), (0, 1));
+        pace.ran(Duration::from_micros(10));
+        assert!(pace.ahead(10) > 0);
+    }
+}

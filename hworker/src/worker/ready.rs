@@ -1,0 +1,177 @@
+//! Jobs that this worker has reserved and not started, in the order in which they were taken. The first of them have a
+//! slot each; those behind were fetched ahead and wait for one.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::execute::Admitted;
+use super::slots::Slot;
+use crate::store::Lease;
+
+/// The waiting jobs of one queue.
+#[derive(Debug, Default)]
+pub(super) struct Ready {
+    waiting: Mutex<Inner>,
+    /// How many wait, to be read without the lock.
+    count: AtomicUsize,
+    added: Notify,
+    /// Runners that have nothing to do.
+    idle: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    jobs: VecDeque<Waiting>,
+    slots: Vec<Slot>,
+    bytes: usize,
+}
+
+/// A job that waits to be started.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) since: Instant,
+    pub(super) job: WaitingJob,
+}
+
+/// How far it has been looked at.
+#[derive(Debug)]
+pub(super) enum WaitingJob {
+    Reserved(Lease, Vec<u8>),
+    Admitted(Admitted),
+}
+
+impl WaitingJob {
+    pub(super) fn lease(&self) -> &Lease {
+        match self {
+            Self::Reserved(lease, _) => lease,
+            Self::Admitted(admitted) => &admitted.job.lease,
+        }
+    }
+
+    fn size(&self) -> usize {
+        match self {
+            Self::Reserved(_, payload) => payload.len(),
+            Self::Admitted(admitted) => admitted.job.payload.len(),
+        }
+    }
+}
+
+/// What is to be done next.
+pub(super) enum Next {
+    /// Start this one.
+    Start { job: WaitingJob, slot: Slot, more: bool },
+    /// Somebody waits; get a slot for him.
+    NeedsSlot,
+    Empty,
+}
+
+impl Inner {
+    /// Takes out the slots for which there is no job.
+    fn surplus_slots(&mut self) -> Vec<Slot> {
+        let needed = self.jobs.len().min(self.slots.len());
+        self.slots.split_off(needed)
+    }
+}
+
+impl Ready {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds jobs at the end, and slots for the foremost. Says whether any of them waits without a slot.
+    pub(super) fn push(
+        &self,
+        jobs: impl IntoIterator<Item = WaitingJob>,
+        slots: impl IntoIterator<Item = Slot>,
+    ) -> bool {
+        let since = Instant::now();
+        let mut inner = self.inner();
+        for job in jobs {
+            inner.bytes += job.size();
+            inner.jobs.push_back(Waiting { since, job });
+        }
+        inner.slots.extend(slots);
+        let surplus = inner.surplus_slots();
+        let jobs = inner.jobs.len();
+        let ahead = jobs > inner.slots.len();
+        self.count.store(jobs, Ordering::Release);
+        drop(inner);
+        drop(surplus);
+        if jobs > 0 {
+            self.call_another();
+        }
+        ahead
+    }
+
+    /// Takes the foremost job, with the given slot or one that is kept here.
+    pub(super) fn next(&self, slot: &mut Option<Slot>) -> Next {
+        let mut inner = self.inner();
+        if inner.jobs.is_empty() {
+            return Next::Empty;
+        }
+        let Some(slot) = slot.take().or_else(|| inner.slots.pop()) else { return Next::NeedsSlot };
+        let Some(Waiting { job, .. }) = inner.jobs.pop_front() else { return Next::Empty };
+        inner.bytes -= job.size();
+        // A slot that came from elsewhere sets one of those free.
+        let surplus = inner.surplus_slots();
+        let left = inner.jobs.len();
+        self.count.store(left, Ordering::Release);
+        drop(inner);
+        drop(surplus);
+        Next::Start { job, slot, more: left > 0 }
+    }
+
+    /// Calls another runner to what waits. Says whether there was an idle one.
+    pub(super) fn call_another(&self) -> bool {
+        let idle = self.idle.load(Ordering::Acquire) > 0;
+        if idle {
+            self.added.notify_one();
+        }
+        idle
+    }
+
+    /// Completes when something was added, or may have been. Not cancel safe: the runner counts as idle for ever.
+    pub(super) async fn added(&self) {
+        self.idle.fetch_add(1, Ordering::AcqRel);
+        // What was added before this runner counted as idle called nobody.
+        if self.is_empty() {
+            self.added.notified().await;
+        }
+        self.idle.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.count.load(Ordering::Acquire) == 0
+    }
+
+    /// How many wait without a slot, and the bytes of all that wait.
+    pub(super) fn ahead(&self) -> (usize, usize) {
+        let inner = self.inner();
+        (inner.jobs.len() - inner.slots.len(), inner.bytes)
+    }
+
+    /// Takes all that wait without a slot out again, if one of them has done so for this long.
+    pub(super) fn take_ahead(&self, age: Duration) -> Vec<WaitingJob> {
+        let mut inner = self.inner();
+        let first = inner.slots.len();
+        if inner.jobs.get(first).is_none_or(|waiting| waiting.since.elapsed() < age) {
+            return Vec::new();
+        }
+        let taken: Vec<_> = inner.jobs.drain(first..).map(|waiting| waiting.job).collect();
+        inner.bytes -= taken.iter().map(WaitingJob::size).sum::<usize>();
+        self.count.store(first, Ordering::Release);
+        taken
+    }
+
+    /// Takes everything out again.
+    pub(super) fn take_all(&self) -> Vec<WaitingJob> {
+        let Inner { jobs, slots, .. } = std::mem::take(&mut *self.inner());
+        self.count.store(0, Ordering::Release);
+        drop(slots);
+        jobs.into_iter().map(|waiting| waiting.job).collect()
+    }
+}

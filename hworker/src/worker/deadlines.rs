@@ -65,10 +65,12 @@ pub(super) async fn keep_ahead_short(incarnation: &Arc<Incarnation>) {
             incarnation.fetched_ahead.notified().await;
         }
         sleep(AHEAD_TICK).await;
+        let mut given_back = Vec::new();
         for lane in &incarnation.lanes {
             let waited = lane.ready.take_ahead(AHEAD_AT_MOST);
             if !waited.is_empty() {
                 lane.pace.halt();
+                given_back.push(Arc::clone(lane));
             }
             for job in waited {
                 let lease = job.lease().clone();
@@ -82,6 +84,10 @@ pub(super) async fn keep_ahead_short(incarnation: &Arc<Incarnation>) {
             }
         }
         send(incarnation, &mut unsent).await;
+        // They wait at the server now, and nothing here is due to end.
+        for lane in given_back {
+            lane.look();
+        }
     }
 }
 

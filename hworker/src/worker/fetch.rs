@@ -164,9 +164,8 @@ impl Fetch {
                 trips.push_back(trip.sent().await);
                 continue;
             }
-            if !plan.acquire {
-                came_free = None;
-            }
+            // It let a wait be sent, if not a reserve; kept, it would be missing elsewhere.
+            came_free = None;
             held_since = plan.hold.then(|| held_since.unwrap_or_else(Instant::now));
             lane.outbox.set_wake_at(plan.wake_at);
             let hold_until = held_since.map(|since| since + HOLD);
@@ -187,7 +186,7 @@ impl Fetch {
                 () = lane.pulse.fresh(), if self.more && !stopping && !lane.pulse.is_fresh() => {}
                 () = hold(hold_until), if hold_until.is_some() => {}
                 // Whoever waits longest is served first; while a body holds the last slot, this loop waits for its turn.
-                slot = lane.slots.acquire(), if plan.acquire && came_free.is_none() => came_free = slot,
+                slot = lane.slots.acquire(), if plan.acquire => came_free = slot,
                 () = incarnation.stopping.cancelled(), if !stopping => {
                     stopping = true;
                     give_all_back(&lane);
@@ -247,7 +246,7 @@ impl Fetch {
             wait: !self.more && !stopping && unclaimed > 0,
             hold: trips.is_empty() && anything,
             // All are taken, and nothing of this queue is on its way to one.
-            acquire: !stopping && trips.is_empty() && due == 0 && (free == 0 || came_free),
+            acquire: !stopping && trips.is_empty() && due == 0 && unclaimed == 0,
             wake_at,
         }
     }

@@ -40,6 +40,8 @@ pub(super) struct Fetch {
     lane: Arc<Lane>,
     /// The server may have jobs waiting.
     more: bool,
+    /// It is to be asked, even without room.
+    look: bool,
     first: bool,
     /// Refusals since the start; about one a minute is logged.
     refusals: u64,
@@ -54,7 +56,7 @@ enum Left {
 
 impl Fetch {
     pub(super) fn new(incarnation: Arc<Incarnation>, lane: Arc<Lane>) -> Self {
-        Self { incarnation, lane, more: true, first: true, refusals: 0 }
+        Self { incarnation, lane, more: true, look: false, first: true, refusals: 0 }
     }
 
     /// Runs until the worker has retired or is void.
@@ -152,12 +154,14 @@ impl Fetch {
             }
             // Until the plan is made everything wakes this loop, so that nothing that changes meanwhile is missed.
             lane.outbox.set_wake_at(WakeAt::Count(1));
-            let look = lane.take_look();
-            self.more |= look;
-            let plan = self.plan(trips, came_free.is_some(), look, held_since);
+            // Kept until it is sent: what is under way may have been answered before.
+            self.look |= lane.take_look();
+            self.more |= self.look;
+            let plan = self.plan(trips, came_free.is_some(), held_since);
             lane.waiting
                 .send_if_modified(|wanted| std::mem::replace(wanted, plan.wait) != plan.wait);
             if plan.send {
+                self.look = false;
                 held_since = None;
                 let slots = came_free.take().into_iter().chain(lane.slots.take(plan.slots));
                 let trip = self.trip(connection, session, &plan, slots.collect());
@@ -203,7 +207,6 @@ impl Fetch {
         &self,
         trips: &VecDeque<Trip>,
         came_free: bool,
-        look: bool,
         held_since: Option<Instant>,
     ) -> Plan {
         let (incarnation, lane) = (&self.incarnation, &self.lane);
@@ -227,7 +230,7 @@ impl Fetch {
         let anything = settlements > 0 || want > 0;
         let held = held_since.is_some_and(|since| since.elapsed() >= HOLD);
         let send = match trips.len() {
-            0 => look || anything && (!runnable || worth_it || held),
+            0 => self.look || anything && (!runnable || worth_it || held),
             1 => worth_it,
             _ => false,
         };
@@ -242,7 +245,7 @@ impl Fetch {
             // One of them came free already.
             slots: slots.saturating_sub(usize::from(came_free)),
             ahead,
-            look,
+            look: self.look,
             wait: !self.more && !stopping && unclaimed > 0,
             hold: trips.is_empty() && anything,
             // All are taken, and nothing of this queue is on its way to one.

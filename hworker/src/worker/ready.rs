@@ -63,7 +63,7 @@ impl WaitingJob {
 /// What is to be done next.
 pub(super) enum Next {
     /// Start this one.
-    Start { job: WaitingJob, slot: Slot, more: bool },
+    Start { job: WaitingJob, slot: Slot },
     /// Somebody waits; get a slot for him.
     NeedsSlot,
     Empty,
@@ -98,7 +98,7 @@ impl Ready {
         let surplus = inner.surplus_slots();
         let jobs = inner.jobs.len();
         let ahead = jobs > inner.slots.len();
-        self.count.store(jobs, Ordering::Release);
+        self.count.store(jobs, Ordering::SeqCst);
         drop(inner);
         drop(surplus);
         if jobs > 0 {
@@ -122,12 +122,12 @@ impl Ready {
         self.count.store(left, Ordering::Release);
         drop(inner);
         drop(surplus);
-        Next::Start { job, slot, more: left > 0 }
+        Next::Start { job, slot }
     }
 
     /// Calls another runner to what waits. Says whether there was an idle one.
     pub(super) fn call_another(&self) -> bool {
-        let idle = self.idle.load(Ordering::Acquire) > 0;
+        let idle = self.idle.load(Ordering::SeqCst) > 0;
         if idle {
             self.added.notify_one();
         }
@@ -136,16 +136,21 @@ impl Ready {
 
     /// Completes when something was added, or may have been. Not cancel safe: the runner counts as idle for ever.
     pub(super) async fn added(&self) {
-        self.idle.fetch_add(1, Ordering::AcqRel);
+        self.idle.fetch_add(1, Ordering::SeqCst);
         // What was added before this runner counted as idle called nobody.
         if self.is_empty() {
             self.added.notified().await;
         }
-        self.idle.fetch_sub(1, Ordering::AcqRel);
+        self.idle.fetch_sub(1, Ordering::SeqCst);
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.count.load(Ordering::Acquire) == 0
+        self.count() == 0
+    }
+
+    /// How many wait.
+    pub(super) fn count(&self) -> usize {
+        self.count.load(Ordering::SeqCst)
     }
 
     /// How many wait without a slot, and the bytes of all that wait.

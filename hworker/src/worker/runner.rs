@@ -2,7 +2,9 @@
 //! becomes a task of its own only if it is not ready at once, so that the shortest jobs cost no task, and one that blocks
 //! holds up no more than its thread.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use super::execute::{self, First};
 use super::incarnation::{Incarnation, Lane};
@@ -23,8 +25,19 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
             kept = None;
             lane.pulse.fresh().await;
         }
-        let (job, slot, more) = match lane.ready.next(&mut kept) {
-            Next::Start { job, slot, more } => (job, slot, more),
+        // Before a job is in hand: who is woken here may wait for this thread, which the next body may block.
+        let waiting = lane.ready.count();
+        let last = waiting == 1 && in_a_row > 0;
+        if last {
+            // Nothing is left to start: whoever fetches should not wait for more to settle.
+            lane.changed.notify_one();
+        }
+        if last || (waiting > 1 && lane.ready.call_another()) || in_a_row >= BODIES_IN_A_ROW {
+            in_a_row = 0;
+            let_others_run().await;
+        }
+        let (job, slot) = match lane.ready.next(&mut kept) {
+            Next::Start { job, slot } => (job, slot),
             Next::NeedsSlot => {
                 kept = match lane.slots.try_acquire() {
                     Some(slot) => Some(slot),
@@ -39,22 +52,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
                 continue;
             }
         };
-        // Who has just been woken may wait for this thread, which the body may block.
-        let yields = if more {
-            lane.ready.call_another() || in_a_row >= BODIES_IN_A_ROW
-        } else if in_a_row > 0 {
-            // Nothing is left to start: whoever fetches should not wait for more to settle.
-            lane.changed.notify_one();
-            true
-        } else {
-            // The first after a pause; who handed it over knows.
-            false
-        };
         in_a_row += 1;
-        if yields {
-            in_a_row = 1;
-            tokio::task::yield_now().await;
-        }
         match execute::start(&incarnation, &lane, job, slot).await {
             First::Continues => {
                 if lane.ready.is_empty() {
@@ -71,4 +69,19 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
             }
         }
     }
+}
+
+/// Goes to the end of the queue of this thread, from where other threads take tasks too. `yield_now` would put this task
+/// where only this thread finds it again, and the body that runs next may block it.
+async fn let_others_run() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }

@@ -80,8 +80,10 @@ async fn serve(
                 tokio::time::timeout(END_WITHIN, wait).await.ok()?
             }
         };
-        // Whoever decides about the next wait has to see first what came with this one.
-        lane.waiting.send_replace(false);
+        if reserved.is_ok() {
+            // Whoever decides about the next wait has to see first what came with this one.
+            lane.waiting.send_replace(false);
+        }
         let fault = waited.and(reserved.map(|reserved| match reserved {
             Reserved::Jobs { jobs, left } => {
                 if left > 0 {

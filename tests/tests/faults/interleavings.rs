@@ -113,14 +113,18 @@ fn a_reserve_that_executes_after_the_worker_has_reconciled() {
     let server = TestServer::start();
     let proxy = Proxy::before(&server);
     let url = proxy.url();
-    let settings = [("HWORKER_REDIS_URL", url.as_str()), ("HWORKER_CONCURRENCY", "1")];
+    let settings = [("HWORKER_REDIS_URL", url.as_str()), ("HWORKER_CONCURRENCY", "2")];
     let _worker = server.worker_process(&settings);
     server.eventually("it waits", SOON, || proxy.count("BLMOVE") >= 1);
+    // The first comes with the wait, whose own reserve is at the server already; the next reserve is for the second.
     proxy.fault(1, "reserve", Fault::HoldRequest);
-    put(&server, "first", vec![vec![Act::Gate("go".into())]]);
-    server.eventually("it runs after all", SOON, || server.begun("first") == 1);
+    let both = ["first", "second"].map(|name| envelope(name, &[vec![Act::Gate("go".into())]]));
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &both[0], &both[1]]);
+    server.eventually("both run after all", SOON, || {
+        server.begun("first") == 1 && server.begun("second") == 1
+    });
     assert!(proxy.count("reconcile") >= 2);
-    for name in ["second", "third"] {
+    for name in ["third", "fourth"] {
         put(&server, name, vec![]);
     }
     proxy.release();
@@ -129,7 +133,7 @@ fn a_reserve_that_executes_after_the_worker_has_reconciled() {
     });
     server.open("go");
     server.drained(SOON);
-    for name in ["first", "second", "third"] {
+    for name in ["first", "second", "third", "fourth"] {
         assert_eq!((server.begun(name), server.ended(name)), (1, 1), "{name}");
     }
 }

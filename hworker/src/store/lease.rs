@@ -1,6 +1,8 @@
 //! Taking jobs under a lease and ending leases.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +18,7 @@ use crate::keys::WorkerKeys;
 const WRITTEN_BY_WORKERS: usize = 1024;
 
 /// One worker's hold on one attempt; its name in Redis is `<token>.<list>`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lease {
     /// As `reserve` names it. All jobs of a queue wait in one list yet, number 0.
     Token(u64),
@@ -49,6 +51,45 @@ impl Lease {
         }
     }
 }
+
+impl Hash for Lease {
+    /// One number for nearly all there are; see [`LeaseHasher`].
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Token(token) => state.write_u64(*token),
+            Self::Foreign(name) => state.write(name.as_bytes()),
+        }
+    }
+}
+
+/// Tokens are times in microseconds and counted up from there, so multiplying spreads them well enough, and there is
+/// nobody who could choose them to collide. The factor is that of Fibonacci hashing (Knuth, TAOCP 6.4).
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct LeaseHasher(u64);
+
+impl LeaseHasher {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+}
+
+impl Hasher for LeaseHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The table takes the low bits for the place and the high ones for the tag.
+        self.0 = (self.0 ^ number).wrapping_mul(Self::FACTOR).rotate_left(20);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A table of leases.
+pub(crate) type LeaseMap<V> = HashMap<Lease, V, BuildHasherDefault<LeaseHasher>>;
 
 impl fmt::Display for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

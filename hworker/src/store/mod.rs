@@ -16,7 +16,7 @@ use std::time::Duration;
 pub(crate) use connection::{Address, Connection};
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry, server_time};
-pub(crate) use lease::{End, Lease, Reserved, Settled, Settlement};
+pub(crate) use lease::{End, Lease, LeaseMap, Reserved, Settled, Settlement};
 pub(crate) use life::{Beat, Heard, Reconciled, Recovered, connection_id, end_wait, lengths};
 pub(crate) use server::server_info;
 

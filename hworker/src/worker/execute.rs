@@ -91,6 +91,7 @@ pub(super) async fn start(
     lane: &Arc<Lane>,
     job: WaitingJob,
     slot: Slot,
+    now: Instant,
 ) -> First {
     let admitted = match job {
         WaitingJob::Admitted(admitted) => Ok(admitted),
@@ -101,7 +102,8 @@ pub(super) async fn start(
         Err(settlement) => return First::Ended(settlement, Room { slot, _suspect: None }),
     };
     let room = Room { slot, _suspect: suspect };
-    run(incarnation, lane, job, room).await
+    let started = Started { context: context(lane, &job, now + job.timeout), job, at: now };
+    run(incarnation, lane, started, room).await
 }
 
 /// Decodes a job that was reserved and decides whether it may run here and now. If not, gives its settlement.
@@ -236,8 +238,6 @@ enum Ended {
 
 /// An attempt under way.
 struct Started {
-    incarnation: Arc<Incarnation>,
-    lane: Arc<Lane>,
     job: Arc<Job>,
     context: Context,
     at: Instant,
@@ -249,8 +249,8 @@ impl Started {
     }
 
     /// Makes the settlement of an attempt that has ended.
-    fn end(self, ended: Ended) -> Option<Settlement> {
-        let Self { incarnation, lane, job, context, at } = self;
+    fn end(&self, incarnation: &Incarnation, lane: &Lane, ended: Ended) -> Option<Settlement> {
+        let Self { job, context, at } = self;
         context.end();
         let elapsed = at.elapsed();
         lane.pace.ran(elapsed);
@@ -260,12 +260,25 @@ impl Started {
             return None;
         }
         let end = match ended {
-            Ended::Cancelled => released(&job, 0),
+            Ended::Cancelled => released(job, 0),
+            // A result that comes after the deadline counts for nothing.
+            Ended::Finish(_) if elapsed >= job.timeout => {
+                let finish = Finish::TimedOut(job.timeout);
+                conclude(incarnation, lane, job, finish, &job.definition.policy)
+            }
             Ended::Finish(finish) => {
-                conclude(&incarnation, &lane, &job, finish, &job.definition.policy)
+                conclude(incarnation, lane, job, finish, &job.definition.policy)
             }
         };
         Some(Settlement { lease: job.lease.clone(), end })
+    }
+
+    /// The same in a task of its own.
+    fn end_in_task(&self, incarnation: &Incarnation, lane: &Lane, ended: Ended, room: Room) {
+        let settlement = self.end(incarnation, lane, ended);
+        // Before the settlement is seen, so that whoever sends it already finds the slot free.
+        drop(room);
+        lane.settle(settlement);
     }
 }
 
@@ -273,40 +286,32 @@ impl Started {
 async fn run(
     incarnation: &Arc<Incarnation>,
     lane: &Arc<Lane>,
-    job: Arc<Job>,
+    started: Started,
     room: Room,
 ) -> First {
+    let job = &started.job;
     if incarnation.stopping.is_cancelled() {
         let end = End::Released { delay_ms: 0, envelope: None };
         return First::Ended(settlement(lane, job.lease.clone(), end), room);
     }
-    let at = Instant::now();
-    let started = Started {
-        context: context(lane, &job, at + job.timeout),
-        incarnation: Arc::clone(incarnation),
-        lane: Arc::clone(lane),
-        job,
-        at,
-    };
-    let body = match body(&started.job, &started.context) {
+    let body = match body(job, &started.context) {
         Ok(body) => body,
         Err(Unstarted::Broken(reason)) => {
-            let job = &started.job;
             warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "job is broken: {reason}");
             let end = End::Broken { reason };
             return First::Ended(settlement(lane, job.lease.clone(), end), room);
         }
         Err(Unstarted::Ended(finish)) => {
-            return First::Ended(started.end(Ended::Finish(finish)), room);
+            return First::Ended(started.end(incarnation, lane, Ended::Finish(finish)), room);
         }
     };
     let running = Running {
-        job: Arc::clone(&started.job),
+        job: Arc::clone(job),
         context: started.context.clone(),
         deadline: started.deadline(),
         blocking: matches!(body, Body::Blocking(_)),
     };
-    if !lane.leases.start(&started.job.lease, running) {
+    if !lane.leases.start(&job.lease, running) {
         return First::Ended(None, room);
     }
     match body {
@@ -314,30 +319,24 @@ async fn run(
             let mut body = Caught(Some(future));
             if let Poll::Ready(result) = poll_once(&mut body).await {
                 drop(body);
-                let ended = finished(result, &started);
-                return First::Ended(started.end(ended), room);
+                let settlement = started.end(incarnation, lane, finished(result));
+                return First::Ended(settlement, room);
             }
+            let (incarnation, lane) = (Arc::clone(incarnation), Arc::clone(lane));
             tokio::spawn(async move {
                 let ended = run_async(body, &started).await;
-                end_in_task(started, ended, room);
+                started.end_in_task(&incarnation, &lane, ended, room);
             });
         }
         Body::Blocking(body) => {
+            let (incarnation, lane) = (Arc::clone(incarnation), Arc::clone(lane));
             tokio::spawn(async move {
-                let ended = run_blocking(body, &started).await;
-                end_in_task(started, ended, room);
+                let ended = run_blocking(body, &started, &incarnation).await;
+                started.end_in_task(&incarnation, &lane, ended, room);
             });
         }
     }
     First::Continues
-}
-
-fn end_in_task(started: Started, ended: Ended, room: Room) {
-    let lane = Arc::clone(&started.lane);
-    let settlement = started.end(ended);
-    // Before the settlement is seen, so that whoever sends it already finds the slot free.
-    drop(room);
-    lane.settle(settlement);
 }
 
 async fn poll_once(body: &mut Caught) -> Poll<Result<Returned, Panic>> {
@@ -436,16 +435,12 @@ async fn run_async(body: Caught, started: &Started) -> Ended {
     tokio::select! {
         biased;
         () = started.context.cancelled() => Ended::Cancelled,
-        result = body => finished(result, started),
+        result = body => finished(result),
         () = sleep_until(started.deadline().into()) => Ended::Finish(Finish::TimedOut(started.job.timeout)),
     }
 }
 
-/// A result that comes after the deadline counts for nothing.
-fn finished(result: Result<Returned, Panic>, started: &Started) -> Ended {
-    if Instant::now() >= started.deadline() {
-        return Ended::Finish(Finish::TimedOut(started.job.timeout));
-    }
+fn finished(result: Result<Returned, Panic>) -> Ended {
     Ended::Finish(match result {
         Ok(returned) => Finish::Returned(returned),
         Err(panic) => Finish::Panicked(panic),
@@ -477,8 +472,12 @@ impl Drop for Caught {
 }
 
 /// Runs a body that blocks on a thread of its own: tokio's pool would be waited for when the runtime is dropped.
-async fn run_blocking(body: Box<dyn FnOnce() -> Returned + Send>, started: &Started) -> Ended {
-    let Started { job, context, incarnation, .. } = started;
+async fn run_blocking(
+    body: Box<dyn FnOnce() -> Returned + Send>,
+    started: &Started,
+    incarnation: &Incarnation,
+) -> Ended {
+    let Started { job, context, .. } = started;
     let name = job.definition.name;
     let (done, mut result) = oneshot::channel();
     let runtime = Handle::current();
@@ -499,7 +498,7 @@ async fn run_blocking(body: Box<dyn FnOnce() -> Returned + Send>, started: &Star
     tokio::select! {
         biased;
         () = context.cancelled() => return Ended::Cancelled,
-        result = &mut result => return finished(result.unwrap_or_else(|_| Err(vanished())), started),
+        result = &mut result => return finished(result.unwrap_or_else(|_| Err(vanished()))),
         () = sleep_until(started.deadline().into()) => {}
     }
     // It cannot be dropped: it is told, and after the grace it is left to itself.

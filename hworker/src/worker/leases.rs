@@ -5,7 +5,7 @@
 //! lease is remembered for a while, in case a failover brings it back.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::execute::Job;
 use crate::context::Context;
-use crate::store::{Lease, Settlement};
+use crate::store::{Lease, LeaseMap, Settlement};
 
 /// Settlements that the server has are remembered for so long, at most so many.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
@@ -31,7 +31,7 @@ pub(super) struct Leases {
 
 #[derive(Debug, Default)]
 struct Table {
-    held: HashMap<Lease, State>,
+    held: LeaseMap<State>,
     settled: VecDeque<Batch>,
     /// How many settlements are remembered, and their bytes.
     remembered: usize,

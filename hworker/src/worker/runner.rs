@@ -5,6 +5,7 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
+use std::time::Instant;
 
 use super::execute::{self, First};
 use super::incarnation::{Incarnation, Lane};
@@ -21,9 +22,11 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
     let mut kept: Option<Slot> = None;
     let mut in_a_row = 0;
     loop {
-        if !lane.pulse.is_fresh() {
+        let mut now = Instant::now();
+        if !lane.pulse.is_fresh_at(now) {
             kept = None;
             lane.pulse.fresh().await;
+            now = Instant::now();
         }
         // Before a job is in hand: who is woken here may wait for this thread, which the next body may block.
         let waiting = lane.ready.count();
@@ -35,6 +38,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
         if last || (waiting > 1 && lane.ready.call_another()) || in_a_row >= BODIES_IN_A_ROW {
             in_a_row = 0;
             let_others_run().await;
+            now = Instant::now();
         }
         let (job, slot) = match lane.ready.next(&mut kept) {
             Next::Start { job, slot } => (job, slot),
@@ -53,7 +57,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
             }
         };
         in_a_row += 1;
-        match execute::start(&incarnation, &lane, job, slot).await {
+        match execute::start(&incarnation, &lane, job, slot, now).await {
             First::Continues => {
                 if lane.ready.is_empty() {
                     lane.changed.notify_one();

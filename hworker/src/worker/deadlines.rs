@@ -106,11 +106,7 @@ pub(super) async fn stop_when_cut(incarnation: &Incarnation) {
     }
 }
 
-fn overdue(
-    incarnation: &Incarnation,
-    lane: &Arc<Lane>,
-    unsent: &mut Unsent,
-) {
+fn overdue(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mut Unsent) {
     // The runtime is given a tick more than a blocking body, so that it is the one who settles wherever it runs.
     let limit = BLOCKING_GRACE + 2 * TICK;
     for running in lane.leases.running() {
@@ -139,11 +135,7 @@ fn without_user_code(policy: &Policy) -> Policy {
     Policy { backoff, ..*policy }
 }
 
-async fn give_to_others(
-    incarnation: &Incarnation,
-    lane: &Arc<Lane>,
-    unsent: &mut Unsent,
-) {
+async fn give_to_others(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mut Unsent) {
     for lease in lane.leases.not_started_for(RUNTIME_STUCK) {
         if lane.leases.end(&lease) {
             let end = End::Released { delay_ms: 0, envelope: None };
@@ -161,7 +153,8 @@ async fn give_to_others(
 async fn send(incarnation: &Incarnation, unsent: &mut Unsent) {
     for lane in &incarnation.lanes {
         let of_lane = |(other, _): &mut (Arc<Lane>, Settlement)| Arc::ptr_eq(other, lane);
-        let all: Vec<_> = unsent.extract_if(.., of_lane).map(|(_, settlement)| settlement).collect();
+        let all: Vec<_> =
+            unsent.extract_if(.., of_lane).map(|(_, settlement)| settlement).collect();
         for batch in all.chunks(SCRIPT_JOBS) {
             let sent = async {
                 let connection = incarnation.core.client.connection(&lane.queue).await?;

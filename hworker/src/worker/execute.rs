@@ -355,9 +355,8 @@ pub(super) fn conclude(
     if matches!(finish, Finish::Returned(Returned::Success)) {
         return End::Acked { job: job.definition.name };
     }
-    let time_left = |until: u64| {
-        Duration::from_millis(until.saturating_sub(incarnation.core.clock.unix_ms()))
-    };
+    let time_left =
+        |until: u64| Duration::from_millis(until.saturating_sub(incarnation.core.clock.unix_ms()));
     let attempts = Attempts {
         policy,
         number: job.number,

@@ -203,12 +203,7 @@ impl Fetch {
     }
 
     /// What is to be done now.
-    fn plan(
-        &self,
-        trips: &VecDeque<Trip>,
-        came_free: bool,
-        held_since: Option<Instant>,
-    ) -> Plan {
+    fn plan(&self, trips: &VecDeque<Trip>, came_free: bool, held_since: Option<Instant>) -> Plan {
         let (incarnation, lane) = (&self.incarnation, &self.lane);
         let stopping = incarnation.stopping.is_cancelled();
         let reserving = self.more && !stopping && lane.pulse.is_fresh();
@@ -265,13 +260,7 @@ impl Fetch {
     }
 
     /// A round trip about to be made: settles what is in the outbox and reserves, in one write.
-    fn trip(
-        &self,
-        connection: &Connection,
-        session: u64,
-        plan: &Plan,
-        slots: Vec<Slot>,
-    ) -> Trip {
+    fn trip(&self, connection: &Connection, session: u64, plan: &Plan, slots: Vec<Slot>) -> Trip {
         let (incarnation, lane) = (Arc::clone(&self.incarnation), Arc::clone(&self.lane));
         let batch = Arc::new(lane.outbox.take());
         let want = slots.len() + plan.ahead;

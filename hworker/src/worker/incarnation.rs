@@ -120,8 +120,7 @@ impl Incarnation {
 
 impl Lane {
     fn new(queue: &Queue, worker: &Arc<str>, core: &Core, slots: &Arc<Semaphore>) -> Self {
-        let (concurrency, limit) =
-            (core.config.concurrency, core.config.queue_limit(&queue.name));
+        let (concurrency, limit) = (core.config.concurrency, core.config.queue_limit(&queue.name));
         Self {
             keys: queue.keys.worker(worker),
             slots: Slots::new(slots, concurrency, limit),

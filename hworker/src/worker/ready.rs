@@ -63,7 +63,10 @@ impl WaitingJob {
 /// What is to be done next.
 pub(super) enum Next {
     /// Start this one.
-    Start { job: WaitingJob, slot: Slot },
+    Start {
+        job: WaitingJob,
+        slot: Slot,
+    },
     /// Somebody waits; get a slot for him.
     NeedsSlot,
     Empty,
@@ -178,5 +181,64 @@ impl Ready {
         self.count.store(0, Ordering::Release);
         drop(slots);
         jobs.into_iter().map(|waiting| waiting.job).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::Semaphore;
+
+    use super::*;
+    use crate::worker::slots::Slots;
+
+    fn jobs(tokens: std::ops::Range<u64>) -> Vec<WaitingJob> {
+        tokens.map(|token| WaitingJob::Reserved(Lease::Token(token), vec![0; 10])).collect()
+    }
+
+    fn tokens(jobs: &[WaitingJob]) -> Vec<u64> {
+        jobs.iter().map(|job| job.lease().token()).collect()
+    }
+
+    fn slots(count: usize) -> Slots {
+        Slots::new(&std::sync::Arc::new(Semaphore::new(count)), count, None)
+    }
+
+    #[test]
+    fn the_foremost_have_the_slots_and_what_is_too_much_goes_back() {
+        let (ready, slots) = (Ready::default(), slots(3));
+        assert!(ready.push(jobs(0..4), slots.take(2)), "two wait without a slot");
+        assert_eq!((ready.ahead(), ready.count(), slots.free()), ((2, 40), 4, 1));
+        let mut kept = slots.try_acquire();
+        let mut started = Vec::new();
+        for expected in 0..4 {
+            match ready.next(&mut kept) {
+                Next::Start { job, slot } => {
+                    assert_eq!(job.lease().token(), expected);
+                    started.push(slot);
+                }
+                Next::NeedsSlot => assert_eq!(expected, 3, "all three slots are in use"),
+                Next::Empty => panic!("{expected}"),
+            }
+        }
+        started.pop();
+        kept = slots.try_acquire();
+        assert!(matches!(ready.next(&mut kept), Next::Start { .. }));
+        assert!(matches!(ready.next(&mut kept), Next::Empty));
+        assert!(!ready.push(Vec::new(), slots.take(1)), "no job, so the slot goes back");
+        drop(started);
+        assert_eq!((slots.free(), ready.ahead()), (3, (0, 0)));
+    }
+
+    #[test]
+    fn what_has_waited_without_a_slot_is_taken_out_with_all_behind_it() {
+        let (ready, slots) = (Ready::default(), slots(1));
+        ready.push(jobs(0..3), slots.take(1));
+        std::thread::sleep(Duration::from_millis(2));
+        ready.push(jobs(3..5), None);
+        assert!(ready.take_ahead(Duration::from_secs(60)).is_empty());
+        assert_eq!(tokens(&ready.take_ahead(Duration::from_millis(1))), [1, 2, 3, 4]);
+        assert_eq!((ready.count(), ready.ahead()), (1, (0, 10)));
+        assert_eq!(tokens(&ready.take_all()), [0]);
+        assert_eq!((ready.count(), slots.free()), (0, 1));
     }
 }

@@ -432,8 +432,7 @@ async fn keys_and_fields_are_as_described() {
         push(&golden("minimal"));
     }
     let inbox = format!("hworker-inbox-default:{id}");
-    let _: String =
-        server.redis().ask(&["LMOVE", "hworker-jobs-default", &inbox, "RIGHT", "LEFT"]);
+    let _: String = server.redis().ask(&["LMOVE", "hworker-jobs-default", &inbox, "RIGHT", "LEFT"]);
     act::with("later".into(), Vec::new())
         .on(client)
         .queue("slow")

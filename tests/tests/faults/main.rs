@@ -7,6 +7,7 @@
 // Tests that measure say what they measured, and what was skipped.
 #![allow(clippy::print_stdout)]
 
+mod ahead;
 mod clocks;
 mod idle;
 mod interleavings;

@@ -1,0 +1,130 @@
+//! Jobs that a worker fetches ahead of its slots: that it does, for short ones alone, and that nobody waits or suffers for
+//! it.
+
+use std::time::{Duration, Instant};
+
+use hworker::WorkerBuilder;
+use hworker_tests::{Act, InProcess, Machine, TestServer, act, act_unless_crashed};
+
+use crate::support::{SOON, begins, counter, put};
+
+/// Settings of a worker process that knows no job that runs at most once.
+const FETCHES_AHEAD: (&str, &str) = ("HWORKER_TEST_JOBS", "act");
+
+fn put_many(server: &TestServer, count: usize, name: &str, plan: &[Vec<Act>]) {
+    let jobs = (0..count).map(|_| act::with(name.to_owned(), plan.to_vec()).on(server.client()));
+    for job in jobs {
+        job.enqueue_blocking().expect("enqueued");
+    }
+}
+
+/// How many jobs all workers hold.
+fn leased(server: &TestServer) -> u64 {
+    let mut redis = server.redis();
+    let keys = redis.keys("hworker-progress-default:*");
+    keys.iter().map(|key| redis.len(key)).sum()
+}
+
+/// The most that a worker with two slots holds while it runs these jobs.
+fn most_leased(settings: impl FnOnce(WorkerBuilder) -> WorkerBuilder, plan: &[Vec<Act>]) -> u64 {
+    let server = TestServer::start();
+    put_many(&server, 300, "job", plan);
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let _worker = {
+        let _context = runtime.enter();
+        InProcess::run(settings(server.worker().concurrency(2).register::<act>()))
+    };
+    let mut most = 0;
+    server.eventually("all run", 3 * SOON, || {
+        most = most.max(leased(&server));
+        counter(&server, "processed") == 300
+    });
+    assert_eq!(server.ended("job"), 300, "each once");
+    most
+}
+
+#[test]
+fn short_jobs_are_fetched_ahead_and_long_ones_are_not() {
+    // More are leased than there are slots while short ones run; never where bodies take longer than the time for which
+    // is fetched ahead, where it is switched off, or where a job type runs at most once.
+    // Guard: `Pace`; `Core::fetches_ahead`.
+    let short = [vec![]];
+    let most = most_leased(|worker| worker, &short);
+    println!("at most {most} short jobs were leased for two slots");
+    assert!(most > 4, "{most}");
+    // What has finished is leased until it is settled, so there may be twice as many as slots.
+    for most in [
+        most_leased(|worker| worker, &[vec![Act::Sleep(30)]]),
+        most_leased(|worker| worker.prefetch(false), &short),
+        most_leased(WorkerBuilder::register::<act_unless_crashed>, &short),
+    ] {
+        assert!(most <= 4, "{most}");
+    }
+}
+
+#[test]
+fn what_waits_behind_a_long_body_runs_elsewhere_in_order() {
+    // Two workers with a slot each, used to short jobs, meet twelve that block their threads for 400 ms -> each runs once, in
+    // order, both workers take part, and they need half of the time.
+    // Guard: the release of what has waited for 10 ms, by the supervisor; the count of releases at the hand-over.
+    let _machine = Machine::claim();
+    let server = TestServer::start();
+    let settings = [FETCHES_AHEAD, ("HWORKER_CONCURRENCY", "1")];
+    let workers = [server.worker_process(&settings), server.worker_process(&settings)];
+    put_many(&server, 400, "short", &[vec![]]);
+    server.eventually("both are used to short jobs", SOON, || server.ended("short") == 400);
+    server.drained(SOON);
+
+    let names: Vec<_> = (0..12).map(|number| format!("long-{number}")).collect();
+    let start = Instant::now();
+    for name in &names {
+        put(&server, name, vec![vec![Act::Block(400)]]);
+    }
+    server.eventually("all run", SOON, || names.iter().all(|name| server.ended(name) == 1));
+    let took = start.elapsed();
+    println!("twelve bodies of 400 ms on two workers: {took:?}");
+    assert!(took < Duration::from_millis(12 * 400 * 3 / 4), "{took:?}");
+    let mut runs: Vec<_> = names.iter().flat_map(|name| begins(&server, name)).collect();
+    let order: Vec<_> = runs.iter().map(|run| run.at).collect();
+    // Two run at a time, and may begin in either order.
+    assert!(order.windows(3).all(|three| three[0] < three[2]), "{order:?}");
+    runs.sort_by_key(|run| run.pid);
+    runs.dedup_by_key(|run| run.pid);
+    assert_eq!(runs.len(), 2, "both took part");
+    drop(workers);
+}
+
+#[test]
+fn one_that_kills_its_worker_does_not_condemn_what_was_fetched_ahead() {
+    // A worker that fetches ahead dies with a killer and its neighbours in its hands, again and again -> the killer has failed
+    // after four deaths; every neighbour runs, and none fails.
+    // Guard: `Suspects`: nothing is fetched ahead while there are any, and they start when their neighbours have been given
+    // back.
+    let server = TestServer::start();
+    let settings = [FETCHES_AHEAD, ("HWORKER_CONCURRENCY", "4"), ("HWORKER_DEAD_AFTER", "2s")];
+    let mut worker = server.worker_process(&settings);
+    put_many(&server, 300, "short", &[vec![]]);
+    server.eventually("it is used to short jobs", SOON, || server.ended("short") == 300);
+    server.drained(SOON);
+    worker.stop();
+    put(&server, "killer", vec![vec![Act::Sleep(2), Act::Kill]]);
+    put_many(&server, 200, "neighbour", &[vec![]]);
+    worker.go_on();
+
+    let give_up = Instant::now() + Duration::from_secs(90);
+    let mut deaths = 0;
+    while counter(&server, "failed") + counter(&server, "processed") < 501 {
+        assert!(Instant::now() < give_up, "{}", server.report());
+        if worker.exited().is_some() {
+            deaths += 1;
+            if deaths == 1 {
+                println!("{} jobs were leased when it died", leased(&server));
+            }
+            worker = server.worker_process(&settings);
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert_eq!((counter(&server, "failed"), deaths), (1, 4));
+    assert_eq!((server.begun("killer"), server.ended("killer")), (4, 0));
+    assert!(server.ended("neighbour") >= 200);
+}

@@ -1,6 +1,7 @@
 //! The client: where the server is, and the connections to it.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -8,7 +9,8 @@ use tokio::runtime::{Handle, Id};
 
 use crate::config::{self, Limits, defaults};
 use crate::error::{Error, Problems};
-use crate::store::{Address, Connection, Fault, FaultKind, Queue};
+use crate::keys::KeySpace;
+use crate::store::{Address, Connection, Fault, FaultKind, Home, Queue};
 
 /// A Redis server as jobs are enqueued to it and workers are run on it; clones share everything.
 ///
@@ -16,8 +18,8 @@ use crate::store::{Address, Connection, Fault, FaultKind, Queue};
 /// which reads `HWORKER_REDIS_URL`, then `REDIS_URL`, then takes `redis://127.0.0.1:6379`. Make one for a second server, or
 /// for settings that come from elsewhere.
 ///
-/// A client keeps one connection for each tokio runtime that uses it, makes it when it is first needed, and makes a new
-/// one when it has ended.
+/// A client keeps one connection for each tokio runtime that uses it (in a cluster, one to each server), makes it when it is
+/// first needed, and makes a new one when it has ended.
 ///
 /// ```no_run
 /// # #[hworker::job] async fn ping() {}
@@ -34,13 +36,22 @@ pub struct Client {
 #[derive(Debug)]
 struct Inner {
     address: Address,
-    prefix: String,
+    space: KeySpace,
+    spread: BTreeMap<String, Spread>,
     max_payload: usize,
     enqueue_within: Duration,
-    connections: Mutex<HashMap<Id, Arc<Shared>>>,
+    connections: Mutex<HashMap<(Id, Home), Arc<Shared>>>,
 }
 
-/// The connection of one runtime; the lock is held while it is made, so that it is made once.
+/// A queue that is spread over shards.
+#[derive(Debug)]
+struct Spread {
+    shards: Vec<Queue>,
+    /// The next enqueue goes to this one, counted round and round.
+    next: AtomicUsize,
+}
+
+/// The connection of one runtime to one server; the lock is held while it is made, so that it is made once.
 type Shared = tokio::sync::Mutex<Option<Connection>>;
 
 /// Settings of a [`Client`]. What is not set comes from the environment, then from [`defaults`].
@@ -49,6 +60,7 @@ type Shared = tokio::sync::Mutex<Option<Connection>>;
 pub struct ClientBuilder {
     redis_url: Option<String>,
     prefix: Option<String>,
+    shards: BTreeMap<String, usize>,
     max_payload: Option<usize>,
     enqueue_within: Option<Duration>,
 }
@@ -61,7 +73,8 @@ impl Client {
         ClientBuilder::default()
     }
 
-    /// A client for the server at this URL: `redis://`, `redis+unix://`, `rediss://` (with the feature `tls`).
+    /// A client for the server at this URL: `redis://`, `redis+unix://`, `redis-cluster://`, `rediss://` and
+    /// `rediss-cluster://` (with the feature `tls`).
     ///
     /// # Errors
     /// [`Error::Config`] where the URL or a variable of the environment is wrong. No connection is made yet.
@@ -98,31 +111,57 @@ impl Client {
         &self.inner.address
     }
 
-    pub(crate) fn prefix(&self) -> &str {
-        &self.inner.prefix
+    /// The queue, or the shard of it that is next to be enqueued to.
+    ///
+    /// Jobs have no place that they must be at, so shards are taken in turn, which fills them evenly whatever the jobs
+    /// are; each client begins at random, or the many that live for a few enqueues would all begin at the first.
+    pub(crate) fn queue(&self, name: &str) -> Queue {
+        match self.inner.spread.get(name) {
+            None => Queue::new(&self.inner.space, name, 0, self.limits()),
+            Some(spread) => {
+                let turn = spread.next.fetch_add(1, Ordering::Relaxed);
+                spread.shards[turn % spread.shards.len()].clone()
+            }
+        }
     }
 
-    pub(crate) fn queue(&self, name: &str) -> Queue {
-        let limits = Limits { failed: 0, broken: 0, max_payload: self.inner.max_payload };
-        Queue::new(&self.inner.prefix, name, limits)
+    /// The queue, or all shards of it.
+    pub(crate) fn shards(&self, name: &str, limits: Limits) -> Vec<Queue> {
+        match self.inner.spread.get(name) {
+            None => vec![Queue::new(&self.inner.space, name, 0, limits)],
+            Some(spread) => {
+                spread.shards.iter().map(|shard| Queue { limits, ..shard.clone() }).collect()
+            }
+        }
+    }
+
+    /// The queues that are spread, by the settings.
+    pub(crate) fn spread(&self) -> impl Iterator<Item = &str> {
+        self.inner.spread.keys().map(String::as_str)
+    }
+
+    /// What an enqueue, or a look, has to keep to.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { failed: 0, broken: 0, max_payload: self.inner.max_payload }
     }
 
     /// The connection to the server of a queue, of the runtime that this is called in.
     pub(crate) async fn connection(&self, queue: &Queue) -> Result<Connection, Fault> {
         let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
-        let shared = self.shared(runtime.id());
+        let home = self.inner.address.home(queue).await?;
+        let shared = self.shared((runtime.id(), home.clone()));
         let mut slot = shared.lock().await;
         if let Some(connection) = slot.as_ref().filter(|connection| connection.is_alive()) {
             return Ok(connection.clone());
         }
-        let connection = self.inner.address.connect(queue).await?;
+        let connection = self.inner.address.connect_to(&home).await?;
         *slot = Some(connection.clone());
         Ok(connection)
     }
 
-    fn shared(&self, runtime: Id) -> Arc<Shared> {
+    fn shared(&self, whose: (Id, Home)) -> Arc<Shared> {
         let mut connections = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        if !connections.contains_key(&runtime) {
+        if !connections.contains_key(&whose) {
             // Runtimes come and go, with each test for instance; those that went took their connection along.
             connections.retain(|_, shared| {
                 shared
@@ -130,7 +169,7 @@ impl Client {
                     .map_or(true, |slot| slot.as_ref().is_some_and(Connection::is_alive))
             });
         }
-        Arc::clone(connections.entry(runtime).or_default())
+        Arc::clone(connections.entry(whose).or_default())
     }
 
     /// The largest envelope, in bytes.
@@ -189,6 +228,15 @@ impl ClientBuilder {
         self
     }
 
+    /// Spreads a queue over so many shards, each in a slot of its own, for what one core of one server cannot carry:
+    /// [docs/scaling.md](https://github.com/hworker/hworker/blob/main/docs/scaling.md) says when, and what changes. All producers
+    /// and workers of the queue must be told the same; to raise it, workers first. Default: `HWORKER_SHARDS`
+    /// (`mail=8,reports=2`), then 1.
+    pub fn shards(mut self, queue: impl Into<String>, shards: usize) -> Self {
+        self.shards.insert(queue.into(), shards);
+        self
+    }
+
     /// The largest envelope in bytes; larger ones are refused. Default: `HWORKER_MAX_PAYLOAD`, then 16 MiB.
     pub fn max_payload(mut self, bytes: usize) -> Self {
         self.max_payload = Some(bytes);
@@ -209,6 +257,7 @@ impl ClientBuilder {
         let mut problems = Problems(Vec::new());
         let prefix = config::prefix(self.prefix, &mut problems);
         let max_payload = config::max_payload(self.max_payload, &mut problems);
+        let shards = config::shards(self.shards, &mut problems);
         let address = match Address::parse(&config::redis_url(self.redis_url)) {
             Ok(address) if problems.0.is_empty() => address,
             Ok(_) => return Err(Error::Config(problems)),
@@ -218,10 +267,19 @@ impl ClientBuilder {
             }
             Err(error) => return Err(error),
         };
+        let space = KeySpace { prefix, cluster: address.is_cluster() };
+        let limits = Limits { failed: 0, broken: 0, max_payload };
+        let spread = shards.into_iter().map(|(name, shards)| {
+            let next = AtomicUsize::new(fastrand::usize(..shards));
+            let shards =
+                (0..shards).map(|shard| Queue::new(&space, &name, shard, limits)).collect();
+            (name, Spread { shards, next })
+        });
         Ok(Client {
             inner: Arc::new(Inner {
                 address,
-                prefix,
+                spread: spread.collect(),
+                space,
                 max_payload,
                 enqueue_within: self.enqueue_within.unwrap_or(defaults::ENQUEUE_WITHIN),
                 connections: Mutex::default(),

@@ -1,9 +1,11 @@
 //! Settings: their defaults, their environment variables, and what is checked about them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::error::Problems;
 use crate::keys::{is_name, is_prefix};
+use crate::shards;
 use crate::time::parse_duration;
 
 /// Defaults, where neither the program nor the environment says otherwise.
@@ -197,9 +199,10 @@ impl WorkerConfig {
 
 /// Variables of the environment that look like settings and are none.
 pub(crate) fn unknown_variables() -> Vec<String> {
-    const KNOWN: [&str; 15] = [
+    const KNOWN: [&str; 16] = [
         "HWORKER_REDIS_URL",
         "HWORKER_PREFIX",
+        "HWORKER_SHARDS",
         "HWORKER_QUEUES",
         "HWORKER_CONCURRENCY",
         "HWORKER_SHUTDOWN_GRACE",
@@ -240,6 +243,30 @@ pub(crate) fn prefix(given: Option<String>, problems: &mut Problems) -> String {
 
 pub(crate) fn max_payload(given: Option<usize>, problems: &mut Problems) -> usize {
     Environment { problems }.or(given, "HWORKER_MAX_PAYLOAD", number, defaults::MAX_PAYLOAD)
+}
+
+/// The queues that are spread, and over how many shards: what the environment says, and over it what the program says.
+pub(crate) fn shards(
+    given: BTreeMap<String, usize>,
+    problems: &mut Problems,
+) -> BTreeMap<String, usize> {
+    let mut all =
+        Environment { problems }.or(None, "HWORKER_SHARDS", shard_counts, BTreeMap::new());
+    all.extend(given);
+    for (name, count) in &all {
+        if !is_name(name) {
+            problems.0.push(format!(
+                "the queue's name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}"
+            ));
+        }
+        if !(1..=shards::MOST).contains(count) {
+            problems.0.push(format!(
+                "the queue `{name}` has {count} shards; give it 1 to {}",
+                shards::MOST
+            ));
+        }
+    }
+    all
 }
 
 /// Reads environment variables and collects what is wrong with them.
@@ -283,6 +310,18 @@ fn queues(text: &str) -> Result<Vec<QueueSetting>, String> {
         Ok(QueueSetting { name: name.trim_start_matches('+').to_owned(), limit, extra })
     };
     parts.map(setting).collect()
+}
+
+/// Reads `mail=8,reports=2`.
+fn shard_counts(text: &str) -> Result<BTreeMap<String, usize>, String> {
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let count = |part: &str| {
+        let (name, count) = part
+            .split_once('=')
+            .ok_or_else(|| format!("`{part}` does not say how many; write `{part}=8`"))?;
+        Ok((name.trim().to_owned(), number(count.trim())?))
+    };
+    parts.map(count).collect()
 }
 
 fn number(text: &str) -> Result<usize, String> {

@@ -1,6 +1,8 @@
 //! Looking into a queue, and mending what a person may want to mend.
 
-use std::collections::BTreeMap;
+mod search;
+
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -14,10 +16,8 @@ use crate::keys::is_name;
 use crate::store::{BrokenEntry, Connection, Fault, Queue, RunningEntry, WorkerEntry, server_time};
 use crate::time::millis;
 
-/// Jobs that a search reads at once.
-const CHUNK: u64 = 500;
-
-/// A queue as a person sees it; [`Client::inspect`] makes one.
+/// A queue as a person sees it; [`Client::inspect`] makes one. Of a queue that is spread over shards it shows all of them
+/// together, though not all at the same instant.
 ///
 /// ```no_run
 /// # async fn demo(client: hworker::Client) -> Result<(), hworker::Error> {
@@ -31,11 +31,12 @@ const CHUNK: u64 = 500;
 #[derive(Debug, Clone)]
 pub struct Inspect {
     client: Client,
-    queue: Queue,
+    name: String,
+    shards: Vec<Queue>,
 }
 
 /// How many jobs are where.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Counts {
     /// Ready to be taken.
@@ -157,6 +158,16 @@ impl From<BrokenEntry> for Broken {
     }
 }
 
+impl Broken {
+    /// The same payload in another shard.
+    fn add(&mut self, other: BrokenEntry) {
+        self.times += other.times;
+        if other.at > self.at {
+            (self.at, self.reason) = (other.at, other.reason);
+        }
+    }
+}
+
 /// A worker that serves the queue.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -185,6 +196,17 @@ pub struct WorkerInfo {
     pub running: Vec<RunningJob>,
 }
 
+impl WorkerInfo {
+    /// The same worker in another shard.
+    fn add(&mut self, other: Self) {
+        self.heard = self.heard.min(other.heard);
+        self.started = self.started.min(other.started);
+        self.processed += other.processed;
+        self.failed += other.failed;
+        self.running.extend(other.running);
+    }
+}
+
 /// A job that a worker holds.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
@@ -203,23 +225,36 @@ impl Client {
     /// Looks into a queue and mends it.
     #[must_use]
     pub fn inspect(&self, queue: &str) -> Inspect {
-        Inspect { queue: self.queue(queue), client: self.clone() }
+        let shards = self.shards(queue, self.limits());
+        Inspect { name: queue.to_owned(), shards, client: self.clone() }
     }
 }
 
 impl Inspect {
-    async fn connection(&self) -> Result<Connection, Error> {
-        if !is_name(&self.queue.name) {
-            let name = &self.queue.name;
+    /// Asks one shard after the other.
+    async fn each<T>(
+        &self,
+        mut ask: impl AsyncFnMut(&Queue, &Connection) -> Result<T, Fault>,
+    ) -> Result<Vec<T>, Error> {
+        if !is_name(&self.name) {
+            let name = &self.name;
             return Err(Error::config(format!(
                 "the queue's name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}"
             )));
         }
-        self.client.connection(&self.queue).await.map_err(|fault| self.error(fault))
+        let mut answers = Vec::with_capacity(self.shards.len());
+        for shard in &self.shards {
+            let answer = async {
+                let on = self.client.connection(shard).await?;
+                ask(shard, &on).await
+            };
+            answers.push(answer.await.map_err(|fault| self.error(fault))?);
+        }
+        Ok(answers)
     }
 
     fn error(&self, fault: Fault) -> Error {
-        fault.into_error(format!("look into the queue {}", self.queue.name))
+        fault.into_error(format!("look into the queue {}", self.name))
     }
 
     /// How many jobs are where.
@@ -227,17 +262,21 @@ impl Inspect {
     /// # Errors
     /// Where the server cannot be asked.
     pub async fn counts(&self) -> Result<Counts, Error> {
-        let on = &self.connection().await?;
-        let counts = async {
-            let [pending, scheduled, failed, broken] = self.queue.counts(on).await?;
+        let counts = self.each(async |shard, on| {
+            let [pending, scheduled, failed, broken] = shard.counts(on).await?;
             let mut running = 0;
-            for (worker, ..) in self.queue.workers(on).await? {
-                running +=
-                    self.queue.leases(on, &self.queue.keys.worker(&worker)).await?.len() as u64;
+            for (worker, ..) in shard.workers(on).await? {
+                running += shard.leases(on, &shard.keys.worker(&worker)).await?.len() as u64;
             }
             Ok(Counts { pending, scheduled, running, failed, broken })
-        };
-        counts.await.map_err(|fault| self.error(fault))
+        });
+        Ok(counts.await?.into_iter().fold(Counts::default(), |sum, shard| Counts {
+            pending: sum.pending + shard.pending,
+            scheduled: sum.scheduled + shard.scheduled,
+            running: sum.running + shard.running,
+            failed: sum.failed + shard.failed,
+            broken: sum.broken + shard.broken,
+        }))
     }
 
     /// The counters of the queue by name: `processed` (acked), `failed`, `retried`, `recovered`, `broken`, and the first three for each job type as
@@ -246,9 +285,13 @@ impl Inspect {
     /// # Errors
     /// Where the server cannot be asked.
     pub async fn statistics(&self, day: Option<&str>) -> Result<BTreeMap<String, u64>, Error> {
-        let on = self.connection().await?;
-        let counters = self.queue.counters(&on, day).await.map_err(|fault| self.error(fault))?;
-        Ok(counters.into_iter().collect())
+        let mut sums = BTreeMap::new();
+        for shard in self.each(async |shard, on| shard.counters(on, day).await).await? {
+            for (name, count) in shard {
+                *sums.entry(name).or_default() += count;
+            }
+        }
+        Ok(sums)
     }
 
     /// The workers that serve the queue and were heard of lately, with what they run.
@@ -256,20 +299,26 @@ impl Inspect {
     /// # Errors
     /// Where the server cannot be asked.
     pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
-        let on = &self.connection().await?;
-        let workers = async {
+        let shards = self.each(async |shard, on| {
             let now = server_time(on).await?;
             let mut workers = Vec::new();
-            for entry in self.queue.workers(on).await? {
+            for entry in shard.workers(on).await? {
                 if let Some(mut worker) = worker_info(entry, now) {
-                    let held = self.queue.running(on, &self.queue.keys.worker(&worker.id)).await?;
+                    let held = shard.running(on, &shard.keys.worker(&worker.id)).await?;
                     worker.running = held.iter().map(running_job).collect();
                     workers.push(worker);
                 }
             }
             Ok(workers)
-        };
-        workers.await.map_err(|fault| self.error(fault))
+        });
+        let mut workers: Vec<WorkerInfo> = Vec::new();
+        for worker in shards.await?.into_iter().flatten() {
+            match workers.iter_mut().find(|known| known.id == worker.id) {
+                Some(known) => known.add(worker),
+                None => workers.push(worker),
+            }
+        }
+        Ok(workers)
     }
 
     /// Finds a job by its id, wherever it is. Reads the queue in chunks: the cost grows with its length.
@@ -279,100 +328,21 @@ impl Inspect {
     /// # Errors
     /// Where the server cannot be asked.
     pub async fn find(&self, id: &JobId) -> Result<Option<Found>, Error> {
-        let on = &self.connection().await?;
-        let search = async {
-            // A job may move behind the search; it is hardly moved twice.
-            match self.search(on, id).await? {
-                None => self.search(on, id).await,
-                found => Ok(found),
-            }
-        };
-        search.await.map_err(|fault| self.error(fault))
-    }
-
-    async fn search(&self, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
-        if let Some(found) = self.search_running(on, id).await? {
-            return Ok(Some(found));
-        }
-        if let Some(found) = self.search_waiting(on, id).await? {
-            return Ok(Some(found));
-        }
-        match self.search_failed(on, id).await? {
-            None => self.search_broken(on, id).await,
-            found => Ok(found),
-        }
-    }
-
-    async fn search_running(&self, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
-        for (worker, ..) in self.queue.workers(on).await? {
-            for entry in self.queue.running(on, &self.queue.keys.worker(&worker)).await? {
-                let state =
-                    JobState::Running { worker: worker.clone(), since: entry.lease.token() / 1000 };
-                if let Some(found) = found(&entry.payload, id, state) {
-                    return Ok(Some(found));
+        // A job may move behind the search; it is hardly moved twice. It never leaves its shard.
+        for _ in 0..2 {
+            let mut found = None;
+            self.each(async |shard, on| {
+                if found.is_none() {
+                    found = search::find(shard, on, id).await?;
                 }
+                Ok(())
+            })
+            .await?;
+            if found.is_some() {
+                return Ok(found);
             }
         }
         Ok(None)
-    }
-
-    async fn search_waiting(&self, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
-        let mut offset = 0;
-        loop {
-            let chunk = self.queue.pending(on, offset, CHUNK).await?;
-            let last = chunk.len() < CHUNK as usize;
-            if let Some(found) =
-                chunk.iter().find_map(|payload| found(payload, id, JobState::Pending))
-            {
-                return Ok(Some(found));
-            }
-            if last {
-                break;
-            }
-            offset += CHUNK;
-        }
-        offset = 0;
-        loop {
-            let chunk = self.queue.scheduled(on, offset, CHUNK).await?;
-            let last = chunk.len() < CHUNK as usize;
-            let scheduled = |(payload, due): &(Vec<u8>, u64)| {
-                found(payload, id, JobState::Scheduled { due: *due })
-            };
-            match chunk.iter().find_map(scheduled) {
-                None if !last => offset += CHUNK,
-                found => return Ok(found),
-            }
-        }
-    }
-
-    async fn search_failed(&self, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
-        let mut offset = 0;
-        loop {
-            let chunk = self.queue.failed(on, offset, CHUNK).await?;
-            let last = chunk.len() < CHUNK as usize;
-            let mut records =
-                chunk.iter().filter_map(|record| serde_json::from_slice::<Failed>(record).ok());
-            let failed = records.find(|failed| failed.id == id.as_str()).map(|failed| Found {
-                id: id.clone(),
-                job: failed.job.clone(),
-                attempt: failed.attempts,
-                errors: failed.errors(),
-                state: JobState::Failed(Box::new(failed)),
-            });
-            match failed {
-                None if !last => offset += CHUNK,
-                found => return Ok(found),
-            }
-        }
-    }
-
-    async fn search_broken(&self, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
-        let entries = self.queue.broken(on).await?;
-        let found = entries.into_iter().find_map(|entry| {
-            let found = found(&entry.payload, id, JobState::Pending)?;
-            Some(Found { state: JobState::Broken(Box::new(entry.into())), ..found })
-        });
-        Ok(found)
     }
 
     /// Records of failed jobs, the newest first; what is not a record is left out.
@@ -383,10 +353,19 @@ impl Inspect {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let on = self.connection().await?;
-        let records =
-            self.queue.failed(&on, offset, count).await.map_err(|fault| self.error(fault))?;
-        Ok(records.iter().filter_map(|record| serde_json::from_slice(record).ok()).collect())
+        let parse = |records: Vec<Vec<u8>>| -> Vec<Failed> {
+            records.iter().filter_map(|record| serde_json::from_slice(record).ok()).collect()
+        };
+        if self.shards.len() == 1 {
+            let records = self.each(async |shard, on| shard.failed(on, offset, count).await);
+            return Ok(records.await?.into_iter().flat_map(parse).collect());
+        }
+        // Which shard has those before the offset is not known before they are read.
+        let up_to = offset.saturating_add(count);
+        let records = self.each(async |shard, on| shard.failed(on, 0, up_to).await).await?;
+        let mut failed: Vec<_> = records.into_iter().flat_map(parse).collect();
+        failed.sort_by_key(|record| std::cmp::Reverse(record.failed_at));
+        Ok(failed.into_iter().skip(offset as usize).take(count as usize).collect())
     }
 
     /// The payloads that could not be decoded, the latest first.
@@ -394,9 +373,19 @@ impl Inspect {
     /// # Errors
     /// Where the server cannot be asked.
     pub async fn broken(&self) -> Result<Vec<Broken>, Error> {
-        let on = self.connection().await?;
-        let entries = self.queue.broken(&on).await.map_err(|fault| self.error(fault))?;
-        let mut broken: Vec<_> = entries.into_iter().map(Broken::from).collect();
+        let mut broken: Vec<Broken> = Vec::new();
+        let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+        for entry in
+            self.each(async |shard, on| shard.broken(on).await).await?.into_iter().flatten()
+        {
+            match places.get(&entry.payload) {
+                Some(place) => broken[*place].add(entry),
+                None => {
+                    places.insert(entry.payload.clone(), broken.len());
+                    broken.push(entry.into());
+                }
+            }
+        }
         broken.sort_by_key(|broken| std::cmp::Reverse(broken.at));
         Ok(broken)
     }
@@ -406,16 +395,24 @@ impl Inspect {
     /// # Errors
     /// [`Error::NotFound`] where it is not there (any more).
     pub async fn requeue_broken(&self, payload: &[u8]) -> Result<(), Error> {
-        let on = self.connection().await?;
         // The time for which nobody knew it begins anew, or the next worker that does not would call it broken at once.
         let marked = Envelope::decode(payload).is_ok_and(|it| it.unknown_since.is_some());
         let envelope = marked.then(|| Rewrite::of(payload)).flatten().map(|mut rewrite| {
             rewrite.remove("unknown_since");
             rewrite.to_bytes()
         });
-        let requeued =
-            self.queue.requeue_broken(&on, payload, envelope.as_deref().unwrap_or(payload));
-        let there = requeued.await.map_err(|fault| self.error(fault))?;
+        let envelope = envelope.as_deref().unwrap_or(payload);
+        let mut there = false;
+        self.each(async |shard, on| {
+            // The same payload in several shards is one, as it is in one.
+            there |= if there {
+                shard.delete_broken(on, payload).await?
+            } else {
+                shard.requeue_broken(on, payload, envelope).await?
+            };
+            Ok(())
+        })
+        .await?;
         self.or_not_found(there, "that broken payload")
     }
 
@@ -424,10 +421,8 @@ impl Inspect {
     /// # Errors
     /// [`Error::NotFound`] where it is not there (any more).
     pub async fn delete_broken(&self, payload: &[u8]) -> Result<(), Error> {
-        let on = self.connection().await?;
-        let there =
-            self.queue.delete_broken(&on, payload).await.map_err(|fault| self.error(fault))?;
-        self.or_not_found(there, "that broken payload")
+        let deleted = self.each(async |shard, on| shard.delete_broken(on, payload).await).await?;
+        self.or_not_found(deleted.contains(&true), "that broken payload")
     }
 
     /// Takes a running job from the worker that holds it and puts it to the front of the queue. The worker learns of it
@@ -436,23 +431,19 @@ impl Inspect {
     /// # Errors
     /// [`Error::NotFound`] where no worker holds it (any more).
     pub async fn revoke(&self, id: &JobId) -> Result<(), Error> {
-        let on = &self.connection().await?;
-        let revoked = async {
-            for (worker, ..) in self.queue.workers(on).await? {
-                let keys = self.queue.keys.worker(&worker);
-                for entry in self.queue.running(on, &keys).await? {
-                    if running_job(&entry).id.as_ref() == Some(id) {
-                        return self.queue.revoke(on, &keys, &entry.lease).await;
-                    }
-                }
+        let mut revoked = false;
+        self.each(async |shard, on| {
+            if !revoked {
+                revoked = search::revoke(shard, on, id).await?;
             }
-            Ok(false)
-        };
-        let revoked = revoked.await.map_err(|fault| self.error(fault))?;
+            Ok(())
+        })
+        .await?;
         self.or_not_found(revoked, "a running job with that id")
     }
 
     /// Deletes the queue with everything that belongs to it: jobs, records, statistics. Gives how many keys there were.
+    /// Of shards, those that this client is told of.
     ///
     /// Workers that serve the queue must be stopped; with `force` it is deleted all the same, they lose what they
     /// run, and come back with empty hands.
@@ -464,29 +455,16 @@ impl Inspect {
         if !serving.is_empty() {
             let ids: Vec<_> = serving.into_iter().map(|worker| worker.id).collect();
             let why = format!("workers serve it: {}; stop them, or force it", ids.join(", "));
-            let doing = format!("destroy the queue {}", self.queue.name);
+            let doing = format!("destroy the queue {}", self.name);
             return Err(Error::Refused { doing, source: crate::error::Cause::new(why) });
         }
-        let on = self.connection().await?;
-        self.queue.destroy(&on).await.map_err(|fault| self.error(fault))
+        Ok(self.each(async |shard, on| shard.destroy(on).await).await?.into_iter().sum())
     }
 
     fn or_not_found(&self, there: bool, what: &str) -> Result<(), Error> {
-        let missing =
-            || Error::NotFound { what: format!("{what} on the queue {}", self.queue.name) };
+        let missing = || Error::NotFound { what: format!("{what} on the queue {}", self.name) };
         there.then_some(()).ok_or_else(missing)
     }
-}
-
-fn found(payload: &[u8], id: &JobId, state: JobState) -> Option<Found> {
-    let envelope = Envelope::decode(payload).ok()?;
-    (envelope.id.as_deref()? == id.as_str()).then(|| Found {
-        id: id.clone(),
-        job: envelope.job.into_owned(),
-        attempt: envelope.attempt,
-        errors: errors(payload),
-        state,
-    })
 }
 
 /// The errors that an envelope carries. No job depends on them, so what is not a list of errors is none.

@@ -2,7 +2,15 @@
 
 use std::fmt::Display;
 
-/// The keys of one queue.
+/// What all keys of a client have in common.
+#[derive(Debug, Clone)]
+pub(crate) struct KeySpace {
+    pub(crate) prefix: String,
+    /// Names stand in braces, so that all keys of a queue are in one slot.
+    pub(crate) cluster: bool,
+}
+
+/// The keys of one queue, or of one shard of a queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
     prefix: Box<str>,
@@ -43,7 +51,9 @@ const KINDS: [&str; 12] = [
 ];
 
 impl Keys {
-    pub(crate) fn new(prefix: &str, queue: &str) -> Self {
+    pub(crate) fn new(space: &KeySpace, queue: &str) -> Self {
+        let prefix = &*space.prefix;
+        let queue = if space.cluster { format!("{{{queue}}}") } else { queue.to_owned() };
         let key = |kind: &str| format!("{prefix}-{kind}-{queue}");
         Self {
             jobs: key("jobs"),
@@ -56,7 +66,7 @@ impl Keys {
             token: key("token"),
             stat: key("stat"),
             prefix: prefix.into(),
-            queue: queue.into(),
+            queue: queue.into_boxed_str(),
         }
     }
 
@@ -107,7 +117,8 @@ mod tests {
 
     #[test]
     fn a_queue_owns_its_keys_and_no_others() {
-        let keys = Keys::new("hworker", "mail");
+        let space = KeySpace { prefix: "hworker".into(), cluster: false };
+        let keys = Keys::new(&space, "mail");
         for key in ["hworker-jobs-mail", "hworker-progress-mail:w.1", "hworker-stat-mail:20261121"]
         {
             assert!(keys.owns(key), "{key}");
@@ -117,10 +128,22 @@ mod tests {
             "hworker-jobs-bulk-mail",
             "hworker2-jobs-mail",
             "hworker-jobs-mail-x",
+            "hworker-jobs-mail#1.2",
+            "hworker-jobs-{mail}",
             "hworker-cache-mail",
             "mail",
         ] {
             assert!(!keys.owns(key), "{key}");
         }
+    }
+
+    #[test]
+    fn in_a_cluster_a_queue_stands_in_braces() {
+        let space = KeySpace { prefix: "hworker".into(), cluster: true };
+        let keys = Keys::new(&space, "mail");
+        assert_eq!(keys.jobs, "hworker-jobs-{mail}");
+        assert_eq!(keys.worker("w.1").progress, "hworker-progress-{mail}:w.1");
+        assert!(keys.owns("hworker-progress-{mail}:w.1") && keys.owns("hworker-jobs-{mail}"));
+        assert!(!keys.owns("hworker-jobs-{mail#1.2}") && !keys.owns("hworker-jobs-mail"));
     }
 }

@@ -22,6 +22,7 @@ mod monitor;
 mod outcome;
 mod registry;
 mod scheduler;
+mod shards;
 mod store;
 mod strict_json;
 mod time;

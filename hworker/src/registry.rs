@@ -118,12 +118,33 @@ impl Registry {
         let known = self.queues();
         let unnamed = |queue: &&QueueSetting| !queue.extra && !known.contains(&*queue.name);
         for QueueSetting { name: queue, .. } in queues.iter().filter(unnamed) {
-            let names: Vec<_> = known.iter().copied().collect();
             wrong(format!(
                 "no registered job names the queue `{queue}`; the queues that are named: {}; for jobs that are enqueued \
                  with `.queue(\"{queue}\")` write `+{queue}`, or `.extra_queue(\"{queue}\")`",
-                names.join(", ")
+                listed(&known)
             ));
         }
     }
+
+    /// Finds queues that are to be spread and that nobody uses: most likely another was meant.
+    pub(crate) fn verify_shards<'a>(
+        &self,
+        spread: impl Iterator<Item = &'a str>,
+        queues: &[QueueSetting],
+        problems: &mut Problems,
+    ) {
+        let known = self.queues();
+        let extra = |name: &str| queues.iter().any(|queue| queue.extra && queue.name == name);
+        for queue in spread.filter(|name| !known.contains(name) && !extra(name)) {
+            problems.0.push(format!(
+                "the queue `{queue}` has shards, but no registered job names it; the queues that are named: {}; for jobs \
+                 that are enqueued with `.queue(\"{queue}\")` serve it with `+{queue}`, or `.extra_queue(\"{queue}\")`",
+                listed(&known)
+            ));
+        }
+    }
+}
+
+fn listed(queues: &BTreeSet<&str>) -> String {
+    queues.iter().copied().collect::<Vec<_>>().join(", ")
 }

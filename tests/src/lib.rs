@@ -13,6 +13,7 @@
 #[doc = include_str!("../../hworker-macros/src/job.md")]
 mod job {}
 
+mod cluster;
 mod jobs;
 mod process;
 mod proxy;
@@ -24,6 +25,7 @@ mod worker;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use cluster::TestCluster;
 pub use jobs::{Act, act, act_blocking, act_once, act_unless_crashed, weigh};
 pub use process::{Process, produce};
 pub use proxy::{Fault, Proxy};

@@ -1,22 +1,16 @@
-//! One connection to the server: how it is made, and how a call on it ends. Only here and in `fault` and `script` is
-//! the redis crate known.
+//! One connection to the server: how it is made, and how a call on it ends.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{
-    AsyncConnectionConfig, Cmd, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, PushKind,
-    Value,
-};
+use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, PushKind, RedisError, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::Queue;
+use super::cluster::{Cluster, Node};
 use super::fault::Fault;
 use super::lease::Lease;
 use super::script::Script;
-use crate::error::Error;
 
 /// How long making a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
@@ -24,115 +18,51 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// Calls that may be under way at once on a connection before a further one waits for a place.
 const CALLS_IN_FLIGHT: usize = 1024;
 
-/// Where the server is.
-#[derive(Clone)]
-pub(crate) struct Address {
-    info: ConnectionInfo,
-    shown: Arc<str>,
-}
-
-impl Address {
-    /// Reads `redis://`, `redis+unix://`, `unix://` and, with the feature `tls`, `rediss://`.
-    pub(crate) fn parse(url: &str) -> Result<Self, Error> {
-        let shown: Arc<str> = without_secrets(url).into();
-        let wrong = |why: &dyn std::fmt::Display| {
-            Error::config(format!(
-                "the Redis URL `{shown}` cannot be used: {why}; write `redis://user:password@host:6379/0`, \
-                 `redis+unix:///path`, or `rediss://` for TLS, and `%23` for a `#` in a password and the like"
-            ))
-        };
-        for scheme in ["redis-sentinel", "redis-cluster"] {
-            if url.starts_with(&format!("{scheme}:")) {
-                return Err(wrong(&format!("{scheme}:// is not yet supported")));
+/// Makes a connection, driven by the runtime that this is called in.
+pub(super) async fn open(server: ConnectionInfo) -> Result<Connection, Fault> {
+    let ended = CancellationToken::new();
+    let notice = ended.clone();
+    let config = AsyncConnectionConfig::new()
+        .set_connection_timeout(Some(CONNECT_WITHIN))
+        // The crate's own limit would also end blocking commands; every call here has its own.
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(CALLS_IN_FLIGHT)
+        .set_push_sender(move |push: redis::PushInfo| {
+            if push.kind == PushKind::Disconnection {
+                notice.cancel();
             }
-        }
-        if url.starts_with("rediss:") && !cfg!(feature = "tls") {
-            return Err(wrong(&"rediss:// needs the feature `tls` of hworker"));
-        }
-        #[cfg(feature = "tls")]
-        if rustls::crypto::CryptoProvider::get_default().is_none() {
-            // Another thread, or the program itself, may be quicker; then theirs is used.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
-        let info = url.into_connection_info().map_err(|error| wrong(&error))?;
-        let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
-        let keepalive = TcpKeepalive::new()
-            .with_time(Duration::from_secs(10))
-            .with_interval(Duration::from_secs(3))
-            .with_retries(3);
-        let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
-        Ok(Self { info: info.set_redis_settings(settings).set_tcp_settings(tcp), shown })
-    }
-
-    /// Makes a connection to the server that has this queue, driven by the runtime that this is called in.
-    pub(crate) async fn connect(&self, _to: &Queue) -> Result<Connection, Fault> {
-        let ended = CancellationToken::new();
-        let notice = ended.clone();
-        let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_WITHIN))
-            // The crate's own limit would also end blocking commands; every call here has its own.
-            .set_response_timeout(None)
-            .set_pipeline_buffer_size(CALLS_IN_FLIGHT)
-            .set_push_sender(move |push: redis::PushInfo| {
-                if push.kind == PushKind::Disconnection {
-                    notice.cancel();
-                }
-                Ok::<(), redis::aio::SendError>(())
-            });
-        let client = redis::Client::open(self.info.clone())
-            .map_err(|error| Fault::from_redis(error, false))?;
-        let connecting = client.get_multiplexed_async_connection_with_config(&config);
-        // The crate's limit covers the socket, not the greeting of a server that stalls.
-        let inner = tokio::time::timeout(CONNECT_WITHIN, connecting)
-            .await
-            .map_err(|_| Fault::not_sent(format!("no connection within {CONNECT_WITHIN:?}")))?
-            .map_err(|error| Fault::from_redis(error, false))?;
-        // When the runtime is dropped, so is the task that drives the connection, and this one with it.
-        let guard = ended.clone();
-        tokio::spawn(async move {
-            let _end = guard.clone().drop_guard();
-            guard.cancelled().await;
+            Ok::<(), redis::aio::SendError>(())
         });
-        Ok(Connection { inner, ended })
-    }
+    let client = redis::Client::open(server).map_err(|error| Fault::from_redis(error, false))?;
+    let connecting = client.get_multiplexed_async_connection_with_config(&config);
+    // The crate's limit covers the socket, not the greeting of a server that stalls.
+    let inner = tokio::time::timeout(CONNECT_WITHIN, connecting)
+        .await
+        .map_err(|_| Fault::not_sent(format!("no connection within {CONNECT_WITHIN:?}")))?
+        .map_err(|error| Fault::from_redis(error, false))?;
+    // When the runtime is dropped, so is the task that drives the connection, and this one with it.
+    let guard = ended.clone();
+    tokio::spawn(async move {
+        let _end = guard.clone().drop_guard();
+        guard.cancelled().await;
+    });
+    Ok(Connection { inner, ended, home: None })
 }
-
-impl std::fmt::Display for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.shown)
-    }
-}
-
-impl std::fmt::Debug for Address {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Address({})", self.shown)
-    }
-}
-
-/// The URL as it may be shown: what stands before the host replaced, the query left out. Whatever it is, a part before
-/// an `@` may be a password, and what is no URL at all may be anything.
-fn without_secrets(url: &str) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
-    let (secret, rest) = match rest.rsplit_once('@') {
-        Some((_, host)) => ("***@", host),
-        None => ("", rest),
-    };
-    let place = rest.split(['?', '#']).next().unwrap_or(rest);
-    if scheme.is_empty() {
-        format!("{secret}{place}")
-    } else {
-        format!("{scheme}://{secret}{place}")
-    }
-}
-
 /// A connection; clones share it.
 #[derive(Clone)]
 pub(crate) struct Connection {
     inner: MultiplexedConnection,
     ended: CancellationToken,
+    /// The cluster, and which of its servers this one leads to.
+    home: Option<(Arc<Cluster>, Node)>,
 }
 
 impl Connection {
+    /// What is learned on this connection is of use to every other to the same cluster.
+    pub(super) fn in_cluster(self, cluster: Arc<Cluster>, node: Node) -> Self {
+        Self { home: Some((cluster, node)), ..self }
+    }
+
     /// Whether the connection was not seen to end. What is asked of one that is not alive is certainly not sent.
     pub(crate) fn is_alive(&self) -> bool {
         !self.ended.is_cancelled()
@@ -159,14 +89,26 @@ impl Connection {
         let reply = tokio::time::timeout(within, inner.send_packed_command(command)).await;
         let result = match reply {
             Err(_) => Err(Fault::no_answer(within)),
-            Ok(Err(error)) => Err(Fault::from_redis(error, true)),
-            Ok(Ok(Value::ServerError(error))) => Err(Fault::from_redis(error.into(), true)),
+            Ok(Err(error)) => Err(self.fault(error)),
+            Ok(Ok(Value::ServerError(error))) => Err(self.fault(error.into())),
             Ok(Ok(value)) => Ok(value),
         };
-        if result.as_ref().is_err_and(|fault| fault.kind == super::FaultKind::Connection) {
+        if let Err(fault) = &result
+            && fault.kind == super::FaultKind::Connection
+        {
             self.ended.cancel();
+            if let (Some((cluster, node)), true) = (&self.home, fault.sent) {
+                cluster.doubt(node);
+            }
         }
         result
+    }
+
+    fn fault(&self, error: RedisError) -> Fault {
+        if let Some((cluster, node)) = &self.home {
+            cluster.note_moved(&error, node);
+        }
+        Fault::from_redis(error, true)
     }
 
     /// Runs a script by its hash, and by its text where the server does not know it.
@@ -242,24 +184,5 @@ impl Call {
             }
         }
         command
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::without_secrets;
-
-    #[test]
-    fn no_password_is_shown_however_the_url_is_written() {
-        for (url, shown) in [
-            ("redis://host:6379/0", "redis://host:6379/0"),
-            ("redis://user:s3cret@host", "redis://***@host"),
-            ("redis://user:s3c@r#e?t@host", "redis://***@host"),
-            ("redis//user:s3cret@host", "***@host"),
-            ("redis+unix:///a.sock?user=u&pass=s3cret", "redis+unix:///a.sock"),
-            ("localhost:6379", "localhost:6379"),
-        ] {
-            assert_eq!(without_secrets(url), shown);
-        }
     }
 }

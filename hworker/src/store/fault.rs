@@ -19,9 +19,10 @@ pub(crate) struct Fault {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKind {
     /// The connection is of no more use: make a new one. Also when the server has become a replica, since a new
-    /// connection may lead to the new master.
+    /// connection may lead to the new master, and when the slot of a queue has moved to another server of the cluster.
     Connection,
-    /// The server does not serve now but will: it loads its data, or a script keeps it busy.
+    /// The server does not serve now but will: it loads its data, a script keeps it busy, or the slot is on its way to
+    /// another server.
     Busy,
     /// The server refuses to write: its memory or its disk is full.
     Full,
@@ -39,8 +40,11 @@ impl Fault {
     }
 
     pub(crate) fn outside_runtime() -> Self {
-        let cause = "this has to be awaited inside a tokio runtime".into();
-        Self { kind: FaultKind::Denied, sent: false, cause }
+        Self::denied("this has to be awaited inside a tokio runtime")
+    }
+
+    pub(super) fn denied(why: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Self { kind: FaultKind::Denied, sent: false, cause: why.into() }
     }
 
     pub(crate) fn no_answer(after: std::time::Duration) -> Self {
@@ -61,7 +65,7 @@ impl Fault {
             kind,
             FaultKind::Busy | FaultKind::Full | FaultKind::NoScript | FaultKind::Denied
         );
-        let sent = sent && !refused && error.code() != Some("READONLY");
+        let sent = sent && !refused && !matches!(error.code(), Some("READONLY" | "MOVED"));
         Self { kind, sent, cause: Box::new(error) }
     }
 
@@ -96,11 +100,12 @@ fn kind(error: &RedisError) -> FaultKind {
     let is = |codes: &[&str]| codes.iter().any(|code| has_code(error, code));
     if is(&["NOSCRIPT"]) {
         FaultKind::NoScript
-    } else if is(&["LOADING", "BUSY", "MASTERDOWN", "TRYAGAIN", "CLUSTERDOWN", "NOREPLICAS"]) {
+    } else if is(&["LOADING", "BUSY", "MASTERDOWN", "ASK", "TRYAGAIN", "CLUSTERDOWN", "NOREPLICAS"])
+    {
         FaultKind::Busy
     } else if is(&["OOM", "MISCONF"]) {
         FaultKind::Full
-    } else if is(&["READONLY"]) {
+    } else if is(&["READONLY", "MOVED"]) {
         FaultKind::Connection
     } else if error.code().is_some() || is_setup(error) {
         FaultKind::Denied

@@ -1,6 +1,8 @@
 //! Typed operations on what is in Redis, one function per script: the only module that knows keys, Lua and the
 //! redis crate. What to do when a call fails is decided by the callers.
 
+mod address;
+mod cluster;
 mod connection;
 mod fault;
 mod inspect;
@@ -13,7 +15,8 @@ mod server;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use connection::{Address, Connection};
+pub(crate) use address::{Address, Home};
+pub(crate) use connection::Connection;
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry, server_time};
 pub(crate) use lease::{End, Lease, LeaseMap, Reserved, Settled, Settlement};
@@ -21,7 +24,8 @@ pub(crate) use life::{Beat, Heard, Reconciled, Recovered, connection_id, end_wai
 pub(crate) use server::server_info;
 
 use crate::config::Limits;
-use crate::keys::Keys;
+use crate::keys::{KeySpace, Keys};
+use crate::shards;
 use connection::Call;
 
 /// How long a call that does not block may take before its connection is given up.
@@ -36,11 +40,13 @@ pub(crate) const SCRIPT_JOBS: usize = 1000;
 /// How long the counters of one day are kept.
 const DAY_TTL_S: u64 = 90 * 86_400;
 
-/// One queue in Redis.
+/// One queue in Redis, or one shard of a queue: to all but those who choose among them the two are the same.
 #[derive(Debug, Clone)]
 pub(crate) struct Queue {
     pub(crate) name: Arc<str>,
     pub(crate) keys: Keys,
+    /// The slot of all its keys, where there are slots.
+    pub(crate) slot: u16,
     pub(crate) limits: Limits,
 }
 
@@ -52,8 +58,10 @@ pub(crate) enum Due {
 }
 
 impl Queue {
-    pub(crate) fn new(prefix: &str, name: &str, limits: Limits) -> Self {
-        Self { name: name.into(), keys: Keys::new(prefix, name), limits }
+    pub(crate) fn new(space: &KeySpace, name: &str, shard: usize, limits: Limits) -> Self {
+        let spelled = shards::spelled(name, shard);
+        let slot = shards::slot(&spelled);
+        Self { name: name.into(), keys: Keys::new(space, &spelled), slot, limits }
     }
 
     /// Puts envelopes at the back, the first of them ahead of the others.

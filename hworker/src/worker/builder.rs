@@ -13,7 +13,6 @@ use crate::context::States;
 use crate::error::{Error, Problems};
 use crate::job::{Definition, Job, OnFault};
 use crate::registry::Registry;
-use crate::store::Queue;
 use crate::time::ServerClock;
 
 /// The settings of a [`Worker`]. What is not set comes from the environment, then from
@@ -171,8 +170,13 @@ impl WorkerBuilder {
         let registry = self.registry.unwrap_or_else(Registry::collect);
         registry.verify(&self.states, &config.queues, &mut problems);
         let client = match self.client.map_or_else(Client::default_client, Ok) {
-            Ok(client) if problems.0.is_empty() => client,
-            Ok(_) => return Err(Error::Config(problems)),
+            Ok(client) => {
+                registry.verify_shards(client.spread(), &config.queues, &mut problems);
+                if !problems.0.is_empty() {
+                    return Err(Error::Config(problems));
+                }
+                client
+            }
             Err(Error::Config(more)) => {
                 problems.0.extend(more.0);
                 return Err(Error::Config(problems));
@@ -191,8 +195,7 @@ impl WorkerBuilder {
         if config.queues.iter().all(|queue| queue.extra) {
             names.extend(registry.queues().into_iter().map(str::to_owned));
         }
-        let queues =
-            names.iter().map(|name| Queue::new(client.prefix(), name, config.limits)).collect();
+        let queues = names.iter().flat_map(|name| client.shards(name, config.limits)).collect();
         let jobs = registry.by_name();
         let at_most_once = |job: &&Definition| job.policy.on_crash == OnFault::Fail;
         let core = Core {

@@ -514,9 +514,6 @@ fn record(incarnation: &Incarnation) -> Vec<(&'static str, String)> {
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("concurrency", config.concurrency.to_string()),
         ("dead_after", crate::time::millis(config.dead_after).to_string()),
-        (
-            "queues",
-            incarnation.lanes.iter().map(|lane| &*lane.queue.name).collect::<Vec<_>>().join(","),
-        ),
+        ("queues", incarnation.core.queue_names()),
     ]
 }

@@ -58,7 +58,7 @@ pub(super) struct Incarnation {
     runtime: RuntimeWatch,
 }
 
-/// One queue as this worker serves it.
+/// One queue, or one shard of a queue, as this worker serves it.
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) queue: Queue,
@@ -88,12 +88,26 @@ pub(super) struct Lane {
     pub(super) waiting: tokio::sync::watch::Sender<bool>,
 }
 
+impl Core {
+    /// The names of the queues that it serves, separated by commas; the shards of one are named once.
+    pub(super) fn queue_names(&self) -> String {
+        let mut names: Vec<_> = self.queues.iter().map(|queue| &*queue.name).collect();
+        names.dedup();
+        names.join(",")
+    }
+}
+
 impl Incarnation {
     pub(super) fn new(core: &Arc<Core>) -> Self {
         let random = uuid::Uuid::new_v4().simple().to_string();
         let id: Arc<str> = format!("{}.{}", core.config.name, &random[..12]).into();
         let slots = Arc::new(Semaphore::new(core.config.concurrency));
-        let lane = |queue| Arc::new(Lane::new(queue, &id, core, &slots));
+        let mut rooms = HashMap::new();
+        let lane = |queue: &Queue| {
+            let room = || Room::new(&core.config, &queue.name, &slots);
+            let room = rooms.entry(Arc::clone(&queue.name)).or_insert_with(room);
+            Arc::new(Lane::new(queue, &id, core, room))
+        };
         Self {
             lanes: core.queues.iter().map(lane).collect(),
             core: Arc::clone(core),
@@ -119,18 +133,17 @@ impl Incarnation {
 }
 
 impl Lane {
-    fn new(queue: &Queue, worker: &Arc<str>, core: &Core, slots: &Arc<Semaphore>) -> Self {
-        let (concurrency, limit) = (core.config.concurrency, core.config.queue_limit(&queue.name));
+    fn new(queue: &Queue, worker: &Arc<str>, core: &Core, room: &Room) -> Self {
         Self {
             keys: queue.keys.worker(worker),
-            slots: Slots::new(slots, concurrency, limit),
+            slots: room.slots.clone(),
             queue: queue.clone(),
             leases: Leases::default(),
             ready: Ready::default(),
             outbox: Outbox::default(),
             pace: Pace::default(),
             pulse: Pulse::default(),
-            suspects: Suspects::new(limit.unwrap_or(concurrency)),
+            suspects: room.suspects.of_another_shard(),
             place: Arc::new(Place {
                 queue: Arc::clone(&queue.name),
                 worker: Arc::clone(worker),
@@ -181,6 +194,22 @@ impl Lane {
     }
 }
 
+/// What the shards of a queue have in common, so that its limits are the queue's and not each shard's.
+struct Room {
+    slots: Slots,
+    suspects: Suspects,
+}
+
+impl Room {
+    fn new(config: &WorkerConfig, queue: &str, slots: &Arc<Semaphore>) -> Self {
+        let (concurrency, limit) = (config.concurrency, config.queue_limit(queue));
+        Self {
+            slots: Slots::new(slots, concurrency, limit),
+            suspects: Suspects::new(limit.unwrap_or(concurrency)),
+        }
+    }
+}
+
 /// Room for jobs at whose side workers died: few at a time, so that the one that kills is found and its neighbours
 /// are not condemned with it.
 #[derive(Debug)]
@@ -193,7 +222,7 @@ pub(super) struct Suspects {
     /// others were given back among them.
     held_back: Mutex<VecDeque<(u64, Admitted)>>,
     /// When one was last met.
-    met: Mutex<Option<Instant>>,
+    met: Arc<Mutex<Option<Instant>>>,
 }
 
 /// So long after a suspect was met nothing is fetched ahead: what this worker holds when it dies is under suspicion too.
@@ -205,7 +234,17 @@ impl Suspects {
             some: Arc::new(Semaphore::new(slots.isqrt().max(1))),
             one: Arc::new(Semaphore::new(1)),
             held_back: Mutex::default(),
-            met: Mutex::default(),
+            met: Arc::default(),
+        }
+    }
+
+    /// The same places; what is held back waits for the settlements of its own shard.
+    fn of_another_shard(&self) -> Self {
+        Self {
+            some: Arc::clone(&self.some),
+            one: Arc::clone(&self.one),
+            held_back: Mutex::default(),
+            met: Arc::clone(&self.met),
         }
     }
 

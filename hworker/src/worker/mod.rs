@@ -165,11 +165,10 @@ impl Worker {
         }
         let mut jobs: Vec<_> = self.core.jobs.keys().copied().collect();
         jobs.sort_unstable();
-        let queues: Vec<_> = self.core.queues.iter().map(|queue| &*queue.name).collect();
         info!(
             worker = %incarnation.id,
             server = %self.core.client.address(),
-            queues = queues.join(","),
+            queues = self.core.queue_names(),
             concurrency = self.core.config.concurrency,
             "worker starts; it knows the jobs {}",
             jobs.join(", ")

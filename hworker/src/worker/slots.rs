@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// The slots as one queue sees them. Whoever waits longest is served first, so no queue starves another.
-#[derive(Debug)]
+/// The slots as one queue sees them. Whoever waits longest is served first, so no queue starves another. Clones, one for each
+/// shard of the queue, are the same slots.
+#[derive(Debug, Clone)]
 pub(super) struct Slots {
     all: Arc<Semaphore>,
     own: Option<Arc<Semaphore>>,

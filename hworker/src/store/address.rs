@@ -1,0 +1,196 @@
+//! Where the server is, or the servers of a cluster.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
+use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+
+use super::Queue;
+use super::cluster::{Cluster, Node};
+use super::connection::{Connection, open};
+use super::fault::Fault;
+use crate::error::Error;
+
+/// Where the server is.
+#[derive(Clone)]
+pub(crate) struct Address {
+    place: Place,
+    shown: Arc<str>,
+}
+
+#[derive(Clone)]
+enum Place {
+    One(Arc<ConnectionInfo>),
+    Cluster(Arc<Cluster>),
+}
+
+/// The server that has a queue: one of a cluster, or the only one.
+pub(crate) type Home = Option<Node>;
+
+impl Address {
+    /// Reads `redis://`, `redis+unix://`, `unix://`, `redis-cluster://` with one host or several and, with the feature `tls`,
+    /// `rediss://` and `rediss-cluster://`.
+    pub(crate) fn parse(url: &str) -> Result<Self, Error> {
+        let shown: Arc<str> = without_secrets(url).into();
+        let wrong = |why: &dyn std::fmt::Display| {
+            Error::config(format!(
+                "the Redis URL `{shown}` cannot be used: {why}; write `redis://user:password@host:6379/0`, \
+                 `redis+unix:///path`, `redis-cluster://user:password@host:6379,other-host:6379`, or `rediss://` and \
+                 `rediss-cluster://` for TLS, and `%23` for a `#` in a password and the like"
+            ))
+        };
+        if url.starts_with("redis-sentinel:") {
+            return Err(wrong(&"redis-sentinel:// is not yet supported"));
+        }
+        let tls = url.starts_with("rediss:") || url.starts_with("rediss-cluster:");
+        if tls && !cfg!(feature = "tls") {
+            return Err(wrong(&"rediss:// needs the feature `tls` of hworker"));
+        }
+        #[cfg(feature = "tls")]
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            // Another thread, or the program itself, may be quicker; then theirs is used.
+            let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        let place = match servers_of_cluster(url) {
+            None => Place::One(Arc::new(server(url).map_err(|error| wrong(&error))?)),
+            Some(urls) => {
+                let servers: Result<Vec<_>, _> = urls.iter().map(|url| server(url)).collect();
+                let servers = servers.map_err(|error| wrong(&error))?;
+                if servers.iter().any(|server| server.redis_settings().db() != 0) {
+                    return Err(wrong(&"a cluster has no database but 0"));
+                }
+                let cluster = Cluster::new(servers).ok_or_else(|| wrong(&"it names no server"))?;
+                Place::Cluster(Arc::new(cluster))
+            }
+        };
+        Ok(Self { place, shown })
+    }
+
+    /// Whether the keys of a queue have to name their slot.
+    pub(crate) fn is_cluster(&self) -> bool {
+        matches!(self.place, Place::Cluster(_))
+    }
+
+    /// The server that has a queue now, as far as it is known.
+    pub(crate) async fn home(&self, queue: &Queue) -> Result<Home, Fault> {
+        match &self.place {
+            Place::One(_) => Ok(None),
+            Place::Cluster(cluster) => cluster.owner(queue.slot).await.map(Some),
+        }
+    }
+
+    /// Makes a connection to a server, driven by the runtime that this is called in.
+    pub(crate) async fn connect_to(&self, home: &Home) -> Result<Connection, Fault> {
+        match (&self.place, home) {
+            (Place::One(server), _) => open(ConnectionInfo::clone(server)).await,
+            (Place::Cluster(cluster), Some(node)) => cluster.connect(node).await,
+            (Place::Cluster(_), None) => Err(Fault::not_sent("no server of the cluster is named")),
+        }
+    }
+
+    /// Makes a connection to the server that has this queue, driven by the runtime that this is called in.
+    pub(crate) async fn connect(&self, to: &Queue) -> Result<Connection, Fault> {
+        let home = self.home(to).await?;
+        self.connect_to(&home).await
+    }
+}
+
+/// How one server is spoken to.
+fn server(url: &str) -> redis::RedisResult<ConnectionInfo> {
+    let info = url.into_connection_info()?;
+    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+    let keepalive = TcpKeepalive::new()
+        .with_time(Duration::from_secs(10))
+        .with_interval(Duration::from_secs(3))
+        .with_retries(3);
+    let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
+    Ok(info.set_redis_settings(settings).set_tcp_settings(tcp))
+}
+
+/// The URLs of the servers that the URL of a cluster names; all have what stands before and after them.
+fn servers_of_cluster(url: &str) -> Option<Vec<String>> {
+    let (scheme, rest) = url.split_once("-cluster://")?;
+    if !matches!(scheme, "redis" | "rediss") {
+        return None;
+    }
+    // A password may have anything in it that the other parts begin with.
+    let (user, rest) = rest.rfind('@').map_or(("", rest), |at| rest.split_at(at + 1));
+    let (hosts, after) = rest.find(['/', '?', '#']).map_or((rest, ""), |end| rest.split_at(end));
+    let servers = hosts.split(',').filter(|host| !host.is_empty());
+    Some(servers.map(|host| format!("{scheme}://{user}{host}{after}")).collect())
+}
+
+impl std::fmt::Display for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.shown)
+    }
+}
+
+impl std::fmt::Debug for Address {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Address({})", self.shown)
+    }
+}
+
+/// The URL as it may be shown: what stands before the host replaced, the query left out. Whatever it is, a part before
+/// an `@` may be a password, and what is no URL at all may be anything.
+fn without_secrets(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
+    let (secret, rest) = match rest.rsplit_once('@') {
+        Some((_, host)) => ("***@", host),
+        None => ("", rest),
+    };
+    let place = rest.split(['?', '#']).next().unwrap_or(rest);
+    if scheme.is_empty() {
+        format!("{secret}{place}")
+    } else {
+        format!("{scheme}://{secret}{place}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Address, servers_of_cluster, without_secrets};
+
+    #[test]
+    fn no_password_is_shown_however_the_url_is_written() {
+        for (url, shown) in [
+            ("redis://host:6379/0", "redis://host:6379/0"),
+            ("redis://user:s3cret@host", "redis://***@host"),
+            ("redis://user:s3c@r#e?t@host", "redis://***@host"),
+            ("redis//user:s3cret@host", "***@host"),
+            ("redis+unix:///a.sock?user=u&pass=s3cret", "redis+unix:///a.sock"),
+            ("redis-cluster://user:s3cret@a:1,b:2/?x=y", "redis-cluster://***@a:1,b:2/"),
+            ("localhost:6379", "localhost:6379"),
+        ] {
+            assert_eq!(without_secrets(url), shown);
+        }
+    }
+
+    #[test]
+    fn the_url_of_a_cluster_names_its_servers() {
+        let urls = |url| servers_of_cluster(url).expect("a cluster");
+        assert_eq!(urls("redis-cluster://a:1"), ["redis://a:1"]);
+        assert_eq!(
+            urls("rediss-cluster://u:p@a:1,[::1]:2,b/?protocol=resp3"),
+            [
+                "rediss://u:p@a:1/?protocol=resp3",
+                "rediss://u:p@[::1]:2/?protocol=resp3",
+                "rediss://u:p@b/?protocol=resp3"
+            ]
+        );
+        assert_eq!(servers_of_cluster("redis://a-cluster://b"), None);
+        for (url, why) in [
+            ("redis-cluster://", "names no server"),
+            ("redis-cluster://a:1/3", "no database but 0"),
+            ("redis-cluster://a:port", "cannot be used"),
+            ("redis-sentinel://a", "not yet supported"),
+        ] {
+            let error = Address::parse(url).expect_err(url).to_string();
+            assert!(error.contains(why), "{url}: {error}");
+        }
+        let cluster = Address::parse("redis-cluster://[::1]:1,b").expect("a cluster");
+        assert!(cluster.is_cluster());
+    }
+}

@@ -1,0 +1,307 @@
+//! A cluster of three masters for one test.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hworker::{Client, ClientBuilder, JobId, Registry, Worker, WorkerBuilder};
+use tempfile::TempDir;
+
+use crate::jobs::{Act, act};
+use crate::process::Process;
+use crate::redis_side::RedisSide;
+use crate::server::TestServer;
+
+const MASTERS: usize = 3;
+const SLOTS: u16 = 16_384;
+
+/// Three masters on this machine, and a server beside them where bodies note their runs.
+pub struct TestCluster {
+    masters: Vec<Master>,
+    notes: TestServer,
+    client: Client,
+    _dir: TempDir,
+}
+
+/// One master. It ends with the test.
+struct Master {
+    program: PathBuf,
+    dir: PathBuf,
+    port: u16,
+    process: Mutex<Child>,
+    redis: Mutex<RedisSide>,
+}
+
+impl TestCluster {
+    /// Three masters with a third of the slots each.
+    pub fn start() -> Self {
+        Self::of(Path::new("redis-server"))
+    }
+
+    /// The same of another server program.
+    pub fn of(program: &Path) -> Self {
+        crate::show_log();
+        let dir = TempDir::new().expect("a directory for the cluster");
+        let masters: Vec<_> =
+            (0..MASTERS).map(|number| Master::start(program, dir.path(), number)).collect();
+        let first = masters[0].port.to_string();
+        for (number, master) in masters.iter().enumerate() {
+            let mut redis = master.redis();
+            let (from, to) = (third(number), third(number + 1) - 1);
+            let epoch = (number + 1).to_string();
+            let _: String = redis.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]);
+            let (from, to) = (from.to_string(), to.to_string());
+            let _: String = redis.ask(&["CLUSTER", "ADDSLOTSRANGE", &from, &to]);
+            let _: String = redis.ask(&["CLUSTER", "MEET", "127.0.0.1", &first]);
+        }
+        let url = url_of(&masters);
+        let cluster = Self {
+            masters,
+            notes: TestServer::start(),
+            client: Client::new(url).expect("the client of a test's cluster"),
+            _dir: dir,
+        };
+        cluster.wait_until_ok();
+        cluster
+    }
+
+    /// Waits until every master sees all of them and all slots.
+    pub fn wait_until_ok(&self) {
+        self.eventually("the cluster is whole", Duration::from_secs(30), || {
+            self.masters.iter().all(|master| {
+                let info = master.redis().try_ask::<String>(&["CLUSTER", "INFO"]);
+                info.is_ok_and(|info| {
+                    ["cluster_state:ok", "cluster_known_nodes:3", "cluster_size:3"]
+                        .iter()
+                        .all(|line| info.contains(line))
+                })
+            })
+        });
+    }
+
+    /// The URL of hworker for it.
+    pub fn url(&self) -> String {
+        url_of(&self.masters)
+    }
+
+    /// A client for it, without shards.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Settings of another client.
+    pub fn client_builder(&self) -> ClientBuilder {
+        Client::builder().redis_url(self.url())
+    }
+
+    /// The server beside the cluster, with what the bodies noted.
+    pub fn notes(&self) -> &TestServer {
+        &self.notes
+    }
+
+    /// A worker process with every job of this crate.
+    pub fn worker_process(&self, settings: &[(&str, &str)]) -> Process {
+        let url = self.url();
+        let mut all = vec![("HWORKER_REDIS_URL", url.as_str())];
+        all.extend_from_slice(settings);
+        self.notes.worker_process(&all)
+    }
+
+    /// Settings of a worker in this process that knows no job yet.
+    pub fn worker(&self, client: &Client) -> WorkerBuilder {
+        let runs = self.notes.runs().clone();
+        Worker::builder().client(client).registry(Registry::new()).state(runs)
+    }
+
+    /// Enqueues a job [`act`](fn@crate::act).
+    pub async fn enqueue(&self, name: &str, plan: Vec<Vec<Act>>) -> JobId {
+        let job = act::with(name.into(), plan).on(&self.client);
+        job.enqueue().await.unwrap_or_else(|error| panic!("{error}\n{}", self.report()))
+    }
+
+    /// A master past hworker.
+    pub fn redis(&self, master: usize) -> MutexGuard<'_, RedisSide> {
+        self.masters[master].redis()
+    }
+
+    /// How many masters there are.
+    pub fn masters(&self) -> usize {
+        self.masters.len()
+    }
+
+    /// Every key of the cluster, with the master that has it.
+    pub fn keys(&self, pattern: &str) -> Vec<(usize, String)> {
+        let keys = |master| self.redis(master).keys(pattern);
+        (0..self.masters())
+            .flat_map(|number| keys(number).into_iter().map(move |key| (number, key)))
+            .collect()
+    }
+
+    /// The slot of a key, as a master says it.
+    pub fn slot(&self, key: &str) -> u16 {
+        self.redis(0).ask(&["CLUSTER", "KEYSLOT", key])
+    }
+
+    /// The master that owns the slot of a key, as that one says.
+    pub fn owner(&self, key: &str) -> usize {
+        let slot = self.slot(key).to_string();
+        let owns = |master: &usize| {
+            let counted = self.redis(*master).try_ask::<u64>(&["EXISTS", key]);
+            counted.is_ok()
+        };
+        (0..self.masters()).find(owns).unwrap_or_else(|| panic!("nobody owns slot {slot}"))
+    }
+
+    /// Moves a slot, with all that is in it, from its owner to another master, as `redis-cli --cluster reshard` does.
+    pub fn move_slot(&self, slot: u16, from: usize, to: usize) {
+        let id = |master: usize| -> String { self.redis(master).ask(&["CLUSTER", "MYID"]) };
+        let (from_id, to_id, slot) = (id(from), id(to), slot.to_string());
+        let set = |master: usize, what: &str, node: &str| {
+            let _: String = self.redis(master).ask(&["CLUSTER", "SETSLOT", &slot, what, node]);
+        };
+        set(to, "IMPORTING", &from_id);
+        set(from, "MIGRATING", &to_id);
+        let port = self.masters[to].port.to_string();
+        loop {
+            let keys: Vec<String> =
+                self.redis(from).ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
+            if keys.is_empty() {
+                break;
+            }
+            for key in keys {
+                let _: String =
+                    self.redis(from).ask(&["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]);
+            }
+        }
+        for master in [to, from] {
+            set(master, "NODE", &to_id);
+        }
+    }
+
+    /// Kills a master.
+    pub fn kill(&self, master: usize) {
+        let mut process = self.masters[master].process();
+        let _ = process.kill();
+        let _ = process.wait();
+    }
+
+    /// Starts a master again that was killed, with what it has on disk.
+    pub fn start_again(&self, master: usize) {
+        let master = &self.masters[master];
+        *master.process() = spawn(&master.program, &master.dir, master.port);
+        master.redis().wait_until_up(Duration::from_secs(10));
+    }
+
+    /// Waits until a condition holds.
+    ///
+    /// # Panics
+    /// When it does not within the time; with everything that the masters hold.
+    #[track_caller]
+    pub fn eventually(&self, what: &str, within: Duration, mut holds: impl FnMut() -> bool) {
+        let give_up = Instant::now() + within;
+        while !holds() {
+            assert!(Instant::now() < give_up, "not within {within:?}: {what}\n{}", self.report());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Everything that the masters hold.
+    pub fn report(&self) -> String {
+        let dump = |master: &Master| {
+            format!("--- {}\n{}", master.port, RedisSide::new(&master.url()).dump())
+        };
+        self.masters.iter().map(dump).collect()
+    }
+}
+
+/// Where a master's range of slots begins.
+fn third(number: usize) -> usize {
+    usize::from(SLOTS) * number / MASTERS
+}
+
+fn url_of(masters: &[Master]) -> String {
+    let hosts: Vec<_> = masters.iter().map(|master| format!("127.0.0.1:{}", master.port)).collect();
+    format!("redis-cluster://{}", hosts.join(","))
+}
+
+impl Master {
+    fn start(program: &Path, dir: &Path, number: usize) -> Self {
+        let dir = dir.join(number.to_string());
+        std::fs::create_dir(&dir).expect("a directory for a master");
+        // Somebody else may take the port between the look and the start.
+        for _ in 0..20 {
+            let port = free_port();
+            let mut process = spawn(program, &dir, port);
+            let mut redis = RedisSide::new(&format!("redis://127.0.0.1:{port}"));
+            let give_up = Instant::now() + Duration::from_secs(10);
+            while Instant::now() < give_up && process.try_wait().is_ok_and(|ended| ended.is_none())
+            {
+                if redis.try_ask::<String>(&["PING"]).is_ok() {
+                    let (process, redis) = (Mutex::new(process), Mutex::new(redis));
+                    return Self { program: program.to_owned(), dir, port, process, redis };
+                }
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+        panic!("no master could be started: {}", dir.join("log").display());
+    }
+
+    fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    fn redis(&self) -> MutexGuard<'_, RedisSide> {
+        self.redis.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn process(&self) -> MutexGuard<'_, Child> {
+        self.process.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Master {
+    fn drop(&mut self) {
+        let mut process = self.process();
+        let _ = process.kill();
+        let _ = process.wait();
+    }
+}
+
+impl Drop for TestCluster {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}\n{}", self.report(), self.notes.report());
+        }
+    }
+}
+
+fn spawn(program: &Path, dir: &Path, port: u16) -> Child {
+    let mut command = Command::new(program);
+    command
+        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
+        .args(["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"])
+        .args(["--cluster-node-timeout", "2000"])
+        .args(["--save", "", "--appendonly", "yes", "--appendfsync", "always"])
+        .args(["--logfile", "log"])
+        .arg("--dir")
+        .arg(dir);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command.spawn().unwrap_or_else(|error| panic!("{}: {error}", program.display()))
+}
+
+/// A port that nobody listens on, nor on the one of the cluster's bus, 10,000 above.
+fn free_port() -> u16 {
+    loop {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let port = free.expect("a free port").port();
+        let port = if port > 55_000 { port - 20_000 } else { port };
+        let all = [port, port + 10_000].map(|port| TcpListener::bind(("127.0.0.1", port)));
+        if all.iter().all(Result::is_ok) {
+            return port;
+        }
+    }
+}

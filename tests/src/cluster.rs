@@ -146,38 +146,58 @@ impl TestCluster {
 
     /// The master that owns the slot of a key, as that one says.
     pub fn owner(&self, key: &str) -> usize {
-        let slot = self.slot(key).to_string();
         let owns = |master: &usize| {
             let counted = self.redis(*master).try_ask::<u64>(&["EXISTS", key]);
             counted.is_ok()
         };
-        (0..self.masters()).find(owns).unwrap_or_else(|| panic!("nobody owns slot {slot}"))
+        (0..self.masters()).find(owns).unwrap_or_else(|| panic!("nobody owns the slot of {key}"))
+    }
+
+    /// A queue for each master, which is where its slot is.
+    pub fn queue_on_each_master(&self) -> Vec<String> {
+        let names = || (0..).map(|number| format!("queue-{number}"));
+        let on = |master: usize| {
+            let range = third(master)..third(master + 1);
+            names().find(|name| range.contains(&usize::from(self.slot(name))))
+        };
+        (0..self.masters()).filter_map(on).collect()
     }
 
     /// Moves a slot, with all that is in it, from its owner to another master, as `redis-cli --cluster reshard` does.
     pub fn move_slot(&self, slot: u16, from: usize, to: usize) {
-        let id = |master: usize| -> String { self.redis(master).ask(&["CLUSTER", "MYID"]) };
-        let (from_id, to_id, slot) = (id(from), id(to), slot.to_string());
-        let set = |master: usize, what: &str, node: &str| {
-            let _: String = self.redis(master).ask(&["CLUSTER", "SETSLOT", &slot, what, node]);
-        };
-        set(to, "IMPORTING", &from_id);
-        set(from, "MIGRATING", &to_id);
-        let port = self.masters[to].port.to_string();
+        self.begin_moving(slot, from, to);
+        self.finish_moving(slot, from, to);
+    }
+
+    /// From here on the old owner sends whoever asks for what it does not have to the new one.
+    pub fn begin_moving(&self, slot: u16, from: usize, to: usize) {
+        self.set_slot(to, slot, "IMPORTING", from);
+        self.set_slot(from, slot, "MIGRATING", to);
+    }
+
+    /// Moves what is in the slot, and then the slot.
+    pub fn finish_moving(&self, slot: u16, from: usize, to: usize) {
+        let (port, slot_text) = (self.masters[to].port.to_string(), slot.to_string());
         loop {
             let keys: Vec<String> =
-                self.redis(from).ask(&["CLUSTER", "GETKEYSINSLOT", &slot, "100"]);
+                self.redis(from).ask(&["CLUSTER", "GETKEYSINSLOT", &slot_text, "100"]);
             if keys.is_empty() {
                 break;
             }
             for key in keys {
-                let _: String =
-                    self.redis(from).ask(&["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]);
+                let migrate = ["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"];
+                let _: String = self.redis(from).ask(&migrate);
             }
         }
         for master in [to, from] {
-            set(master, "NODE", &to_id);
+            self.set_slot(master, slot, "NODE", to);
         }
+    }
+
+    fn set_slot(&self, master: usize, slot: u16, what: &str, node: usize) {
+        let id: String = self.redis(node).ask(&["CLUSTER", "MYID"]);
+        let words = ["CLUSTER", "SETSLOT", &slot.to_string(), what, &id];
+        let _: String = self.redis(master).ask(&words);
     }
 
     /// Kills a master.
@@ -204,6 +224,23 @@ impl TestCluster {
         while !holds() {
             assert!(Instant::now() < give_up, "not within {within:?}: {what}\n{}", self.report());
             std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Waits until a condition holds that has to be awaited.
+    ///
+    /// # Panics
+    /// As [`Self::eventually`].
+    pub async fn eventually_async(
+        &self,
+        what: &str,
+        within: Duration,
+        mut holds: impl AsyncFnMut() -> bool,
+    ) {
+        let give_up = Instant::now() + within;
+        while !holds().await {
+            assert!(Instant::now() < give_up, "not within {within:?}: {what}\n{}", self.report());
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     }
 

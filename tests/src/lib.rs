@@ -31,7 +31,7 @@ pub use process::{Process, produce};
 pub use proxy::{Fault, Proxy};
 pub use redis_side::RedisSide;
 pub use runs::{Run, Runs};
-pub use server::{TestServer, TestServerBuilder, servers};
+pub use server::{TestServer, TestServerBuilder, program, servers};
 pub use worker::InProcess;
 
 /// The machine to oneself, among the tests that ask for it: those that load it, and those that measure time.

@@ -22,6 +22,23 @@ pub fn servers() -> Vec<Option<PathBuf>> {
     if paths.is_empty() { vec![None] } else { paths.iter().map(|path| Some(path.into())).collect() }
 }
 
+/// The server program of that name: one of `HWORKER_TEST_SERVERS`, on the `PATH`, or in `.cache/servers`. `None`, with a
+/// word, where there is none; an error where `HWORKER_MATRIX=required`.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let is_it = |path: &PathBuf| path.file_name().is_some_and(|file| file == name) && path.exists();
+    let listed = servers().into_iter().flatten();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let on_the_path = std::env::split_paths(&path).map(|dir| dir.join(name)).collect::<Vec<_>>();
+    let cached = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.cache/servers").join(name);
+    let found = listed.chain(on_the_path).chain([cached]).find(is_it);
+    if found.is_none() {
+        let required = std::env::var("HWORKER_MATRIX").is_ok_and(|matrix| matrix == "required");
+        assert!(!required, "{name} is missing, and HWORKER_MATRIX=required");
+        println!("skipped: {name} is not here (script/setup --matrix installs it)");
+    }
+    found
+}
+
 /// A private server with everything that a test asks of it. When a test fails, it prints what the server holds and what
 /// the processes of the test logged.
 pub struct TestServer {

@@ -1,31 +1,14 @@
 //! Rows O5 and O7: the core of the suite on every server that is supported here.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use hworker::{Client, Error};
-use hworker_tests::{Act, InProcess, TestServer, TestServerBuilder, act, servers};
+use hworker_tests::{Act, InProcess, TestServer, TestServerBuilder, act, program};
 
 use crate::support::{
     RECOVERED, SOON, block_on, counter, envelope, first_run_hangs, put, serving, wait_for_workers,
 };
-
-/// The server program of that name: one of `HWORKER_TEST_SERVERS`, on the `PATH`, or in `.cache/servers`. `None`, with a
-/// word, where there is none; an error where `HWORKER_MATRIX=required`.
-fn program(name: &str) -> Option<PathBuf> {
-    let is_it = |path: &PathBuf| path.file_name().is_some_and(|file| file == name) && path.exists();
-    let listed = servers().into_iter().flatten();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let on_the_path = std::env::split_paths(&path).map(|dir| dir.join(name)).collect::<Vec<_>>();
-    let cached = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.cache/servers").join(name);
-    let found = listed.chain(on_the_path).chain([cached]).find(is_it);
-    if found.is_none() {
-        let required = std::env::var("HWORKER_MATRIX").is_ok_and(|matrix| matrix == "required");
-        assert!(!required, "{name} is missing, and HWORKER_MATRIX=required");
-        println!("skipped: {name} is not here (script/setup --matrix installs it)");
-    }
-    found
-}
 
 #[test]
 fn o7_redis() {

@@ -47,6 +47,8 @@ struct Inner {
 #[derive(Debug)]
 struct Spread {
     shards: Vec<Queue>,
+    /// No job type of the program need name it.
+    extra: bool,
     /// The next enqueue goes to this one, counted round and round.
     next: AtomicUsize,
 }
@@ -135,9 +137,10 @@ impl Client {
         }
     }
 
-    /// The queues that are spread, by the settings.
+    /// The queues that are spread, by the settings, and that job types of the program should name.
     pub(crate) fn spread(&self) -> impl Iterator<Item = &str> {
-        self.inner.spread.keys().map(String::as_str)
+        let named = self.inner.spread.iter().filter(|(_, spread)| !spread.extra);
+        named.map(|(name, _)| name.as_str())
     }
 
     /// What an enqueue, or a look, has to keep to.
@@ -230,8 +233,9 @@ impl ClientBuilder {
 
     /// Spreads a queue over so many shards, each in a slot of its own, for what one core of one server cannot carry:
     /// [docs/scaling.md](https://github.com/hworker/hworker/blob/main/docs/scaling.md) says when, and what changes. All producers
-    /// and workers of the queue must be told the same; to raise it, workers first. Default: `HWORKER_SHARDS`
-    /// (`mail=8,reports=2`), then 1.
+    /// and workers of the queue must be told the same; to raise it, workers first. A worker refuses to start with shards
+    /// of a queue that none of its job types names, most likely a typing error, unless a plus says that it is none: `"+reports"`.
+    /// Default: `HWORKER_SHARDS` (`mail=8,+reports=2`), then 1.
     pub fn shards(mut self, queue: impl Into<String>, shards: usize) -> Self {
         self.shards.insert(queue.into(), shards);
         self
@@ -269,11 +273,11 @@ impl ClientBuilder {
         };
         let space = KeySpace { prefix, cluster: address.is_cluster() };
         let limits = Limits { failed: 0, broken: 0, max_payload };
-        let spread = shards.into_iter().map(|(name, shards)| {
-            let next = AtomicUsize::new(fastrand::usize(..shards));
-            let shards =
-                (0..shards).map(|shard| Queue::new(&space, &name, shard, limits)).collect();
-            (name, Spread { shards, next })
+        let spread = shards.into_iter().map(|(name, setting)| {
+            let next = AtomicUsize::new(fastrand::usize(..setting.count));
+            let shard = |shard| Queue::new(&space, &name, shard, limits);
+            let shards = (0..setting.count).map(shard).collect();
+            (name, Spread { shards, extra: setting.extra, next })
         });
         Ok(Client {
             inner: Arc::new(Inner {

@@ -245,15 +245,30 @@ pub(crate) fn max_payload(given: Option<usize>, problems: &mut Problems) -> usiz
     Environment { problems }.or(given, "HWORKER_MAX_PAYLOAD", number, defaults::MAX_PAYLOAD)
 }
 
-/// The queues that are spread, and over how many shards: what the environment says, and over it what the program says.
+/// Over how many shards a queue is spread.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ShardSetting {
+    pub(crate) count: usize,
+    /// No job type of the program need name the queue.
+    pub(crate) extra: bool,
+}
+
+/// The queues that are spread: what the environment says, and over it what the program says. A plus before a name is
+/// that of [`QueueSetting`].
 pub(crate) fn shards(
     given: BTreeMap<String, usize>,
     problems: &mut Problems,
-) -> BTreeMap<String, usize> {
+) -> BTreeMap<String, ShardSetting> {
     let mut all =
         Environment { problems }.or(None, "HWORKER_SHARDS", shard_counts, BTreeMap::new());
     all.extend(given);
-    for (name, count) in &all {
+    let setting = |(name, count): (String, usize)| {
+        let plain = name.trim_start_matches('+').to_owned();
+        let extra = plain.len() < name.len();
+        (plain, ShardSetting { count, extra })
+    };
+    let all: BTreeMap<_, _> = all.into_iter().map(setting).collect();
+    for (name, ShardSetting { count, .. }) in &all {
         if !is_name(name) {
             problems.0.push(format!(
                 "the queue's name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}"

@@ -137,8 +137,8 @@ impl Registry {
         let extra = |name: &str| queues.iter().any(|queue| queue.extra && queue.name == name);
         for queue in spread.filter(|name| !known.contains(name) && !extra(name)) {
             problems.0.push(format!(
-                "the queue `{queue}` has shards, but no registered job names it; the queues that are named: {}; for jobs \
-                 that are enqueued with `.queue(\"{queue}\")` serve it with `+{queue}`, or `.extra_queue(\"{queue}\")`",
+                "the queue `{queue}` has shards, but no registered job names it; the queues that are named: {}; where that \
+                 is meant so, write `+{queue}` for its shards",
                 listed(&known)
             ));
         }

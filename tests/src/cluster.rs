@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use crate::jobs::{Act, act};
 use crate::process::Process;
 use crate::redis_side::RedisSide;
-use crate::server::TestServer;
+use crate::server::{TestServer, program, servers};
 
 const MASTERS: usize = 3;
 const SLOTS: u16 = 16_384;
@@ -37,7 +37,9 @@ struct Master {
 impl TestCluster {
     /// Three masters with a third of the slots each.
     pub fn start() -> Self {
-        Self::of(Path::new("redis-server"))
+        let first = servers().into_iter().next().flatten();
+        let found = || program("redis-server").or_else(|| program("valkey-server"));
+        Self::of(&first.or_else(found).expect("a server program on the PATH"))
     }
 
     /// The same of another server program.

@@ -49,6 +49,7 @@ pub(super) struct Cluster {
 /// Who owns what, as far as it is known.
 #[derive(Debug, Default)]
 struct Map {
+    /// In order.
     ranges: Vec<Range>,
     /// Every server, those too that own nothing.
     nodes: Vec<Node>,
@@ -70,9 +71,11 @@ struct Range {
 
 impl Map {
     fn owner(&self, slot: u16) -> Option<&Node> {
-        let in_range =
-            || self.ranges.iter().find(|range| (range.first..=range.last).contains(&slot));
-        self.moved.get(&slot).or_else(|| in_range().map(|range| &range.owner))
+        let in_range = || {
+            let range = self.ranges.partition_point(|range| range.last < slot);
+            self.ranges.get(range).filter(|range| range.first <= slot).map(|range| &range.owner)
+        };
+        self.moved.get(&slot).or_else(in_range)
     }
 
     /// Whether there is no reason to ask before the owner of a slot is used.
@@ -244,6 +247,7 @@ fn read(reply: Value, said_by: &Node) -> (Vec<Range>, Vec<Node>) {
         }
         nodes.extend(owners.into_iter().flatten());
     }
+    ranges.sort_unstable_by_key(|range| range.first);
     nodes.sort_unstable_by(|one, other| (&one.host, one.port).cmp(&(&other.host, other.port)));
     nodes.dedup();
     (ranges, nodes)
@@ -346,7 +350,7 @@ mod tests {
         let range = |first, last, port| {
             Value::Array(vec![Value::Int(first), Value::Int(last), place(port), place(port + 10)])
         };
-        let reply = Value::Array(vec![range(0, 99, 1), range(100, 16_383, 2), Value::Nil]);
+        let reply = Value::Array(vec![range(100, 16_000, 2), range(0, 99, 1), Value::Nil]);
         let (ranges, nodes) = read(reply, &node("h", 1));
         assert_eq!(nodes, [1, 2, 11, 12].map(|port| node("h", port)));
         let mut map = Map { ranges, asked: Some(Instant::now()), ..Map::default() };
@@ -354,7 +358,8 @@ mod tests {
             [0, 99, 100].map(|slot| map.owner(slot)),
             [Some(&node("h", 1)), Some(&node("h", 1)), Some(&node("h", 2))]
         );
-        assert!(map.is_sure_of(0));
+        assert_eq!([16_000, 16_001].map(|slot| map.owner(slot)), [Some(&node("h", 2)), None]);
+        assert!(map.is_sure_of(0) && !map.is_sure_of(16_001));
         map.moved.insert(0, node("h", 2));
         assert_eq!(map.owner(0), Some(&node("h", 2)));
         map.doubted.insert(node("h", 2));

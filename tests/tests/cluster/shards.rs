@@ -275,6 +275,10 @@ fn wrong_shards_are_said_at_the_start() {
     }
     let worker = Worker::builder().client(&client).registry(Registry::new().with::<act>());
     worker.extra_queue("mial").build().expect("it is served after all");
+    let client = Client::builder().redis_url("redis://127.0.0.1:1").shards("+reports", 2);
+    let client = client.build().expect("a client");
+    let worker = Worker::builder().client(&client).registry(Registry::new().with::<act>());
+    worker.build().expect("others have its jobs");
 
     let wrong = Client::builder().shards("mail", 0).shards("a b", 2).shards("c", 100_000).build();
     let error = wrong.expect_err("refused").to_string();

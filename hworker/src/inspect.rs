@@ -378,12 +378,11 @@ impl Inspect {
         for entry in
             self.each(async |shard, on| shard.broken(on).await).await?.into_iter().flatten()
         {
-            match places.get(&entry.payload) {
-                Some(place) => broken[*place].add(entry),
-                None => {
-                    places.insert(entry.payload.clone(), broken.len());
-                    broken.push(entry.into());
-                }
+            if let Some(place) = places.get(&entry.payload) {
+                broken[*place].add(entry);
+            } else {
+                places.insert(entry.payload.clone(), broken.len());
+                broken.push(entry.into());
             }
         }
         broken.sort_by_key(|broken| std::cmp::Reverse(broken.at));

@@ -28,7 +28,7 @@ pub(crate) fn spelled(queue: &str, shard: usize) -> String {
         let slot = crc16(begun, &number.to_string()) % SLOTS;
         slot.wrapping_sub(place) % SLOTS < NEAR
     };
-    let number = (0..).find(near).unwrap_or_default();
+    let number = (0..u32::MAX).find(near).unwrap_or_default();
     format!("{stem}{number}")
 }
 

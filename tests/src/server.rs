@@ -34,7 +34,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
     if found.is_none() {
         let required = std::env::var("HWORKER_MATRIX").is_ok_and(|matrix| matrix == "required");
         assert!(!required, "{name} is missing, and HWORKER_MATRIX=required");
-        println!("skipped: {name} is not here (script/setup --matrix installs it)");
+        eprintln!("skipped: {name} is not here (script/setup --matrix installs it)");
     }
     found
 }

@@ -15,7 +15,7 @@ use tokio::task::JoinHandle;
 async fn nothing() {}
 
 /// Jobs of one run.
-const JOBS: u64 = 60_000;
+const JOBS: u64 = 200_000;
 
 /// How long an idle worker is looked at.
 const IDLE: Duration = Duration::from_secs(15);

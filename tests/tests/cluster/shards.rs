@@ -183,7 +183,7 @@ fn shard_lists(cluster: &TestCluster) -> Vec<String> {
         let near = |number: &u32| {
             (slot(&format!("default#{shard}.{number}")) + 16_384 - place) % 16_384 < 64
         };
-        let number = (0..).find(near).expect("one of them");
+        let number = (0..10_000).find(near).expect("one of them");
         lists.push(format!("hworker-jobs-{{default#{shard}.{number}}}"));
     }
     lists

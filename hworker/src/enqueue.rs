@@ -196,19 +196,22 @@ struct Ready<J> {
 }
 
 impl<J: Job> Ready<J> {
-    async fn send(&self) -> Result<JobId, Error> {
-        let queue = &self.client.queue(&self.queue);
-        let envelope = &self.envelope;
-        let sent = self.client.until_sent(queue, |connection, within| async move {
-            match self.due {
-                None => queue.enqueue(&connection, std::slice::from_ref(envelope), within).await,
-                Some(due) => queue.schedule(&connection, &[(due, envelope.clone())], within).await,
+    async fn send(self) -> Result<JobId, Error> {
+        let sent = match self.due {
+            None => self.client.push(&self.queue, self.envelope).await,
+            Some(due) => {
+                let queue = &self.client.queue(&self.queue);
+                let envelope = &self.envelope;
+                let schedule = |connection, within| async move {
+                    queue.schedule(&connection, &[(due, envelope.clone())], within).await
+                };
+                self.client.until_sent(queue, schedule).await
             }
-        });
-        match sent.await {
-            Ok(()) => Ok(self.id.clone()),
+        };
+        match sent {
+            Ok(()) => Ok(self.id),
             Err(fault) if fault.sent => {
-                Err(Error::Uncertain { id: self.id.clone(), source: fault.into_cause() })
+                Err(Error::Uncertain { id: self.id, source: fault.into_cause() })
             }
             Err(fault) => Err(fault.into_error(format!("enqueue job {} {}", J::NAME, self.id))),
         }

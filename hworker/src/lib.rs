@@ -16,6 +16,7 @@ mod envelope;
 mod error;
 mod inspect;
 mod job;
+mod join;
 mod keys;
 mod log;
 mod monitor;

@@ -60,13 +60,15 @@ impl Queue {
     pub(crate) async fn enqueue(
         &self,
         to: &Connection,
-        envelopes: &[Vec<u8>],
+        envelopes: &[impl AsRef<[u8]>],
         within: Duration,
     ) -> Result<(), Fault> {
-        let mut command = redis::cmd("LPUSH");
-        command.arg(&self.keys.jobs);
+        // Made in one piece: growing would copy the jobs again and again.
+        let bytes: usize = envelopes.iter().map(|envelope| envelope.as_ref().len()).sum();
+        let mut command = redis::Cmd::with_capacity(2 + envelopes.len(), 100 + bytes);
+        command.arg("LPUSH").arg(&self.keys.jobs);
         for envelope in envelopes {
-            command.arg(envelope.as_slice());
+            command.arg(envelope.as_ref());
         }
         to.call(&command, within).await.map(drop)
     }

@@ -1,6 +1,6 @@
 //! Enqueueing one job.
 
-use std::marker::PhantomData;
+use std::borrow::Cow;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
@@ -30,7 +30,7 @@ use crate::time::{local_unix_ms, millis};
 pub struct Enqueue<J: Job> {
     job: J,
     client: Option<Client>,
-    queue: Option<String>,
+    queue: Option<Cow<'static, str>>,
     due: Option<Due>,
     max_attempts: Option<u32>,
     timeout: Option<u64>,
@@ -67,7 +67,7 @@ impl<J: Job> Enqueue<J> {
 
     /// Puts the job on another queue than its type's own: `[A-Za-z0-9._-]{1,100}`.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.queue = Some(queue.into());
+        self.queue = Some(Cow::Owned(queue.into()));
         self
     }
 
@@ -109,12 +109,8 @@ impl<J: Job> Enqueue<J> {
     /// [`Error::Uncertain`] where the server may have it but its answer was lost; with every other error the job is
     /// not enqueued.
     pub async fn enqueue(self) -> Result<JobId, Error> {
-        if Handle::try_current().is_err() {
-            return Err(Error::config(
-                "enqueue was called outside a tokio runtime; call `.enqueue_blocking()` there",
-            ));
-        }
-        let ready = self.encode()?;
+        in_a_runtime()?;
+        let ready = self.encode(None)?;
         ready.send().await
     }
 
@@ -123,22 +119,18 @@ impl<J: Job> Enqueue<J> {
     /// # Errors
     /// As [`Enqueue::enqueue`].
     pub fn enqueue_blocking(self) -> Result<JobId, Error> {
-        let ready = self.encode()?;
-        let (done, result) = std::sync::mpsc::channel();
-        blocking_runtime()?.spawn(async move {
-            let _ = done.send(ready.send().await);
-        });
-        result.recv().unwrap_or_else(|_| {
-            Err(Error::config(
-                "the runtime for blocking enqueues has ended; is the process exiting?",
-            ))
-        })
+        let ready = self.encode(None)?;
+        block_on(ready.send())
     }
 
-    /// Checks everything and writes the envelope.
-    fn encode(self) -> Result<Ready<J>, Error> {
-        let client = self.client.map_or_else(Client::default_client, Ok)?;
-        let queue = self.queue.unwrap_or_else(|| J::DEFINITION.queue.to_owned());
+    /// Checks everything and writes the envelope, for the given client where the call names none.
+    pub(crate) fn encode(self, client: Option<&Client>) -> Result<Ready, Error> {
+        let client = match (self.client, client) {
+            (Some(own), _) => own,
+            (None, Some(given)) => given.clone(),
+            (None, None) => Client::default_client()?,
+        };
+        let queue = self.queue.unwrap_or(Cow::Borrowed(J::DEFINITION.queue));
         let mut problems = Vec::new();
         if !is_name(&queue) {
             problems.push(format!(
@@ -181,21 +173,22 @@ impl<J: Job> Enqueue<J> {
             let doing = format!("enqueue job {} {id}", J::NAME);
             return Err(Error::Refused { doing, source: Cause::new(why) });
         }
-        Ok(Ready { client, queue, due: self.due, id, envelope, of: PhantomData })
+        Ok(Ready { client, queue, due: self.due, job: J::NAME, id, envelope })
     }
 }
 
 /// A job encoded and checked.
-struct Ready<J> {
-    client: Client,
-    queue: String,
-    due: Option<Due>,
-    id: JobId,
-    envelope: Vec<u8>,
-    of: PhantomData<fn() -> J>,
+#[derive(Debug)]
+pub(crate) struct Ready {
+    pub(crate) client: Client,
+    pub(crate) queue: Cow<'static, str>,
+    pub(crate) due: Option<Due>,
+    job: &'static str,
+    pub(crate) id: JobId,
+    pub(crate) envelope: Vec<u8>,
 }
 
-impl<J: Job> Ready<J> {
+impl Ready {
     async fn send(self) -> Result<JobId, Error> {
         let sent = match self.due {
             None => self.client.push(&self.queue, self.envelope).await,
@@ -213,9 +206,31 @@ impl<J: Job> Ready<J> {
             Err(fault) if fault.sent => {
                 Err(Error::Uncertain { id: self.id, source: fault.into_cause() })
             }
-            Err(fault) => Err(fault.into_error(format!("enqueue job {} {}", J::NAME, self.id))),
+            Err(fault) => Err(fault.into_error(format!("enqueue job {} {}", self.job, self.id))),
         }
     }
+}
+
+/// Says what to call instead where there is no runtime.
+pub(crate) fn in_a_runtime() -> Result<(), Error> {
+    Handle::try_current().map(drop).map_err(|_| {
+        Error::config(
+            "enqueue was called outside a tokio runtime; call `.enqueue_blocking()` there",
+        )
+    })
+}
+
+/// Awaits an enqueue in code that is not async, in or outside a runtime.
+pub(crate) fn block_on<T: Send + 'static>(
+    enqueue: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    let (done, result) = std::sync::mpsc::channel();
+    blocking_runtime()?.spawn(async move {
+        let _ = done.send(enqueue.await);
+    });
+    result.recv().unwrap_or_else(|_| {
+        Err(Error::config("the runtime for blocking enqueues has ended; is the process exiting?"))
+    })
 }
 
 /// The runtime of blocking enqueues, started with the first of them.

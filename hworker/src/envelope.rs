@@ -11,6 +11,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
+use crate::fresh_uuid;
+
 /// The newest format that this version reads and the one that it writes.
 pub(crate) const VERSION: u64 = 1;
 
@@ -27,7 +29,7 @@ pub struct JobId(Arc<str>);
 impl JobId {
     pub(crate) fn fresh() -> Self {
         let mut buffer = Uuid::encode_buffer();
-        Self(Arc::from(&*Uuid::now_v7().hyphenated().encode_lower(&mut buffer)))
+        Self(Arc::from(&*fresh_uuid::v7().hyphenated().encode_lower(&mut buffer)))
     }
 
     /// The id as text.

@@ -14,6 +14,7 @@ pub mod embedded;
 mod enqueue;
 mod envelope;
 mod error;
+mod fresh_uuid;
 mod inspect;
 mod job;
 mod join;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// The layers, the lowest first; a module may not use its neighbours either.
 const LAYERS: &[&[&str]] = &[
-    &["embedded", "join", "log", "strict_json", "time"],
+    &["embedded", "fresh_uuid", "join", "log", "strict_json", "time"],
     &["envelope", "keys"],
     &["error"],
     &["outcome", "backoff"],

@@ -1,7 +1,7 @@
 //! Enqueues that come at the same time share one write.
 //!
-//! Who comes alone sends his own job, on a connection that is there, in his own task. Who comes while another is under
-//! way leaves his job in the *gathering* of its queue; a task takes everything that has gathered, sends it with one
+//! Who comes alone, or nearly so, sends his own job, on a connection that is there, in his own task. Who comes while
+//! others are under way leaves his job in the *gathering* of its queue; a task takes everything that has gathered, sends it with one
 //! write, and when that is answered takes what has gathered since. So nobody waits for the sake of a batch, and no job
 //! depends on the future of another: the task lives as long as there is something to send, and what is left there can be
 //! withdrawn until it is taken.
@@ -21,6 +21,10 @@ use crate::store::{Connection, Fault, FaultKind, Queue, SCRIPT_BYTES, SCRIPT_JOB
 
 /// Commands that one write has at most; a command holds 1000 jobs or 4 MB. What is beyond stays withdrawable.
 const COMMANDS: usize = 8;
+
+/// Callers that may each send their own job at once. With one, two callers in turn would pay for a task that gathers
+/// nothing; with more, fewer jobs share a write.
+const ALONE: usize = 2;
 
 /// The pause after a try that did not reach the server; it doubles up to a tenth of `enqueue_within`.
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
@@ -77,8 +81,8 @@ struct Gather {
 
 #[derive(Debug, Default)]
 struct State {
-    /// A caller sends his own job.
-    direct: bool,
+    /// How many callers send their own jobs just now.
+    direct: usize,
     /// The task is there; it always is while something waits.
     task: bool,
     /// In the order of their tickets.
@@ -126,7 +130,7 @@ impl Client {
     }
 }
 
-/// The turn of a caller who came alone.
+/// The turn of a caller who sends his own job.
 struct Direct<'a> {
     gather: &'a Gather,
     connection: Connection,
@@ -134,7 +138,7 @@ struct Direct<'a> {
 
 impl Drop for Direct<'_> {
     fn drop(&mut self) {
-        self.gather.state().direct = false;
+        self.gather.state().direct -= 1;
     }
 }
 
@@ -143,15 +147,15 @@ impl Gather {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A turn of one's own, where nobody else's job is under way and the connection is there. What follows is not held up
+    /// A turn of one's own, where hardly anybody's job is under way and the connection is there. What follows is not held up
     /// by it, whether its future is polled or not: it is behind it on the same connection.
     fn alone(&self) -> Option<Direct<'_>> {
         let mut state = self.state();
-        if state.direct || state.task {
+        if state.direct == ALONE || state.task {
             return None;
         }
         let connection = state.connection.clone().filter(Connection::is_alive)?;
-        state.direct = true;
+        state.direct += 1;
         Some(Direct { gather: self, connection })
     }
 

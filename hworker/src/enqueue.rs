@@ -110,7 +110,7 @@ impl<J: Job> Enqueue<J> {
     /// not enqueued.
     pub async fn enqueue(self) -> Result<JobId, Error> {
         in_a_runtime()?;
-        let ready = self.encode(None)?;
+        let ready = self.encode(None, SystemTime::now())?;
         ready.send().await
     }
 
@@ -119,12 +119,12 @@ impl<J: Job> Enqueue<J> {
     /// # Errors
     /// As [`Enqueue::enqueue`].
     pub fn enqueue_blocking(self) -> Result<JobId, Error> {
-        let ready = self.encode(None)?;
+        let ready = self.encode(None, SystemTime::now())?;
         block_on(ready.send())
     }
 
     /// Checks everything and writes the envelope, for the given client where the call names none.
-    pub(crate) fn encode(self, client: Option<&Client>) -> Result<Ready, Error> {
+    pub(crate) fn encode(self, client: Option<&Client>, now: SystemTime) -> Result<Ready, Error> {
         let client = match (self.client, client) {
             (Some(own), _) => own,
             (None, Some(given)) => given.clone(),
@@ -150,13 +150,13 @@ impl<J: Job> Enqueue<J> {
             return Err(Error::Config(Problems(problems)));
         }
 
-        let id = JobId::fresh();
+        let id = JobId::fresh_at(now);
         let envelope = NewEnvelope {
             v: VERSION,
             id: &id,
             job: J::NAME,
             args: &self.job,
-            enqueued_at: local_unix_ms(SystemTime::now()),
+            enqueued_at: local_unix_ms(now),
             max_attempts: self.max_attempts,
             timeout: self.timeout,
             backoff: self.backoff.as_deref(),
@@ -189,6 +189,17 @@ pub(crate) struct Ready {
 }
 
 impl Ready {
+    #[cfg(test)]
+    pub(crate) fn of_bytes(
+        client: Client,
+        queue: &'static str,
+        due: Option<Due>,
+        bytes: usize,
+    ) -> Self {
+        let envelope = vec![b'x'; bytes];
+        Self { client, queue: queue.into(), due, job: "test", id: JobId::fresh(), envelope }
+    }
+
     async fn send(self) -> Result<JobId, Error> {
         let sent = match self.due {
             None => self.client.push(&self.queue, self.envelope).await,
@@ -196,7 +207,7 @@ impl Ready {
                 let queue = &self.client.queue(&self.queue);
                 let envelope = &self.envelope;
                 let schedule = |connection, within| async move {
-                    queue.schedule(&connection, &[(due, envelope.clone())], within).await
+                    queue.schedule(&connection, &[(due, envelope.as_slice())], within).await
                 };
                 self.client.until_sent(queue, schedule).await
             }

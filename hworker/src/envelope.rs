@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
@@ -28,8 +29,12 @@ pub struct JobId(Arc<str>);
 
 impl JobId {
     pub(crate) fn fresh() -> Self {
+        Self::fresh_at(SystemTime::now())
+    }
+
+    pub(crate) fn fresh_at(now: SystemTime) -> Self {
         let mut buffer = Uuid::encode_buffer();
-        Self(Arc::from(&*fresh_uuid::v7().hyphenated().encode_lower(&mut buffer)))
+        Self(Arc::from(&*fresh_uuid::v7(now).hyphenated().encode_lower(&mut buffer)))
     }
 
     /// The id as text.

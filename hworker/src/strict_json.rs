@@ -223,7 +223,8 @@ mod tests {
 
     #[test]
     fn what_is_written_is_what_serde_json_writes() {
-        let value = (None::<u8>, (), "\"\u{1}\u{e9}", [1.0e300, -0.0], u128::MAX, 'x', Some([true]));
+        let value =
+            (None::<u8>, (), "\"\u{1}\u{e9}", [1.0e300, -0.0], u128::MAX, 'x', Some([true]));
         assert_eq!(to_vec(&value).expect("JSON"), serde_json::to_vec(&value).expect("JSON"));
         let long = "x".repeat(2 * KEPT_BYTES);
         for text in [long.as_str(), "short"] {

@@ -14,6 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["store", "registry"],
     &["client", "monitor", "scheduler"],
     &["enqueue", "inspect", "worker"],
+    &["bulk"],
     &["lib", "__private"],
 ];
 

@@ -176,7 +176,8 @@ impl Gather {
         };
         if first {
             let gather = Arc::clone(self);
-            let sender = Sender { gather, client: client.clone(), pause: FIRST_PAUSE, ended: false };
+            let sender =
+                Sender { gather, client: client.clone(), pause: FIRST_PAUSE, ended: false };
             tokio::spawn(sender.run());
         }
         // Only a runtime that ended while the job was under way gives no answer.
@@ -216,7 +217,8 @@ impl Gather {
                 continue;
             }
             bytes += next.envelope.len();
-            let fits = |command: &Vec<Waiting>| command.len() < SCRIPT_JOBS && bytes <= SCRIPT_BYTES;
+            let fits =
+                |command: &Vec<Waiting>| command.len() < SCRIPT_JOBS && bytes <= SCRIPT_BYTES;
             if !commands.last().is_some_and(fits) {
                 if commands.len() == COMMANDS {
                     break;

@@ -77,7 +77,7 @@ impl Queue {
     pub(crate) async fn schedule(
         &self,
         to: &Connection,
-        envelopes: &[(Due, Vec<u8>)],
+        envelopes: &[(Due, &[u8])],
         within: Duration,
     ) -> Result<(), Fault> {
         let mut call = Call::new(&script::SCHEDULE, &[&self.keys.scheduled, &self.keys.bell]);
@@ -86,7 +86,7 @@ impl Queue {
                 Due::In(ms) => call.arg("in").number(*ms),
                 Due::At(ms) => call.arg("at").number(*ms),
             };
-            call.arg(envelope.as_slice());
+            call.arg(*envelope);
         }
         to.run(&call, within).await.map(drop)
     }

@@ -199,7 +199,7 @@ impl<'a> Chunk<'a> {
                 self.queue.enqueue(&connection, &jobs, within).await
             }
         };
-        self.client.until_sent(call).await
+        self.client.until_sent(&self.queue, call).await
     }
 }
 

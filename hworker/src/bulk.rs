@@ -90,6 +90,8 @@ impl Bulk {
     }
 
     /// Adds a job behind those that are there.
+    // `bulk + job` would say less.
+    #[allow(clippy::should_implement_trait)]
     pub fn add<J: Job>(mut self, job: Enqueue<J>) -> Self {
         self.extend([job]);
         self

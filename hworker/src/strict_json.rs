@@ -21,11 +21,13 @@ pub(crate) fn to_vec(value: &impl Serialize) -> Result<Vec<u8>, Error> {
     // is written for its sake finds no buffer and makes one.
     let mut buffer = BUFFER.take();
     buffer.clear();
-    let written = write(value, &mut buffer).map(|()| buffer.as_slice().to_vec());
-    if buffer.capacity() <= KEPT_BYTES {
-        BUFFER.set(buffer);
+    let written = write(value, &mut buffer);
+    if buffer.capacity() > KEPT_BYTES {
+        return written.map(|()| buffer);
     }
-    written
+    let json = written.map(|()| buffer.as_slice().to_vec());
+    BUFFER.set(buffer);
+    json
 }
 
 fn write(value: &impl Serialize, buffer: &mut Vec<u8>) -> Result<(), Error> {

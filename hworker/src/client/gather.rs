@@ -202,7 +202,9 @@ impl Gather {
         state.waiting = left;
         let next = state.waiting.iter().map(|job| job.caller.give_up).min();
         drop(state);
-        over.into_iter().for_each(|job| job.caller.tell(Err(fault.clone())));
+        for job in over {
+            job.caller.tell(Err(fault.clone()));
+        }
         next
     }
 
@@ -285,7 +287,9 @@ impl Sender {
     async fn not_reached(&mut self, fault: Fault) {
         if !fault.passes() {
             let waiting = std::mem::take(&mut self.gather.state().waiting);
-            waiting.into_iter().for_each(|job| job.caller.tell(Err(fault.clone())));
+            for job in waiting {
+                job.caller.tell(Err(fault.clone()));
+            }
             return;
         }
         self.gather.state().kept_from = Some(fault);

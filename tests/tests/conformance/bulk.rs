@@ -169,8 +169,8 @@ async fn en6_bulk_partial_failure_report() {
         .add(job("d").queue("wrong").delay(SOON * 100));
     let error = bulk.on(&client).enqueue().await.expect_err("a wrong key");
     let (jobs, of_each, source) = fates(error);
-    use Fate::{Enqueued, NotEnqueued};
-    assert_eq!(of_each, [Enqueued, NotEnqueued, Enqueued, Enqueued]);
+    let expected = [Fate::Enqueued, Fate::NotEnqueued, Fate::Enqueued, Fate::Enqueued];
+    assert_eq!(of_each, expected);
     assert!(source.contains("WRONGTYPE"), "{source}");
     assert_eq!(ids(&server, "default"), [jobs[0].0.clone(), jobs[2].0.clone()]);
 

@@ -257,7 +257,7 @@ async fn a_key_of_the_wrong_type_fails_its_own_queue_only() {
     setup.server.redis().ask::<String>(&["SET", "hworker-jobs-wrong", "x"]);
     let job = |number: usize| {
         let job = act::with((number / 2).to_string(), Vec::new()).on(&setup.client);
-        tokio::spawn(if number % 2 == 0 { job } else { job.queue("wrong") }.enqueue())
+        tokio::spawn(if number.is_multiple_of(2) { job } else { job.queue("wrong") }.enqueue())
     };
     let all = results((0..100).map(job).collect()).await;
     for (number, result) in all.into_iter().enumerate() {

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use crate::client::Client;
@@ -11,6 +12,8 @@ use crate::error::{Error, Fate};
 use crate::job::Job;
 use crate::join::join_all;
 use crate::store::{Connection, Due, Fault, FaultKind, Queue, SCRIPT_BYTES, SCRIPT_JOBS};
+use crate::strict_json;
+use crate::time::since_1970;
 
 /// A scheduled job is two arguments of its script, which takes 1000.
 const SCHEDULED_JOBS: usize = SCRIPT_JOBS / 2;
@@ -29,7 +32,7 @@ const CHUNKS: usize = 8;
 /// became of each job.
 ///
 /// ```no_run
-/// # use std::time::{Duration, SystemTime};
+/// # use std::time::Duration;
 /// # #[hworker::job] async fn send_welcome(to: String) { let _ = to; }
 /// # #[hworker::job] async fn report(month: u32) { let _ = month; }
 /// # async fn demo(users: Vec<String>) -> Result<(), hworker::Error> {
@@ -57,25 +60,36 @@ impl<J: Job> Run for Vec<Enqueue<J>> {
     }
 
     fn encode(self: Box<Self>, client: Option<&Client>, into: &mut Encoded) {
-        let mut now = SystemTime::now();
+        let mut now = since_1970(SystemTime::now());
         for (number, job) in self.into_iter().enumerate() {
             if number % JOBS_OF_ONE_TIME == JOBS_OF_ONE_TIME - 1 {
-                now = SystemTime::now();
+                now = since_1970(SystemTime::now());
             }
-            into.add(job.encode(client, now));
+            let bytes = &mut into.bytes;
+            let job = job.encode(client, now, |envelope| {
+                let start = bytes.len();
+                strict_json::write(envelope, bytes)?;
+                Ok((start..bytes.len(), bytes.len() - start))
+            });
+            into.add(job);
         }
     }
 }
 
+/// Where an envelope is among the bytes of all.
+type Place = Range<usize>;
+
 /// What became of jobs that were to be encoded.
 #[derive(Default)]
 struct Encoded {
-    ready: Vec<Ready>,
+    ready: Vec<Ready<Place>>,
+    /// All envelopes.
+    bytes: Vec<u8>,
     wrong: Vec<(usize, Error)>,
 }
 
 impl Encoded {
-    fn add(&mut self, result: Result<Ready, Error>) {
+    fn add(&mut self, result: Result<Ready<Place>, Error>) {
         match result {
             Ok(job) => self.ready.push(job),
             Err(error) => self.wrong.push((self.ready.len() + self.wrong.len(), error)),
@@ -136,14 +150,17 @@ impl Bulk {
     }
 
     /// Checks all jobs and writes their envelopes.
-    fn encode(self) -> Result<Vec<Ready>, Error> {
+    fn encode(self) -> Result<Encoded, Error> {
         let mut encoded = Encoded::default();
         encoded.ready.reserve(self.len());
         for run in self.runs {
             run.encode(self.client.as_ref(), &mut encoded);
         }
-        let Encoded { ready, wrong } = encoded;
-        if wrong.is_empty() { Ok(ready) } else { Err(Error::Invalid { jobs: wrong }) }
+        if encoded.wrong.is_empty() {
+            Ok(encoded)
+        } else {
+            Err(Error::Invalid { jobs: encoded.wrong })
+        }
     }
 }
 
@@ -179,25 +196,26 @@ struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    fn for_jobs_like(job: &'a Ready) -> Self {
+    fn for_jobs_like(job: &'a Ready<Place>) -> Self {
         let queue = job.client.queue(&job.queue);
         Self { client: &job.client, queue, delayed: job.due.is_some(), jobs: Vec::new(), bytes: 0 }
     }
 
-    fn has_room_for(&self, job: &Ready) -> bool {
+    fn has_room_for(&self, job: &Ready<Place>) -> bool {
         let most = if self.delayed { SCHEDULED_JOBS } else { SCRIPT_JOBS };
         self.jobs.len() < most && self.bytes + job.envelope.len() <= SCRIPT_BYTES
     }
 
-    async fn send(&self, bulk: &[Ready]) -> Result<(), Fault> {
+    async fn send(&self, bulk: &Encoded) -> Result<(), Fault> {
         let call = async |connection: Connection, within: Duration| {
-            let jobs = self.jobs.iter().map(|index| &bulk[*index]);
+            let jobs = self.jobs.iter().map(|index| &bulk.ready[*index]);
+            let envelope = |job: &Ready<Place>| &bulk.bytes[job.envelope.clone()];
             if self.delayed {
-                let jobs = jobs.filter_map(|job| Some((job.due?, job.envelope.as_slice())));
+                let jobs = jobs.filter_map(|job| Some((job.due?, envelope(job))));
                 let jobs: Vec<(Due, &[u8])> = jobs.collect();
                 self.queue.schedule(&connection, &jobs, within).await
             } else {
-                let jobs: Vec<&[u8]> = jobs.map(|job| job.envelope.as_slice()).collect();
+                let jobs: Vec<&[u8]> = jobs.map(envelope).collect();
                 self.queue.enqueue(&connection, &jobs, within).await
             }
         };
@@ -206,7 +224,7 @@ impl<'a> Chunk<'a> {
 }
 
 /// The chunks of a bulk, in the order of their first jobs.
-fn chunks(bulk: &[Ready]) -> Vec<Chunk<'_>> {
+fn chunks(bulk: &[Ready<Place>]) -> Vec<Chunk<'_>> {
     let mut chunks: Vec<Chunk<'_>> = Vec::new();
     let mut last_of = HashMap::new();
     let mut before = None;
@@ -228,10 +246,10 @@ fn chunks(bulk: &[Ready]) -> Vec<Chunk<'_>> {
     chunks
 }
 
-async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
-    let mut fates = vec![Fate::NotEnqueued; bulk.len()];
+async fn send(bulk: Encoded) -> Result<Vec<JobId>, Error> {
+    let mut fates = vec![Fate::NotEnqueued; bulk.ready.len()];
     let mut failed: Option<Fault> = None;
-    for side_by_side in chunks(&bulk).chunks(CHUNKS) {
+    for side_by_side in chunks(&bulk.ready).chunks(CHUNKS) {
         let results = join_all(side_by_side.iter().map(|chunk| chunk.send(&bulk))).await;
         let mut others_may_do = true;
         for (chunk, result) in side_by_side.iter().zip(results) {
@@ -251,8 +269,8 @@ async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
             break;
         }
     }
-    let count = bulk.len();
-    let ids = bulk.into_iter().map(|job| job.id);
+    let count = bulk.ready.len();
+    let ids = bulk.ready.into_iter().map(|job| job.id);
     match failed {
         None => Ok(ids.collect()),
         Some(fault) if fates.iter().all(|fate| *fate == Fate::NotEnqueued) => {
@@ -268,12 +286,12 @@ async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
 mod tests {
     use super::*;
 
-    fn job(client: &Client, queue: &'static str, delayed: bool, bytes: usize) -> Ready {
+    fn job(client: &Client, queue: &'static str, delayed: bool, bytes: usize) -> Ready<Place> {
         let due = delayed.then_some(Due::In(1));
-        Ready::of_bytes(client.clone(), queue, due, bytes)
+        Ready::of_envelope(client.clone(), queue, due, 0..bytes)
     }
 
-    fn shape(bulk: &[Ready]) -> Vec<(String, bool, usize, usize)> {
+    fn shape(bulk: &[Ready<Place>]) -> Vec<(String, bool, usize, usize)> {
         let chunks = chunks(bulk);
         let all: usize = chunks.iter().map(|chunk| chunk.jobs.len()).sum();
         assert_eq!(all, bulk.len());

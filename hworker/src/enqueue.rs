@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
+use serde::Serialize;
 use tokio::runtime::{Handle, Runtime};
 
 use crate::backoff::CallBackoff;
@@ -14,7 +15,7 @@ use crate::job::Job;
 use crate::keys::is_name;
 use crate::store::Due;
 use crate::strict_json;
-use crate::time::{local_unix_ms, millis};
+use crate::time::{local_unix_ms, millis, since_1970};
 
 /// A job about to be enqueued, with everything that can differ from call to call; `with(..)` of a job makes it.
 ///
@@ -110,7 +111,8 @@ impl<J: Job> Enqueue<J> {
     /// not enqueued.
     pub async fn enqueue(self) -> Result<JobId, Error> {
         in_a_runtime()?;
-        let ready = self.encode(None, SystemTime::now())?;
+        let ready =
+            self.encode(None, since_1970(SystemTime::now()), |envelope| to_vec(envelope))?;
         ready.send().await
     }
 
@@ -119,12 +121,19 @@ impl<J: Job> Enqueue<J> {
     /// # Errors
     /// As [`Enqueue::enqueue`].
     pub fn enqueue_blocking(self) -> Result<JobId, Error> {
-        let ready = self.encode(None, SystemTime::now())?;
+        let ready =
+            self.encode(None, since_1970(SystemTime::now()), |envelope| to_vec(envelope))?;
         block_on(ready.send())
     }
 
-    /// Checks everything and writes the envelope, for the given client where the call names none.
-    pub(crate) fn encode(self, client: Option<&Client>, now: SystemTime) -> Result<Ready, Error> {
+    /// Checks everything and writes the envelope, for the given client where the call names none. `write` gives what it has
+    /// written and how many bytes that are.
+    pub(crate) fn encode<E>(
+        self,
+        client: Option<&Client>,
+        now: Duration,
+        write: impl FnOnce(&NewEnvelope<'_, J>) -> Result<(E, usize), serde_json::Error>,
+    ) -> Result<Ready<E>, Error> {
         let client = match (self.client, client) {
             (Some(own), _) => own,
             (None, Some(given)) => given.clone(),
@@ -156,20 +165,17 @@ impl<J: Job> Enqueue<J> {
             id: &id,
             job: J::NAME,
             args: &self.job,
-            enqueued_at: local_unix_ms(now),
+            enqueued_at: millis(now),
             max_attempts: self.max_attempts,
             timeout: self.timeout,
             backoff: self.backoff.as_deref(),
             retry_until: self.retry_until,
         };
         let refused = |error| Error::Encode { job: J::NAME, source: Cause::new(error) };
-        let envelope = strict_json::to_vec(&envelope).map_err(refused)?;
+        let (envelope, bytes) = write(&envelope).map_err(refused)?;
         let limit = client.max_payload();
-        if envelope.len() > limit {
-            let why = format!(
-                "its envelope has {} bytes, more than max_payload ({limit})",
-                envelope.len()
-            );
+        if bytes > limit {
+            let why = format!("its envelope has {bytes} bytes, more than max_payload ({limit})");
             let doing = format!("enqueue job {} {id}", J::NAME);
             return Err(Error::Refused { doing, source: Cause::new(why) });
         }
@@ -179,27 +185,36 @@ impl<J: Job> Enqueue<J> {
 
 /// A job encoded and checked.
 #[derive(Debug)]
-pub(crate) struct Ready {
+pub(crate) struct Ready<E> {
     pub(crate) client: Client,
     pub(crate) queue: Cow<'static, str>,
     pub(crate) due: Option<Due>,
     job: &'static str,
     pub(crate) id: JobId,
-    pub(crate) envelope: Vec<u8>,
+    /// The bytes, or where they are.
+    pub(crate) envelope: E,
 }
 
-impl Ready {
-    #[cfg(test)]
-    pub(crate) fn of_bytes(
+fn to_vec(envelope: &impl Serialize) -> Result<(Vec<u8>, usize), serde_json::Error> {
+    strict_json::to_vec(envelope).map(|bytes| {
+        let count = bytes.len();
+        (bytes, count)
+    })
+}
+
+#[cfg(test)]
+impl<E> Ready<E> {
+    pub(crate) fn of_envelope(
         client: Client,
         queue: &'static str,
         due: Option<Due>,
-        bytes: usize,
+        envelope: E,
     ) -> Self {
-        let envelope = vec![b'x'; bytes];
         Self { client, queue: queue.into(), due, job: "test", id: JobId::fresh(), envelope }
     }
+}
 
+impl Ready<Vec<u8>> {
     async fn send(self) -> Result<JobId, Error> {
         let sent = match self.due {
             None => self.client.push(&self.queue, self.envelope).await,

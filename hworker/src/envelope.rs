@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
@@ -29,10 +29,11 @@ pub struct JobId(Arc<str>);
 
 impl JobId {
     pub(crate) fn fresh() -> Self {
-        Self::fresh_at(SystemTime::now())
+        Self::fresh_at(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
     }
 
-    pub(crate) fn fresh_at(now: SystemTime) -> Self {
+    /// One of this time since 1970.
+    pub(crate) fn fresh_at(now: Duration) -> Self {
         let mut buffer = Uuid::encode_buffer();
         Self(Arc::from(&*fresh_uuid::v7(now).hyphenated().encode_lower(&mut buffer)))
     }

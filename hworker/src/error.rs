@@ -51,7 +51,7 @@ pub enum Error {
         /// Which jobs of the bulk, from 0, and what is wrong with each: all that are wrong, in their order.
         jobs: Vec<(usize, Error)>,
     },
-    /// A part of a bulk, or more than nothing of it, is or may be enqueued. Those of [`Fate::NotEnqueued`] can be enqueued
+    /// Some jobs of a bulk are or may be enqueued, and others may not be. Those of [`Fate::NotEnqueued`] can be enqueued
     /// again at once; an uncertain one is looked for by its id, or enqueued again where running it twice does no harm.
     Bulk {
         /// What became of each job, in the order of the bulk.

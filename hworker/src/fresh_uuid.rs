@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -29,9 +29,8 @@ struct Random {
     seeded_at: u64,
 }
 
-/// One more, of this time or, where it has had its turn, of the next step.
-pub(crate) fn v7(now: SystemTime) -> Uuid {
-    let now = now.duration_since(UNIX_EPOCH).unwrap_or_default();
+/// One more, of this time since 1970 or, where it has had its turn, of the next step.
+pub(crate) fn v7(now: Duration) -> Uuid {
     let now = now.as_secs() * 1000 * STEPS + u64::from(now.subsec_nanos()) * STEPS / 1_000_000;
     let next = |last: u64| (last + 1).max(now);
     let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
@@ -64,12 +63,18 @@ impl Random {
 mod tests {
     use std::collections::HashSet;
 
+    use std::time::{SystemTime, UNIX_EPOCH};
+
     use super::*;
+
+    fn now() -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970")
+    }
 
     #[test]
     fn they_are_of_version_7_and_of_now() {
-        let before = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
-        let uuid = v7(SystemTime::now());
+        let before = now();
+        let uuid = v7(now());
         assert_eq!(uuid.get_version_num(), 7);
         assert_eq!(uuid.get_variant(), uuid::Variant::RFC4122);
         let ms = uuid.as_u128() >> 80;
@@ -80,14 +85,10 @@ mod tests {
     fn they_sort_in_the_order_of_making_over_all_threads() {
         // A thread that has seen another's makes only later ones; and no two have a step in common.
         let threads: Vec<_> = (0..4)
-            .map(|_| {
-                std::thread::spawn(|| {
-                    (0..20_000).map(|_| v7(SystemTime::now())).collect::<Vec<_>>()
-                })
-            })
+            .map(|_| std::thread::spawn(|| (0..20_000).map(|_| v7(now())).collect::<Vec<_>>()))
             .collect();
         let mut steps = HashSet::new();
-        let first = v7(SystemTime::now());
+        let first = v7(now());
         let mut last = first;
         for thread in threads {
             let made = thread.join().expect("no panic");
@@ -96,7 +97,7 @@ mod tests {
             last = last.max(made[made.len() - 1]);
         }
         assert_eq!(steps.len(), 80_000);
-        assert!(v7(SystemTime::now()) > last && last > first);
+        assert!(v7(now()) > last && last > first);
     }
 
     #[test]

@@ -30,7 +30,8 @@ pub(crate) fn to_vec(value: &impl Serialize) -> Result<Vec<u8>, Error> {
     json
 }
 
-fn write(value: &impl Serialize, buffer: &mut Vec<u8>) -> Result<(), Error> {
+/// Writes the value behind what is there, as JSON.
+pub(crate) fn write(value: &impl Serialize, buffer: &mut Vec<u8>) -> Result<(), Error> {
     let mut null = false;
     value.serialize(&mut Serializer::with_formatter(buffer, Nulls(&mut null)))?;
     // Only then can there have been a float that is not finite, and the second walk is worth its time.

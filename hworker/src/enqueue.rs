@@ -104,6 +104,9 @@ impl<J: Job> Enqueue<J> {
 
     /// Enqueues the job: one round trip. `Ok` means that the server has it.
     ///
+    /// Enqueues that several tasks of a runtime make at the same time share a write, without a delay for any of them and
+    /// without a say in what becomes of the others. For many jobs at once there is [`Bulk`](crate::Bulk).
+    ///
     /// Dropping the future before it is ready leaves the job enqueued or not, never half.
     ///
     /// # Errors

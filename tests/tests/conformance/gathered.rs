@@ -5,7 +5,7 @@
 
 use std::future::poll_fn;
 use std::pin::pin;
-use std::task::Poll;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use hworker::{Client, Error, JobId};
@@ -305,4 +305,32 @@ async fn a_full_server_refuses_the_whole_command() {
     setup.server.redis().ask::<String>(&["CONFIG", "SET", "maxmemory", "0"]);
     assert!(setup.names().is_empty());
     setup.spawn("after").await.expect("no panic").expect("enqueued");
+}
+
+#[test]
+fn the_end_of_a_runtime_ends_what_gathered_in_it() {
+    // A future that is polled in one runtime may outlive that.
+    // Guard: `Drop` of `Sender`.
+    let server = TestServer::start();
+    let client = Client::new(server.url()).expect("a client");
+    server.process().kill();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let mut enqueue = pin!(act::with("a".into(), Vec::new()).on(&client).enqueue());
+    let mut context = Context::from_waker(Waker::noop());
+    let within = runtime.enter();
+    assert!(enqueue.as_mut().poll(&mut context).is_pending());
+    drop(within);
+    drop(runtime);
+    let Poll::Ready(Err(error)) = enqueue.as_mut().poll(&mut context) else {
+        panic!("an error at once")
+    };
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+    // In the next runtime the client goes on.
+    server.restart();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.expect("a runtime").block_on(async {
+        spawn(&client, "b").await.expect("no panic").expect("enqueued");
+    });
+    assert_eq!(names(&server, "default"), ["b"]);
 }

@@ -1,5 +1,7 @@
 //! The client: where the server is, and the connections to it.
 
+mod gather;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -7,10 +9,11 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, Id};
 
+use self::gather::Gathers;
 use crate::config::{self, Limits, defaults};
 use crate::error::{Error, Problems};
 use crate::keys::KeySpace;
-use crate::store::{Address, Connection, Fault, FaultKind, Home, Queue};
+use crate::store::{Address, Connection, Fault, Home, Queue};
 
 /// A Redis server as jobs are enqueued to it and workers are run on it; clones share everything.
 ///
@@ -41,6 +44,7 @@ struct Inner {
     max_payload: usize,
     enqueue_within: Duration,
     connections: Mutex<HashMap<(Id, Home), Arc<Shared>>>,
+    gathers: Gathers,
 }
 
 /// A queue that is spread over shards.
@@ -118,13 +122,15 @@ impl Client {
     /// Jobs have no place that they must be at, so shards are taken in turn, which fills them evenly whatever the jobs
     /// are; each client begins at random, or the many that live for a few enqueues would all begin at the first.
     pub(crate) fn queue(&self, name: &str) -> Queue {
-        match self.inner.spread.get(name) {
-            None => Queue::new(&self.inner.space, name, 0, self.limits()),
-            Some(spread) => {
-                let turn = spread.next.fetch_add(1, Ordering::Relaxed);
-                spread.shards[turn % spread.shards.len()].clone()
-            }
-        }
+        let whole = || Queue::new(&self.inner.space, name, 0, self.limits());
+        self.next_shard(name).cloned().unwrap_or_else(whole)
+    }
+
+    /// As [`Client::queue`], of a queue that is spread.
+    fn next_shard(&self, name: &str) -> Option<&Queue> {
+        let spread = self.inner.spread.get(name)?;
+        let turn = spread.next.fetch_add(1, Ordering::Relaxed);
+        spread.shards.get(turn % spread.shards.len())
     }
 
     /// The queue, or all shards of it.
@@ -175,9 +181,22 @@ impl Client {
         Arc::clone(connections.entry(whose).or_default())
     }
 
+    /// Equal for clones of one client, and only for those.
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.inner).addr()
+    }
+
     /// The largest envelope, in bytes.
     pub(crate) fn max_payload(&self) -> usize {
         self.inner.max_payload
+    }
+
+    /// When an enqueue that begins now gives up.
+    fn give_up(&self) -> Instant {
+        let now = Instant::now();
+        // For who wants to wait for ever.
+        let year = || now + Duration::from_secs(365 * 86_400);
+        now.checked_add(self.inner.enqueue_within).unwrap_or_else(year)
     }
 
     /// Runs an operation on a queue that may be repeated for as long as it was certainly not executed.
@@ -189,7 +208,7 @@ impl Client {
     where
         F: Future<Output = Result<(), Fault>>,
     {
-        let give_up = Instant::now() + self.inner.enqueue_within;
+        let give_up = self.give_up();
         let mut pause = Duration::from_millis(20);
         let mut last = None;
         loop {
@@ -206,8 +225,7 @@ impl Client {
                     .unwrap_or_else(|| Fault::not_sent("the server could not be reached in time"))),
             };
             let Err(fault) = result else { return Ok(()) };
-            let passes = matches!(fault.kind, FaultKind::Connection | FaultKind::Busy);
-            if fault.sent || !passes || Instant::now() + pause > give_up {
+            if !fault.passes() || Instant::now() + pause > give_up {
                 return Err(fault);
             }
             last = Some(fault);
@@ -287,6 +305,7 @@ impl ClientBuilder {
                 max_payload,
                 enqueue_within: self.enqueue_within.unwrap_or(defaults::ENQUEUE_WITHIN),
                 connections: Mutex::default(),
+                gathers: Gathers::default(),
             }),
         })
     }

@@ -44,6 +44,8 @@ const DAY_TTL_S: u64 = 90 * 86_400;
 #[derive(Debug, Clone)]
 pub(crate) struct Queue {
     pub(crate) name: Arc<str>,
+    /// The shard's name: that of the queue, or one that no queue has.
+    pub(crate) label: Arc<str>,
     pub(crate) keys: Keys,
     /// The slot of all its keys, where there are slots.
     pub(crate) slot: u16,
@@ -61,20 +63,23 @@ impl Queue {
     pub(crate) fn new(space: &KeySpace, name: &str, shard: usize, limits: Limits) -> Self {
         let spelled = shards::spelled(name, shard);
         let slot = shards::slot(&spelled);
-        Self { name: name.into(), keys: Keys::new(space, &spelled), slot, limits }
+        let keys = Keys::new(space, &spelled);
+        Self { name: name.into(), label: spelled.into(), keys, slot, limits }
     }
 
     /// Puts envelopes at the back, the first of them ahead of the others.
     pub(crate) async fn enqueue(
         &self,
         to: &Connection,
-        envelopes: &[Vec<u8>],
+        envelopes: &[impl AsRef<[u8]>],
         within: Duration,
     ) -> Result<(), Fault> {
-        let mut command = redis::cmd("LPUSH");
-        command.arg(&self.keys.jobs);
+        // Made in one piece: growing would copy the jobs again and again.
+        let bytes: usize = envelopes.iter().map(|envelope| envelope.as_ref().len()).sum();
+        let mut command = redis::Cmd::with_capacity(2 + envelopes.len(), 100 + bytes);
+        command.arg("LPUSH").arg(&self.keys.jobs);
         for envelope in envelopes {
-            command.arg(envelope.as_slice());
+            command.arg(envelope.as_ref());
         }
         to.call(&command, within).await.map(drop)
     }
@@ -83,7 +88,7 @@ impl Queue {
     pub(crate) async fn schedule(
         &self,
         to: &Connection,
-        envelopes: &[(Due, Vec<u8>)],
+        envelopes: &[(Due, &[u8])],
         within: Duration,
     ) -> Result<(), Fault> {
         let mut call = Call::new(&script::SCHEDULE, &[&self.keys.scheduled, &self.keys.bell]);
@@ -92,7 +97,7 @@ impl Queue {
                 Due::In(ms) => call.arg("in").number(*ms),
                 Due::At(ms) => call.arg("at").number(*ms),
             };
-            call.arg(envelope.as_slice());
+            call.arg(*envelope);
         }
         to.run(&call, within).await.map(drop)
     }

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use hworker::{Client, Registry, Worker, WorkerHandle};
+use hworker::{Bulk, Client, Registry, Worker, WorkerHandle};
 use hworker_tests::TestCluster;
 use tokio::task::JoinHandle;
 
@@ -104,16 +104,10 @@ async fn measure(cluster: &TestCluster, shards: usize) {
     worker.stop();
     let _ = running.await;
 
-    let mut enqueues = tokio::task::JoinSet::new();
-    for _ in 0..100 {
-        let client = client.clone();
-        enqueues.spawn(async move {
-            for _ in 0..JOBS / 100 {
-                nothing::with().on(&client).enqueue().await.expect("enqueued");
-            }
-        });
+    for _ in 0..JOBS / 1000 {
+        let bulk: Bulk = (0..1000).map(|_| nothing::with()).collect();
+        bulk.on(&client).enqueue().await.expect("enqueued");
     }
-    enqueues.join_all().await;
     let done = queue.statistics(None).await.expect("them").get("processed").copied().unwrap_or(0);
     let (before, own_before, begun) = (usage(cluster), own_cpu(), Instant::now());
     let (worker, running) = start(&client, 100);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hworker::{Client, Error, JobState, Registry, Worker};
+use hworker::{Bulk, Client, Error, JobState, Registry, Worker};
 use hworker_tests::{Act, InProcess, TestCluster, TestServer, act};
 
 use crate::{RECOVERED, SOON};
@@ -59,6 +59,33 @@ async fn six_shards_on_three_masters_are_one_queue() {
     assert!(alive.iter().all(|worker| worker.queues == ["default"]), "{alive:?}");
     assert!(queue.destroy(false).await.is_err());
     drop(workers);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_enqueues_at_once_are_spread() {
+    // A bulk of 6,000 has a chunk in each of 6 shards; 600 enqueues at the same time, which share writes, fill them evenly; delayed
+    // ones too.
+    // Guard: each chunk takes its own shard, and each enqueue, whoever else's write it shares.
+    let cluster = TestCluster::start();
+    let client = cluster.client_builder().shards("default", 6).build().expect("a client");
+    let each = |count: u64, kind: &str| {
+        let keys = cluster.keys(&format!("hworker-{kind}-*"));
+        let counts: Vec<_> =
+            keys.iter().map(|(master, key)| cluster.redis(*master).len(key)).collect();
+        assert_eq!(counts, [count; 6], "{keys:?}");
+    };
+    let bulk: Bulk = (0..6_000).map(|_| act::with("bulk".into(), vec![])).collect();
+    bulk.on(&client).enqueue().await.expect("enqueued");
+    each(1_000, "jobs");
+    for (count, delayed) in [(1_100, false), (100, true)] {
+        let mut enqueues = tokio::task::JoinSet::new();
+        for _ in 0..600 {
+            let job = act::with("job".into(), vec![]).on(&client);
+            enqueues.spawn(if delayed { job.delay(SOON).enqueue() } else { job.enqueue() });
+        }
+        assert!(enqueues.join_all().await.iter().all(Result::is_ok));
+        each(count, if delayed { "scheduled" } else { "jobs" });
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,14 +1,17 @@
 //! The client: where the server is, and the connections to it.
 
+mod gather;
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, Id};
 
+use self::gather::Gathers;
 use crate::config::{self, Limits, defaults};
 use crate::error::{Error, Problems};
-use crate::store::{Address, Connection, Fault, FaultKind, Queue};
+use crate::store::{Address, Connection, Fault, Queue};
 
 /// A Redis server as jobs are enqueued to it and workers are run on it; clones share everything.
 ///
@@ -38,6 +41,7 @@ struct Inner {
     max_payload: usize,
     enqueue_within: Duration,
     connections: Mutex<HashMap<Id, Arc<Shared>>>,
+    gathers: Gathers,
 }
 
 /// The connection of one runtime; the lock is held while it is made, so that it is made once.
@@ -133,9 +137,22 @@ impl Client {
         Arc::clone(connections.entry(runtime).or_default())
     }
 
+    /// Equal for clones of one client, and only for those.
+    pub(crate) fn identity(&self) -> usize {
+        Arc::as_ptr(&self.inner).addr()
+    }
+
     /// The largest envelope, in bytes.
     pub(crate) fn max_payload(&self) -> usize {
         self.inner.max_payload
+    }
+
+    /// When an enqueue that begins now gives up.
+    fn give_up(&self) -> Instant {
+        let now = Instant::now();
+        // For who wants to wait for ever.
+        let year = || now + Duration::from_secs(365 * 86_400);
+        now.checked_add(self.inner.enqueue_within).unwrap_or_else(year)
     }
 
     /// Runs an operation on a queue that may be repeated for as long as it was certainly not executed.
@@ -147,7 +164,7 @@ impl Client {
     where
         F: Future<Output = Result<(), Fault>>,
     {
-        let give_up = Instant::now() + self.inner.enqueue_within;
+        let give_up = self.give_up();
         let mut pause = Duration::from_millis(20);
         let mut last = None;
         loop {
@@ -164,8 +181,7 @@ impl Client {
                     .unwrap_or_else(|| Fault::not_sent("the server could not be reached in time"))),
             };
             let Err(fault) = result else { return Ok(()) };
-            let passes = matches!(fault.kind, FaultKind::Connection | FaultKind::Busy);
-            if fault.sent || !passes || Instant::now() + pause > give_up {
+            if !fault.passes() || Instant::now() + pause > give_up {
                 return Err(fault);
             }
             last = Some(fault);
@@ -225,6 +241,7 @@ impl ClientBuilder {
                 max_payload,
                 enqueue_within: self.enqueue_within.unwrap_or(defaults::ENQUEUE_WITHIN),
                 connections: Mutex::default(),
+                gathers: Gathers::default(),
             }),
         })
     }

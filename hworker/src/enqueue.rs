@@ -1,9 +1,10 @@
 //! Enqueueing one job.
 
-use std::marker::PhantomData;
+use std::borrow::Cow;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
+use serde::Serialize;
 use tokio::runtime::{Handle, Runtime};
 
 use crate::backoff::CallBackoff;
@@ -14,7 +15,7 @@ use crate::job::Job;
 use crate::keys::is_name;
 use crate::store::Due;
 use crate::strict_json;
-use crate::time::{local_unix_ms, millis};
+use crate::time::{local_unix_ms, millis, since_1970};
 
 /// A job about to be enqueued, with everything that can differ from call to call; `with(..)` of a job makes it.
 ///
@@ -30,7 +31,7 @@ use crate::time::{local_unix_ms, millis};
 pub struct Enqueue<J: Job> {
     job: J,
     client: Option<Client>,
-    queue: Option<String>,
+    queue: Option<Cow<'static, str>>,
     due: Option<Due>,
     max_attempts: Option<u32>,
     timeout: Option<u64>,
@@ -67,7 +68,7 @@ impl<J: Job> Enqueue<J> {
 
     /// Puts the job on another queue than its type's own: `[A-Za-z0-9._-]{1,100}`.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
-        self.queue = Some(queue.into());
+        self.queue = Some(Cow::Owned(queue.into()));
         self
     }
 
@@ -103,18 +104,18 @@ impl<J: Job> Enqueue<J> {
 
     /// Enqueues the job: one round trip. `Ok` means that the server has it.
     ///
+    /// Enqueues that several tasks of a runtime make at the same time share a write, without a delay for any of them and
+    /// without a say in what becomes of the others. For many jobs at once there is [`Bulk`](crate::Bulk).
+    ///
     /// Dropping the future before it is ready leaves the job enqueued or not, never half.
     ///
     /// # Errors
     /// [`Error::Uncertain`] where the server may have it but its answer was lost; with every other error the job is
     /// not enqueued.
     pub async fn enqueue(self) -> Result<JobId, Error> {
-        if Handle::try_current().is_err() {
-            return Err(Error::config(
-                "enqueue was called outside a tokio runtime; call `.enqueue_blocking()` there",
-            ));
-        }
-        let ready = self.encode()?;
+        in_a_runtime()?;
+        let ready =
+            self.encode(None, since_1970(SystemTime::now()), |envelope| to_vec(envelope))?;
         ready.send().await
     }
 
@@ -123,22 +124,25 @@ impl<J: Job> Enqueue<J> {
     /// # Errors
     /// As [`Enqueue::enqueue`].
     pub fn enqueue_blocking(self) -> Result<JobId, Error> {
-        let ready = self.encode()?;
-        let (done, result) = std::sync::mpsc::channel();
-        blocking_runtime()?.spawn(async move {
-            let _ = done.send(ready.send().await);
-        });
-        result.recv().unwrap_or_else(|_| {
-            Err(Error::config(
-                "the runtime for blocking enqueues has ended; is the process exiting?",
-            ))
-        })
+        let ready =
+            self.encode(None, since_1970(SystemTime::now()), |envelope| to_vec(envelope))?;
+        block_on(ready.send())
     }
 
-    /// Checks everything and writes the envelope.
-    fn encode(self) -> Result<Ready<J>, Error> {
-        let client = self.client.map_or_else(Client::default_client, Ok)?;
-        let queue = self.queue.unwrap_or_else(|| J::DEFINITION.queue.to_owned());
+    /// Checks everything and writes the envelope, for the given client where the call names none. `write` gives what it has
+    /// written and how many bytes that are.
+    pub(crate) fn encode<E>(
+        self,
+        client: Option<&Client>,
+        now: Duration,
+        write: impl FnOnce(&NewEnvelope<'_, J>) -> Result<(E, usize), serde_json::Error>,
+    ) -> Result<Ready<E>, Error> {
+        let client = match (self.client, client) {
+            (Some(own), _) => own,
+            (None, Some(given)) => given.clone(),
+            (None, None) => Client::default_client()?,
+        };
+        let queue = self.queue.unwrap_or(Cow::Borrowed(J::DEFINITION.queue));
         let mut problems = Vec::new();
         if !is_name(&queue) {
             problems.push(format!(
@@ -158,61 +162,104 @@ impl<J: Job> Enqueue<J> {
             return Err(Error::Config(Problems(problems)));
         }
 
-        let id = JobId::fresh();
+        let id = JobId::fresh_at(now);
         let envelope = NewEnvelope {
             v: VERSION,
             id: &id,
             job: J::NAME,
             args: &self.job,
-            enqueued_at: local_unix_ms(SystemTime::now()),
+            enqueued_at: millis(now),
             max_attempts: self.max_attempts,
             timeout: self.timeout,
             backoff: self.backoff.as_deref(),
             retry_until: self.retry_until,
         };
         let refused = |error| Error::Encode { job: J::NAME, source: Cause::new(error) };
-        let envelope = strict_json::to_vec(&envelope).map_err(refused)?;
+        let (envelope, bytes) = write(&envelope).map_err(refused)?;
         let limit = client.max_payload();
-        if envelope.len() > limit {
-            let why = format!(
-                "its envelope has {} bytes, more than max_payload ({limit})",
-                envelope.len()
-            );
+        if bytes > limit {
+            let why = format!("its envelope has {bytes} bytes, more than max_payload ({limit})");
             let doing = format!("enqueue job {} {id}", J::NAME);
             return Err(Error::Refused { doing, source: Cause::new(why) });
         }
-        Ok(Ready { client, queue, due: self.due, id, envelope, of: PhantomData })
+        Ok(Ready { client, queue, due: self.due, job: J::NAME, id, envelope })
     }
 }
 
 /// A job encoded and checked.
-struct Ready<J> {
-    client: Client,
-    queue: String,
-    due: Option<Due>,
-    id: JobId,
-    envelope: Vec<u8>,
-    of: PhantomData<fn() -> J>,
+#[derive(Debug)]
+pub(crate) struct Ready<E> {
+    pub(crate) client: Client,
+    pub(crate) queue: Cow<'static, str>,
+    pub(crate) due: Option<Due>,
+    job: &'static str,
+    pub(crate) id: JobId,
+    /// The bytes, or where they are.
+    pub(crate) envelope: E,
 }
 
-impl<J: Job> Ready<J> {
-    async fn send(&self) -> Result<JobId, Error> {
-        let queue = &self.client.queue(&self.queue);
-        let envelope = &self.envelope;
-        let sent = self.client.until_sent(queue, |connection, within| async move {
-            match self.due {
-                None => queue.enqueue(&connection, std::slice::from_ref(envelope), within).await,
-                Some(due) => queue.schedule(&connection, &[(due, envelope.clone())], within).await,
+fn to_vec(envelope: &impl Serialize) -> Result<(Vec<u8>, usize), serde_json::Error> {
+    strict_json::to_vec(envelope).map(|bytes| {
+        let count = bytes.len();
+        (bytes, count)
+    })
+}
+
+#[cfg(test)]
+impl<E> Ready<E> {
+    pub(crate) fn of_envelope(
+        client: Client,
+        queue: &'static str,
+        due: Option<Due>,
+        envelope: E,
+    ) -> Self {
+        Self { client, queue: queue.into(), due, job: "test", id: JobId::fresh(), envelope }
+    }
+}
+
+impl Ready<Vec<u8>> {
+    async fn send(self) -> Result<JobId, Error> {
+        let sent = match self.due {
+            None => self.client.push(&self.queue, self.envelope).await,
+            Some(due) => {
+                let queue = &self.client.queue(&self.queue);
+                let envelope = &self.envelope;
+                let schedule = |connection, within| async move {
+                    queue.schedule(&connection, &[(due, envelope.as_slice())], within).await
+                };
+                self.client.until_sent(queue, schedule).await
             }
-        });
-        match sent.await {
-            Ok(()) => Ok(self.id.clone()),
+        };
+        match sent {
+            Ok(()) => Ok(self.id),
             Err(fault) if fault.sent => {
-                Err(Error::Uncertain { id: self.id.clone(), source: fault.into_cause() })
+                Err(Error::Uncertain { id: self.id, source: fault.into_cause() })
             }
-            Err(fault) => Err(fault.into_error(format!("enqueue job {} {}", J::NAME, self.id))),
+            Err(fault) => Err(fault.into_error(format!("enqueue job {} {}", self.job, self.id))),
         }
     }
+}
+
+/// Says what to call instead where there is no runtime.
+pub(crate) fn in_a_runtime() -> Result<(), Error> {
+    Handle::try_current().map(drop).map_err(|_| {
+        Error::config(
+            "enqueue was called outside a tokio runtime; call `.enqueue_blocking()` there",
+        )
+    })
+}
+
+/// Awaits an enqueue in code that is not async, in or outside a runtime.
+pub(crate) fn block_on<T: Send + 'static>(
+    enqueue: impl Future<Output = Result<T, Error>> + Send + 'static,
+) -> Result<T, Error> {
+    let (done, result) = std::sync::mpsc::channel();
+    blocking_runtime()?.spawn(async move {
+        let _ = done.send(enqueue.await);
+    });
+    result.recv().unwrap_or_else(|_| {
+        Err(Error::config("the runtime for blocking enqueues has ended; is the process exiting?"))
+    })
 }
 
 /// The runtime of blocking enqueues, started with the first of them.

@@ -4,12 +4,15 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
+
+use crate::fresh_uuid;
 
 /// The newest format that this version reads and the one that it writes.
 pub(crate) const VERSION: u64 = 1;
@@ -26,8 +29,13 @@ pub struct JobId(Arc<str>);
 
 impl JobId {
     pub(crate) fn fresh() -> Self {
+        Self::fresh_at(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+    }
+
+    /// One of this time since 1970.
+    pub(crate) fn fresh_at(now: Duration) -> Self {
         let mut buffer = Uuid::encode_buffer();
-        Self(Arc::from(&*Uuid::now_v7().hyphenated().encode_lower(&mut buffer)))
+        Self(Arc::from(&*fresh_uuid::v7(now).hyphenated().encode_lower(&mut buffer)))
     }
 
     /// The id as text.

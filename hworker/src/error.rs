@@ -10,7 +10,8 @@ pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 
 /// What went wrong, sorted by what the caller can do about it.
 ///
-/// For an enqueue every variant but [`Error::Uncertain`] means that the job was *not* enqueued.
+/// For an enqueue every variant but [`Error::Uncertain`] means that the job was *not* enqueued; for a
+/// [`Bulk`](crate::Bulk) every one but [`Error::Bulk`] means that *none* of its jobs was.
 ///
 /// `Debug` says what `Display` says, for that is what a `main` prints that returns it.
 #[non_exhaustive]
@@ -45,6 +46,19 @@ pub enum Error {
         /// What the serialiser said.
         source: Cause,
     },
+    /// Jobs of a bulk that cannot be enqueued as they are; none of the bulk was.
+    Invalid {
+        /// Which jobs of the bulk, from 0, and what is wrong with each: all that are wrong, in their order.
+        jobs: Vec<(usize, Error)>,
+    },
+    /// Some jobs of a bulk are or may be enqueued, and others may not be. Those of [`Fate::NotEnqueued`] can be enqueued
+    /// again at once; an uncertain one is looked for by its id, or enqueued again where running it twice does no harm.
+    Bulk {
+        /// What became of each job, in the order of the bulk.
+        jobs: Vec<(JobId, Fate)>,
+        /// What went wrong first.
+        source: Cause,
+    },
     /// The program or its environment is set up wrongly; every problem that was found is listed.
     Config(Problems),
     /// There is no job, record or queue like that.
@@ -59,6 +73,17 @@ pub enum Error {
         /// What was wrong with it.
         detail: String,
     },
+}
+
+/// What became of a job of a bulk. See [`Error::Bulk`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fate {
+    /// The server has it.
+    Enqueued,
+    /// The server does not have it.
+    NotEnqueued,
+    /// Its bytes may have reached the server, but the server's answer did not reach us.
+    Uncertain,
 }
 
 impl Error {
@@ -81,6 +106,24 @@ impl fmt::Display for Error {
             Self::Encode { job, source } => {
                 write!(f, "the arguments of job {job} cannot be written as JSON: {source}")
             }
+            Self::Invalid { jobs } => {
+                write!(
+                    f,
+                    "nothing of the bulk is enqueued, {} of its jobs cannot be:",
+                    jobs.len()
+                )?;
+                jobs.iter().try_for_each(|(index, error)| write!(f, "\n  - job {index}: {error}"))
+            }
+            Self::Bulk { jobs, source } => {
+                let count = |of| jobs.iter().filter(|(_, fate)| *fate == of).count();
+                let [enqueued, not, uncertain] =
+                    [Fate::Enqueued, Fate::NotEnqueued, Fate::Uncertain].map(count);
+                write!(
+                    f,
+                    "of {} jobs of a bulk {enqueued} are enqueued, {not} are not, and {uncertain} may or may not be: {source}",
+                    jobs.len()
+                )
+            }
             Self::Config(problems) => problems.fmt(f),
             Self::NotFound { what } => write!(f, "{what} not found"),
             Self::Protocol { operation, detail } => {
@@ -102,7 +145,9 @@ impl StdError for Error {
             Self::Unavailable { source, .. }
             | Self::Uncertain { source, .. }
             | Self::Refused { source, .. }
-            | Self::Encode { source, .. } => Some(source),
+            | Self::Encode { source, .. }
+            | Self::Bulk { source, .. } => Some(source),
+            Self::Invalid { jobs } => jobs.first().map(|(_, error)| error as _),
             Self::Config(_) | Self::NotFound { .. } | Self::Protocol { .. } => None,
         }
     }

@@ -6,6 +6,7 @@
 extern crate self as hworker;
 
 mod backoff;
+mod bulk;
 mod client;
 mod config;
 mod context;
@@ -14,8 +15,10 @@ pub mod embedded;
 mod enqueue;
 mod envelope;
 mod error;
+mod fresh_uuid;
 mod inspect;
 mod job;
+mod join;
 mod keys;
 mod log;
 mod monitor;
@@ -30,12 +33,13 @@ mod worker;
 #[doc(hidden)]
 pub mod __private;
 
+pub use bulk::Bulk;
 pub use client::{Client, ClientBuilder};
 pub use config::defaults;
 pub use context::{Context, Inject, Needs, State};
 pub use enqueue::Enqueue;
 pub use envelope::{AttemptError, Crash, JobId};
-pub use error::{BoxError, Cause, Error, Problems};
+pub use error::{BoxError, Cause, Error, Fate, Problems};
 pub use hworker_macros::job;
 pub use inspect::{Broken, Counts, Failed, Found, Inspect, JobState, RunningJob, WorkerInfo};
 pub use job::{Job, OnFault};

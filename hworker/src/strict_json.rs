@@ -1,13 +1,51 @@
 //! JSON that says no where `serde_json` writes `null`: a float that is not a number or infinite would come back as
 //! nothing, or not at all.
 
+use std::cell::Cell;
+use std::io::{self, Write};
+
 use serde::ser::{self, Error as _, Serialize};
-use serde_json::Error;
+use serde_json::ser::Formatter;
+use serde_json::{Error, Serializer};
+
+/// A thread keeps a buffer of at most so many bytes from one value to the next.
+const KEPT_BYTES: usize = 64 * 1024;
+
+thread_local! {
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
 
 /// The value as JSON.
 pub(crate) fn to_vec(value: &impl Serialize) -> Result<Vec<u8>, Error> {
-    value.serialize(Finite)?;
-    serde_json::to_vec(value)
+    // Written where there is room already, and copied once its length is known. While it is written, another value that
+    // is written for its sake finds no buffer and makes one.
+    let mut buffer = BUFFER.take();
+    buffer.clear();
+    let written = write(value, &mut buffer);
+    if buffer.capacity() > KEPT_BYTES {
+        return written.map(|()| buffer);
+    }
+    let json = written.map(|()| buffer.as_slice().to_vec());
+    BUFFER.set(buffer);
+    json
+}
+
+/// Writes the value behind what is there, as JSON.
+pub(crate) fn write(value: &impl Serialize, buffer: &mut Vec<u8>) -> Result<(), Error> {
+    let mut null = false;
+    value.serialize(&mut Serializer::with_formatter(buffer, Nulls(&mut null)))?;
+    // Only then can there have been a float that is not finite, and the second walk is worth its time.
+    if null { value.serialize(Finite) } else { Ok(()) }
+}
+
+/// Compact JSON, and whether there is a `null` in it.
+struct Nulls<'a>(&'a mut bool);
+
+impl Formatter for Nulls<'_> {
+    fn write_null<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        *self.0 = true;
+        writer.write_all(b"null")
+    }
 }
 
 /// Walks a value, writes nothing, and refuses floats that JSON cannot hold.
@@ -176,7 +214,7 @@ impl ser::SerializeMap for Finite {
 
 #[cfg(test)]
 mod tests {
-    use super::to_vec;
+    use super::{KEPT_BYTES, to_vec};
 
     #[test]
     fn floats_that_json_cannot_hold_are_refused_wherever_they_are() {
@@ -184,5 +222,28 @@ mod tests {
         assert!(to_vec(&f64::NAN).is_err());
         assert!(to_vec(&vec![Some((1, f32::INFINITY))]).is_err());
         assert!(to_vec(&std::collections::BTreeMap::from([("x", f64::NEG_INFINITY)])).is_err());
+    }
+
+    #[test]
+    fn what_is_written_is_what_serde_json_writes() {
+        let value =
+            (None::<u8>, (), "\"\u{1}\u{e9}", [1.0e300, -0.0], u128::MAX, 'x', Some([true]));
+        assert_eq!(to_vec(&value).expect("JSON"), serde_json::to_vec(&value).expect("JSON"));
+        let long = "x".repeat(2 * KEPT_BYTES);
+        for text in [long.as_str(), "short"] {
+            assert_eq!(to_vec(&text).expect("JSON"), serde_json::to_vec(&text).expect("JSON"));
+        }
+    }
+
+    #[test]
+    fn a_value_may_write_another_while_it_is_written() {
+        struct Nested;
+        impl serde::Serialize for Nested {
+            fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                let inner = to_vec(&"inner").map_err(serde::ser::Error::custom)?;
+                to.collect_str(&String::from_utf8_lossy(&inner))
+            }
+        }
+        assert_eq!(to_vec(&("outer", Nested)).expect("JSON"), br#"["outer","\"inner\""]"#);
     }
 }

@@ -47,9 +47,14 @@ pub(crate) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX).min(LONGEST_MS)
 }
 
+/// The time since 1970 on this machine's clock; none where it stands before.
+pub(crate) fn since_1970(time: SystemTime) -> Duration {
+    time.duration_since(UNIX_EPOCH).unwrap_or_default()
+}
+
 /// Milliseconds since 1970 on this machine's clock. Only for what informs; what decides is the server's `TIME`.
 pub(crate) fn local_unix_ms(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH).map_or(0, millis)
+    millis(since_1970(time))
 }
 
 /// The server's `TIME`, carried forward by the monotonic clock since it was last heard, so that a wrong or jumping

@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// The layers, the lowest first; a module may not use its neighbours either.
 const LAYERS: &[&[&str]] = &[
-    &["embedded", "log", "strict_json", "time"],
+    &["embedded", "fresh_uuid", "join", "log", "strict_json", "time"],
     &["envelope", "keys"],
     &["error"],
     &["outcome", "backoff"],
@@ -14,6 +14,7 @@ const LAYERS: &[&[&str]] = &[
     &["store", "registry"],
     &["client", "monitor", "scheduler"],
     &["enqueue", "inspect", "worker"],
+    &["bulk"],
     &["lib", "__private"],
 ];
 

@@ -42,6 +42,8 @@ pub enum Fault {
     HangReply,
     /// It waits in the network until [`Proxy::release`], even if the client has given up by then.
     HoldRequest,
+    /// The server refuses it, since it arrives without its arguments.
+    Refuse,
     /// Its reply comes later.
     Delay(Duration),
 }
@@ -104,6 +106,11 @@ fn name(words: &[Vec<u8>]) -> String {
         _ => None,
     };
     script.map_or(command, str::to_owned)
+}
+
+/// A command of one word.
+fn bare(word: &[u8]) -> Vec<u8> {
+    [format!("*1\r\n${}\r\n", word.len()).as_bytes(), word, b"\r\n"].concat()
 }
 
 impl Proxy {
@@ -274,7 +281,11 @@ impl Link {
                 _ => {}
             }
             self.replies.lock().unwrap_or_else(PoisonError::into_inner).push_back(fault);
-            if (&self.server).write_all(&command.bytes).is_err() {
+            let bytes = match fault {
+                Some(Fault::Refuse) => bare(&command.words[0]),
+                _ => command.bytes,
+            };
+            if (&self.server).write_all(&bytes).is_err() {
                 break;
             }
         }

@@ -1,18 +1,19 @@
 //! Why a call to the server did not do its work, sorted by what is to be done about it.
 
 use std::fmt;
+use std::sync::Arc;
 
 use redis::RedisError;
 
 use crate::error::{Cause, Error};
 
-/// A call that failed.
-#[derive(Debug)]
+/// A call that failed; clones are for those who shared it.
+#[derive(Debug, Clone)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
     /// Whether the bytes may have reached the server; if so, the call may have been executed.
     pub(crate) sent: bool,
-    cause: Box<dyn std::error::Error + Send + Sync>,
+    cause: Arc<dyn std::error::Error + Send + Sync>,
 }
 
 /// What is to be done about it.
@@ -35,21 +36,26 @@ pub(crate) enum FaultKind {
 
 impl Fault {
     pub(crate) fn not_sent(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Self { kind: FaultKind::Connection, sent: false, cause: cause.into() }
+        Self { kind: FaultKind::Connection, sent: false, cause: Arc::from(cause.into()) }
     }
 
     pub(crate) fn outside_runtime() -> Self {
-        let cause = "this has to be awaited inside a tokio runtime".into();
+        let cause = text("this has to be awaited inside a tokio runtime");
         Self { kind: FaultKind::Denied, sent: false, cause }
     }
 
     pub(crate) fn no_answer(after: std::time::Duration) -> Self {
-        let cause = format!("the server did not answer within {after:?}").into();
+        let cause = text(format!("the server did not answer within {after:?}"));
         Self { kind: FaultKind::Connection, sent: true, cause }
     }
 
+    /// It was under way when something ended.
+    pub(crate) fn unanswered(cause: &str) -> Self {
+        Self { kind: FaultKind::Connection, sent: true, cause: text(cause) }
+    }
+
     pub(crate) fn reply(operation: &'static str, detail: impl fmt::Display) -> Self {
-        let cause = format!("the reply to {operation} is not understood: {detail}").into();
+        let cause = text(format!("the reply to {operation} is not understood: {detail}"));
         Self { kind: FaultKind::Reply, sent: true, cause }
     }
 
@@ -62,7 +68,12 @@ impl Fault {
             FaultKind::Busy | FaultKind::Full | FaultKind::NoScript | FaultKind::Denied
         );
         let sent = sent && !refused && error.code() != Some("READONLY");
-        Self { kind, sent, cause: Box::new(error) }
+        Self { kind, sent, cause: Arc::new(error) }
+    }
+
+    /// Whether the call was certainly not executed, and may well be when it is made again.
+    pub(crate) fn passes(&self) -> bool {
+        !self.sent && matches!(self.kind, FaultKind::Connection | FaultKind::Busy)
     }
 
     /// The public error for a caller who wanted to `doing`.
@@ -90,6 +101,10 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.cause.fmt(f)
     }
+}
+
+fn text(text: impl Into<String>) -> Arc<dyn std::error::Error + Send + Sync> {
+    Arc::from(Box::<dyn std::error::Error + Send + Sync>::from(text.into()))
 }
 
 fn kind(error: &RedisError) -> FaultKind {

@@ -7,6 +7,7 @@
 #![allow(clippy::unused_async, clippy::needless_pass_by_value)]
 
 mod arguments;
+mod bulk;
 mod concurrency;
 mod crashes;
 mod dispatch;
@@ -15,6 +16,7 @@ mod enqueue;
 mod failure;
 mod foreign;
 mod garbage;
+mod gathered;
 mod harness;
 mod lost_lease;
 mod refused;

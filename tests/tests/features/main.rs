@@ -9,6 +9,8 @@
 //! | EN2 | statically typed arguments | `ui`: `fail/calls.rs`, `fail/argument_type.rs`; `conformance::arguments::q1_typed_enqueue` |
 //! | EN3 | validation of arguments at enqueue | `conformance::refused::en3_what_json_cannot_hold` |
 //! | EN4 | size limit | `conformance::refused::en4_a_payload_that_is_too_large` |
+//! | EN5 | bulk enqueue | `conformance::bulk`: `en5_bulk_enqueue`, `en5_bulk_enqueue_outside_a_runtime`, `q9_atomic_bulk_enqueue` |
+//! | EN6 | report of a bulk's partial failure | `conformance::bulk::en6_bulk_partial_failure_report` |
 //! | EN13 | override per call | here; wrong ones in `conformance::refused::settings_of_one_call_that_are_wrong_are_said_at_once` |
 //! | EN16 | wire format for other languages | `conformance::foreign::q8_*`, `conformance::enqueue::q8_foreign_producer`, `conformance::wire_format` |
 //! | EN17 | another cluster | here |

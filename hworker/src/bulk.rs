@@ -1,0 +1,338 @@
+//! Enqueueing many jobs at once.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Range;
+use std::time::{Duration, SystemTime};
+
+use crate::client::Client;
+use crate::enqueue::{Enqueue, Ready, block_on, in_a_runtime};
+use crate::envelope::JobId;
+use crate::error::{Error, Fate};
+use crate::job::Job;
+use crate::join::join_all;
+use crate::store::{Connection, Due, Fault, FaultKind, Queue, SCRIPT_BYTES, SCRIPT_JOBS};
+use crate::strict_json;
+use crate::time::since_1970;
+
+/// A scheduled job is two arguments of its script, which takes 1000.
+const SCHEDULED_JOBS: usize = SCRIPT_JOBS / 2;
+
+/// Jobs that are enqueued at the same time, as their envelopes have it: looking at the clock takes longer than it seems.
+const JOBS_OF_ONE_TIME: usize = 256;
+
+/// Chunks under way at once.
+const CHUNKS: usize = 8;
+
+/// Many jobs that are enqueued at once, in as few round trips as they fit in: of any types, for any queues, now or later.
+///
+/// Everything is checked before anything is sent: where one job is wrong, none is enqueued. A queue gets its jobs in the
+/// order of the bulk, in chunks of up to 1000 (500 delayed ones) and about 4 MB. A chunk is enqueued whole or not at all; several of them
+/// are sent one behind the other without waiting, and where one fails after another is in, [`Error::Bulk`] says what
+/// became of each job.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # #[hworker::job] async fn send_welcome(to: String) { let _ = to; }
+/// # #[hworker::job] async fn report(month: u32) { let _ = month; }
+/// # async fn demo(users: Vec<String>) -> Result<(), hworker::Error> {
+/// let mut bulk: hworker::Bulk = users.into_iter().map(send_welcome::with).collect();
+/// bulk.extend([report::with(11).delay(Duration::from_secs(60))]);
+/// let ids = bulk.add(report::with(12).queue("reports")).enqueue().await?; // in the order of the bulk
+/// # Ok(()) }
+/// ```
+#[derive(Default)]
+#[must_use = "nothing is enqueued until `.enqueue().await`"]
+pub struct Bulk {
+    runs: Vec<Box<dyn Run>>,
+    client: Option<Client>,
+}
+
+/// Jobs of one type, whichever, that follow one another in a bulk.
+trait Run: Send {
+    fn len(&self) -> usize;
+    fn encode(self: Box<Self>, client: Option<&Client>, into: &mut Encoded);
+}
+
+impl<J: Job> Run for Vec<Enqueue<J>> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn encode(self: Box<Self>, client: Option<&Client>, into: &mut Encoded) {
+        let mut now = since_1970(SystemTime::now());
+        for (number, job) in self.into_iter().enumerate() {
+            if number % JOBS_OF_ONE_TIME == JOBS_OF_ONE_TIME - 1 {
+                now = since_1970(SystemTime::now());
+            }
+            let bytes = &mut into.bytes;
+            let job = job.encode(client, now, |envelope| {
+                let start = bytes.len();
+                strict_json::write(envelope, bytes)?;
+                Ok((start..bytes.len(), bytes.len() - start))
+            });
+            into.add(job);
+        }
+    }
+}
+
+/// Where an envelope is among the bytes of all.
+type Place = Range<usize>;
+
+/// What became of jobs that were to be encoded.
+#[derive(Default)]
+struct Encoded {
+    ready: Vec<Ready<Place>>,
+    /// All envelopes.
+    bytes: Vec<u8>,
+    wrong: Vec<(usize, Error)>,
+}
+
+impl Encoded {
+    fn add(&mut self, result: Result<Ready<Place>, Error>) {
+        match result {
+            Ok(job) => self.ready.push(job),
+            Err(error) => self.wrong.push((self.ready.len() + self.wrong.len(), error)),
+        }
+    }
+}
+
+impl Bulk {
+    /// Without any jobs as yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a job behind those that are there.
+    // `bulk + job` would say less.
+    #[allow(clippy::should_implement_trait)]
+    pub fn add<J: Job>(mut self, job: Enqueue<J>) -> Self {
+        self.extend([job]);
+        self
+    }
+
+    /// Uses another client than the default one, for the jobs that name none themselves.
+    pub fn on(mut self, client: &Client) -> Self {
+        self.client = Some(client.clone());
+        self
+    }
+
+    /// How many jobs there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.runs.iter().map(|run| run.len()).sum()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Enqueues the jobs and gives their ids, in the order of the bulk. `Ok` means that the server has all of them.
+    ///
+    /// Dropping the future before it is ready leaves each chunk enqueued or not, never half.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] where jobs are wrong, with all that are; [`Error::Bulk`] where jobs are or may be enqueued and
+    /// others are not. With every other error none is.
+    pub async fn enqueue(self) -> Result<Vec<JobId>, Error> {
+        in_a_runtime()?;
+        send(self.encode()?).await
+    }
+
+    /// Enqueues the jobs from code that is not async, in or outside a runtime, and blocks until the server has them.
+    ///
+    /// # Errors
+    /// As [`Bulk::enqueue`].
+    pub fn enqueue_blocking(self) -> Result<Vec<JobId>, Error> {
+        block_on(send(self.encode()?))
+    }
+
+    /// Checks all jobs and writes their envelopes.
+    fn encode(self) -> Result<Encoded, Error> {
+        let mut encoded = Encoded::default();
+        encoded.ready.reserve(self.len());
+        for run in self.runs {
+            run.encode(self.client.as_ref(), &mut encoded);
+        }
+        if encoded.wrong.is_empty() {
+            Ok(encoded)
+        } else {
+            Err(Error::Invalid { jobs: encoded.wrong })
+        }
+    }
+}
+
+impl<J: Job> Extend<Enqueue<J>> for Bulk {
+    fn extend<I: IntoIterator<Item = Enqueue<J>>>(&mut self, jobs: I) {
+        self.runs.push(Box::new(Vec::from_iter(jobs)));
+    }
+}
+
+impl<J: Job> FromIterator<Enqueue<J>> for Bulk {
+    fn from_iter<I: IntoIterator<Item = Enqueue<J>>>(jobs: I) -> Self {
+        let mut bulk = Self::new();
+        bulk.extend(jobs);
+        bulk
+    }
+}
+
+impl fmt::Debug for Bulk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The arguments of jobs stay out of logs.
+        f.debug_struct("Bulk").field("jobs", &self.len()).finish_non_exhaustive()
+    }
+}
+
+/// Jobs of one queue that are enqueued together or not at all.
+struct Chunk<'a> {
+    client: &'a Client,
+    queue: Queue,
+    delayed: bool,
+    /// The places of its jobs in the bulk.
+    jobs: Vec<usize>,
+    bytes: usize,
+}
+
+impl<'a> Chunk<'a> {
+    fn for_jobs_like(job: &'a Ready<Place>) -> Self {
+        let queue = job.client.queue(&job.queue);
+        Self { client: &job.client, queue, delayed: job.due.is_some(), jobs: Vec::new(), bytes: 0 }
+    }
+
+    fn has_room_for(&self, job: &Ready<Place>) -> bool {
+        let most = if self.delayed { SCHEDULED_JOBS } else { SCRIPT_JOBS };
+        self.jobs.len() < most && self.bytes + job.envelope.len() <= SCRIPT_BYTES
+    }
+
+    async fn send(&self, bulk: &Encoded) -> Result<(), Fault> {
+        let call = async |connection: Connection, within: Duration| {
+            let jobs = self.jobs.iter().map(|index| &bulk.ready[*index]);
+            let envelope = |job: &Ready<Place>| &bulk.bytes[job.envelope.clone()];
+            if self.delayed {
+                let jobs = jobs.filter_map(|job| Some((job.due?, envelope(job))));
+                let jobs: Vec<(Due, &[u8])> = jobs.collect();
+                self.queue.schedule(&connection, &jobs, within).await
+            } else {
+                let jobs: Vec<&[u8]> = jobs.map(envelope).collect();
+                self.queue.enqueue(&connection, &jobs, within).await
+            }
+        };
+        self.client.until_sent(&self.queue, call).await
+    }
+}
+
+/// The chunks of a bulk, in the order of their first jobs.
+fn chunks(bulk: &[Ready<Place>]) -> Vec<Chunk<'_>> {
+    let mut chunks: Vec<Chunk<'_>> = Vec::new();
+    let mut last_of = HashMap::new();
+    let mut before = None;
+    for (index, job) in bulk.iter().enumerate() {
+        let kind = (job.client.identity(), job.queue.as_ref(), job.due.is_some());
+        // Most jobs go where the one before them went.
+        let last = before.filter(|(before, _)| *before == kind).map(|(_, last)| last);
+        let last = last.or_else(|| last_of.get(&kind).copied());
+        let last = last.filter(|last: &usize| chunks[*last].has_room_for(job));
+        let last = last.unwrap_or_else(|| {
+            last_of.insert(kind, chunks.len());
+            chunks.push(Chunk::for_jobs_like(job));
+            chunks.len() - 1
+        });
+        before = Some((kind, last));
+        chunks[last].jobs.push(index);
+        chunks[last].bytes += job.envelope.len();
+    }
+    chunks
+}
+
+async fn send(bulk: Encoded) -> Result<Vec<JobId>, Error> {
+    let mut fates = vec![Fate::NotEnqueued; bulk.ready.len()];
+    let mut failed: Option<Fault> = None;
+    for side_by_side in chunks(&bulk.ready).chunks(CHUNKS) {
+        let results = join_all(side_by_side.iter().map(|chunk| chunk.send(&bulk))).await;
+        let mut others_may_do = true;
+        for (chunk, result) in side_by_side.iter().zip(results) {
+            let fate = match &result {
+                Ok(()) => Fate::Enqueued,
+                Err(fault) if fault.sent => Fate::Uncertain,
+                Err(_) => Fate::NotEnqueued,
+            };
+            chunk.jobs.iter().for_each(|index| fates[*index] = fate);
+            if let Err(fault) = result {
+                // What one queue refuses another may take; without the server, or room in it, there is no point.
+                others_may_do &= fault.kind == FaultKind::Denied;
+                failed.get_or_insert(fault);
+            }
+        }
+        if !others_may_do {
+            break;
+        }
+    }
+    let count = bulk.ready.len();
+    let ids = bulk.ready.into_iter().map(|job| job.id);
+    match failed {
+        None => Ok(ids.collect()),
+        Some(fault) if fates.iter().all(|fate| *fate == Fate::NotEnqueued) => {
+            Err(fault.into_error(format!("enqueue a bulk of {count} jobs")))
+        }
+        Some(fault) => {
+            Err(Error::Bulk { jobs: ids.zip(fates).collect(), source: fault.into_cause() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job(client: &Client, queue: &'static str, delayed: bool, bytes: usize) -> Ready<Place> {
+        let due = delayed.then_some(Due::In(1));
+        Ready::of_envelope(client.clone(), queue, due, 0..bytes)
+    }
+
+    fn shape(bulk: &[Ready<Place>]) -> Vec<(String, bool, usize, usize)> {
+        let chunks = chunks(bulk);
+        let all: usize = chunks.iter().map(|chunk| chunk.jobs.len()).sum();
+        assert_eq!(all, bulk.len());
+        assert!(chunks.iter().all(|chunk| chunk.jobs.is_sorted()));
+        let shape = |chunk: &Chunk<'_>| {
+            (chunk.queue.name.to_string(), chunk.delayed, chunk.jobs[0], chunk.jobs.len())
+        };
+        chunks.iter().map(shape).collect()
+    }
+
+    #[test]
+    fn chunks_keep_to_their_bounds_and_to_the_order() {
+        let client = Client::new("redis://localhost").expect("a client");
+        let bulk: Vec<_> = (0..2001).map(|_| job(&client, "a", false, 10)).collect();
+        let a = |delayed, first, count| ("a".to_owned(), delayed, first, count);
+        assert_eq!(shape(&bulk), [a(false, 0, 1000), a(false, 1000, 1000), a(false, 2000, 1)]);
+
+        let bulk: Vec<_> = (0..501).map(|_| job(&client, "a", true, 10)).collect();
+        assert_eq!(shape(&bulk), [a(true, 0, 500), a(true, 500, 1)]);
+
+        let half = SCRIPT_BYTES / 2;
+        let bulk = [half, half, 1, 3 * half, 1].map(|bytes| job(&client, "a", false, bytes));
+        assert_eq!(shape(&bulk), [a(false, 0, 2), a(false, 2, 1), a(false, 3, 1), a(false, 4, 1)]);
+    }
+
+    #[test]
+    fn each_queue_and_each_client_has_its_own_chunks() {
+        let client = Client::new("redis://localhost").expect("a client");
+        let other = Client::new("redis://localhost").expect("a client");
+        let of = |client, queue, delayed| job(client, queue, delayed, 10);
+        let bulk = [
+            of(&client, "a", false),
+            of(&client, "b", false),
+            of(&client.clone(), "a", false),
+            of(&client, "a", true),
+            of(&other, "a", false),
+        ];
+        let expected =
+            [("a", false, 0, 2), ("b", false, 1, 1), ("a", true, 3, 1), ("a", false, 4, 1)];
+        let expected =
+            expected.map(|(queue, delayed, first, n)| (queue.to_owned(), delayed, first, n));
+        assert_eq!(shape(&bulk), expected);
+    }
+}

@@ -1,0 +1,250 @@
+//! Enqueues that come at the same time share one write.
+//!
+//! Who comes alone, or nearly so, sends his own job, on a connection that is there, in his own task. Who comes while
+//! others are under way leaves his job in the *gathering* of its queue; a task takes everything that has gathered, sends it with one
+//! write, and when that is answered takes what has gathered since. So nobody waits for the sake of a batch, and no job
+//! depends on the future of another: the task lives as long as there is something to send, and what is left there can be
+//! withdrawn until it is taken.
+
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::{Handle, Id};
+use tokio::sync::oneshot;
+
+use self::sender::Sender;
+use super::Client;
+use crate::store::{Connection, Fault, Queue, SCRIPT_BYTES, SCRIPT_JOBS};
+
+/// Commands that one write has at most; a command holds 1000 jobs or 4 MB. What is beyond stays withdrawable.
+const COMMANDS: usize = 8;
+
+/// Callers that may each send their own job at once. With one, two callers in turn would pay for a task that gathers
+/// nothing; with more, fewer jobs share a write.
+const ALONE: usize = 2;
+
+/// What is under way gets a moment even at the end: its answer is worth more than none.
+const LAST_MOMENT: Duration = Duration::from_millis(100);
+
+/// The gatherings of a client: one for each queue and runtime.
+#[derive(Debug, Default)]
+pub(super) struct Gathers(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    of: HashMap<Id, HashMap<Box<str>, Arc<Gather>>>,
+    count: usize,
+    sweep_at: usize,
+}
+
+impl Gathers {
+    fn of(&self, runtime: Id, queue: &str, make: impl FnOnce() -> Queue) -> Arc<Gather> {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gather) = kept.of.get(&runtime).and_then(|queues| queues.get(queue)) {
+            return Arc::clone(gather);
+        }
+        if kept.count >= kept.sweep_at {
+            kept.sweep();
+        }
+        let gather = Arc::new(Gather { queue: make(), state: Mutex::default() });
+        kept.of.entry(runtime).or_default().insert(queue.into(), Arc::clone(&gather));
+        kept.count += 1;
+        gather
+    }
+}
+
+impl Kept {
+    /// Forgets the gatherings in which nobody is, of queues with changing names and of runtimes that have ended.
+    fn sweep(&mut self) {
+        self.of.retain(|_, queues| {
+            queues.retain(|_, gather| Arc::strong_count(gather) > 1);
+            !queues.is_empty()
+        });
+        self.count = self.of.values().map(HashMap::len).sum();
+        self.sweep_at = (2 * self.count).max(64);
+    }
+}
+
+/// What gathers for one queue in one runtime.
+#[derive(Debug)]
+struct Gather {
+    queue: Queue,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many callers send their own jobs just now.
+    direct: usize,
+    /// The task is there; it always is while something waits.
+    task: bool,
+    /// In the order of their tickets.
+    waiting: VecDeque<Waiting>,
+    last_ticket: u64,
+    /// The connection that was used last.
+    connection: Option<Connection>,
+    /// What kept the last try from the server, since the last that reached it.
+    kept_from: Option<Fault>,
+}
+
+/// A job that waits for its turn.
+#[derive(Debug)]
+struct Waiting {
+    envelope: Vec<u8>,
+    caller: Caller,
+}
+
+/// Who waits for what becomes of a job.
+#[derive(Debug)]
+struct Caller {
+    ticket: u64,
+    give_up: Instant,
+    answer: oneshot::Sender<Result<(), Fault>>,
+}
+
+impl Client {
+    /// Puts a job at the back of a queue, with those that others put there at the same time.
+    ///
+    /// # Cancel safety
+    /// When it is dropped, the job is enqueued or not, and certainly not if its turn had not come.
+    pub(crate) async fn push(&self, queue: &str, envelope: Vec<u8>) -> Result<(), Fault> {
+        let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
+        let gather = self.inner.gathers.of(runtime.id(), queue, || self.queue(queue));
+        let give_up = self.give_up();
+        if let Some(direct) = gather.alone() {
+            let within = self.inner.enqueue_within.max(LAST_MOMENT);
+            let envelopes = std::slice::from_ref(&envelope);
+            match gather.queue.enqueue(&direct.connection, envelopes, within).await {
+                Err(fault) if fault.passes() => gather.state().kept_from = Some(fault),
+                result => return result,
+            }
+        }
+        gather.wait(self, envelope, give_up).await
+    }
+}
+
+/// The turn of a caller who sends his own job.
+struct Direct<'a> {
+    gather: &'a Gather,
+    connection: Connection,
+}
+
+impl Drop for Direct<'_> {
+    fn drop(&mut self) {
+        self.gather.state().direct -= 1;
+    }
+}
+
+impl Gather {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A turn of one's own, where hardly anybody's job is under way and the connection is there. What follows is not held up
+    /// by it, whether its future is polled or not: it is behind it on the same connection.
+    fn alone(&self) -> Option<Direct<'_>> {
+        let mut state = self.state();
+        if state.direct == ALONE || state.task {
+            return None;
+        }
+        let connection = state.connection.clone().filter(Connection::is_alive)?;
+        state.direct += 1;
+        Some(Direct { gather: self, connection })
+    }
+
+    /// Leaves a job to the task, and starts that where there is none.
+    async fn wait(
+        self: &Arc<Self>,
+        client: &Client,
+        envelope: Vec<u8>,
+        give_up: Instant,
+    ) -> Result<(), Fault> {
+        let (answer, answered) = oneshot::channel();
+        let first = {
+            let mut state = self.state();
+            state.last_ticket += 1;
+            let caller = Caller { ticket: state.last_ticket, give_up, answer };
+            state.waiting.push_back(Waiting { envelope, caller });
+            !std::mem::replace(&mut state.task, true)
+        };
+        if first {
+            let sender = Sender::new(Arc::clone(self), client.clone());
+            tokio::spawn(sender.run());
+        }
+        // Only a runtime that ended while the job was under way gives no answer.
+        let ended = |_| Err(Fault::unanswered("the runtime that sent it has ended"));
+        answered.await.unwrap_or_else(ended)
+    }
+
+    /// Sends those away whose time is over at this moment; gives the earliest time of the others.
+    fn expire(&self, at: Instant) -> Option<Instant> {
+        let mut state = self.state();
+        // Who has dropped his future has withdrawn his job.
+        state.waiting.retain(|job| !job.caller.answer.is_closed());
+        let first = state.waiting.iter().map(|job| job.caller.give_up).min()?;
+        if first > at {
+            return Some(first);
+        }
+        let fault = state.kept_from.clone();
+        let fault =
+            fault.unwrap_or_else(|| Fault::not_sent("the server could not be reached in time"));
+        let (over, left): (VecDeque<_>, _) =
+            state.waiting.drain(..).partition(|job| job.caller.give_up <= at);
+        state.waiting = left;
+        let next = state.waiting.iter().map(|job| job.caller.give_up).min();
+        drop(state);
+        for job in over {
+            job.caller.tell(Err(fault.clone()));
+        }
+        next
+    }
+
+    /// Takes what one write holds, as the jobs of each command.
+    fn take(&self) -> Vec<Vec<Waiting>> {
+        let mut state = self.state();
+        let mut commands: Vec<Vec<Waiting>> = Vec::new();
+        let mut bytes = 0;
+        while let Some(next) = state.waiting.front() {
+            if next.caller.answer.is_closed() {
+                state.waiting.pop_front();
+                continue;
+            }
+            bytes += next.envelope.len();
+            let fits =
+                |command: &Vec<Waiting>| command.len() < SCRIPT_JOBS && bytes <= SCRIPT_BYTES;
+            if !commands.last().is_some_and(fits) {
+                if commands.len() == COMMANDS {
+                    break;
+                }
+                bytes = next.envelope.len();
+                commands.push(Vec::with_capacity(state.waiting.len().min(SCRIPT_JOBS)));
+            }
+            let (Some(command), Some(next)) = (commands.last_mut(), state.waiting.pop_front())
+            else {
+                break;
+            };
+            command.push(next);
+        }
+        commands
+    }
+
+    /// Puts back what certainly was not sent, each job in the place that it had.
+    fn put_back(&self, jobs: Vec<Waiting>, fault: Fault) {
+        let mut state = self.state();
+        state.waiting.extend(jobs);
+        state.waiting.make_contiguous().sort_by_key(|job| job.caller.ticket);
+        state.kept_from = Some(fault);
+    }
+}
+
+impl Caller {
+    fn tell(self, result: Result<(), Fault>) {
+        // Who has dropped his future does not want to know.
+        let _ = self.answer.send(result);
+    }
+}

@@ -1,0 +1,201 @@
+//! The task that sends what has gathered.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::time::timeout_at;
+
+use super::{Caller, Client, Gather, LAST_MOMENT, Waiting};
+use crate::join::join_all;
+use crate::store::{Connection, Fault, FaultKind};
+
+/// The pause after a try that did not reach the server; it doubles up to a tenth of `enqueue_within`.
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+
+/// The task that sends what has gathered.
+pub(super) struct Sender {
+    gather: Arc<Gather>,
+    client: Client,
+    pause: Duration,
+    /// Nothing waits any more, and who comes next is not ours.
+    ended: bool,
+}
+
+impl Sender {
+    pub(super) fn new(gather: Arc<Gather>, client: Client) -> Self {
+        Self { gather, client, pause: FIRST_PAUSE, ended: false }
+    }
+
+    pub(super) async fn run(mut self) {
+        while !self.ended {
+            let Some(give_up) = self.gather.expire(Instant::now()) else {
+                self.end_if_nothing_waits();
+                continue;
+            };
+            match timeout_at(give_up.into(), self.client.connection(&self.gather.queue)).await {
+                Ok(Ok(connection)) => self.send(connection).await,
+                Ok(Err(fault)) => self.not_reached(fault).await,
+                Err(_) => {}
+            }
+        }
+    }
+
+    fn end_if_nothing_waits(&mut self) {
+        let mut state = self.gather.state();
+        self.ended = state.waiting.is_empty();
+        state.task = !self.ended;
+    }
+
+    /// Waits a moment before the next try, or gives up where a further one would not help.
+    async fn not_reached(&mut self, fault: Fault) {
+        if !fault.passes() {
+            let waiting = std::mem::take(&mut self.gather.state().waiting);
+            for job in waiting {
+                job.caller.tell(Err(fault.clone()));
+            }
+            return;
+        }
+        self.gather.state().kept_from = Some(fault);
+        // Never so long that somebody could come during the pause and have to give up before its end.
+        let longest = LONGEST_PAUSE.min(self.client.inner.enqueue_within / 10);
+        let pause = self.pause.min(longest).mul_f64(0.5 + fastrand::f64());
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        self.gather.expire(Instant::now() + pause);
+        tokio::time::sleep(pause).await;
+    }
+
+    /// Sends what has gathered, and tells each caller what became of his job.
+    async fn send(&mut self, connection: Connection) {
+        self.gather.state().connection = Some(connection.clone());
+        let mut commands: Vec<_> = self.gather.take().into_iter().map(Command::of).collect();
+        let results = self.write(&connection, &mut commands).await;
+        let jobs: usize = commands.iter().map(|command| command.envelopes.len()).sum();
+        let mut kept_from = None;
+        let mut answered = Vec::with_capacity(commands.len());
+        for (result, command) in results.into_iter().zip(commands) {
+            match result {
+                Err(fault) if fault.passes() => {
+                    self.gather.put_back(command.jobs(), fault.clone());
+                    kept_from = Some(fault);
+                }
+                Err(fault) if fault.kind == FaultKind::Denied && command.envelopes.len() > 1 => {
+                    kept_from = self.send_singly(&connection, command).await.or(kept_from);
+                }
+                result => answered.push((result, command.callers)),
+            }
+        }
+        if jobs <= 1 {
+            // Before the answer: who enqueues one job after the other then sends the next himself.
+            self.end_if_nothing_waits();
+        }
+        for (result, callers) in answered {
+            callers.into_iter().flatten().for_each(|caller| caller.tell(result.clone()));
+        }
+        match kept_from {
+            Some(fault) => self.not_reached(fault).await,
+            None => self.reached(jobs).await,
+        }
+    }
+
+    async fn reached(&mut self, jobs: usize) {
+        self.pause = FIRST_PAUSE;
+        self.gather.state().kept_from = None;
+        if jobs > 1 {
+            // Those who were answered may have the next at once: then it is better to stay than to be started again.
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Writes all commands at once and awaits their replies, longest for those who came last.
+    async fn write(
+        &self,
+        connection: &Connection,
+        commands: &mut [Command],
+    ) -> Vec<Result<(), Fault>> {
+        let began = Instant::now();
+        let mut last = began + LAST_MOMENT;
+        let (envelopes, mut callers): (Vec<_>, Vec<_>) = commands
+            .iter_mut()
+            .map(|command| (command.envelopes.as_slice(), &mut command.callers))
+            .unzip();
+        for caller in callers.iter_mut().flat_map(|callers| callers.iter_mut().flatten()) {
+            caller.give_up = caller.give_up.max(began + LAST_MOMENT);
+            last = last.max(caller.give_up);
+        }
+        let within = last - began;
+        let queue = &self.gather.queue;
+        let calls = envelopes.into_iter().map(|jobs| queue.enqueue(connection, jobs, within));
+        let mut calls = pin!(join_all(calls));
+        loop {
+            let waiting = callers.iter().flat_map(|callers| callers.iter().flatten());
+            let next = waiting.map(|caller| caller.give_up).min();
+            let Some(next) = next.filter(|next| *next < last) else { return calls.await };
+            if let Ok(results) = timeout_at(next.into(), &mut calls).await {
+                return results;
+            }
+            let mut slots = callers.iter_mut().flat_map(|callers| callers.iter_mut());
+            while let Some(slot) = slots.find(|slot| matches!(slot, Some(c) if c.give_up <= next)) {
+                if let Some(caller) = slot.take() {
+                    caller.tell(Err(Fault::no_answer(next - began)));
+                }
+            }
+        }
+    }
+
+    /// Sends the jobs of a command that the server refused each alone: it may have refused them for one among them, or
+    /// for being so many. Gives what kept some from the server.
+    async fn send_singly(&self, connection: &Connection, command: Command) -> Option<Fault> {
+        let mut kept_from = None;
+        for job in command.jobs() {
+            let within = job.caller.give_up.saturating_duration_since(Instant::now());
+            let within = within.max(LAST_MOMENT);
+            let envelopes = std::slice::from_ref(&job.envelope);
+            match self.gather.queue.enqueue(connection, envelopes, within).await {
+                Err(fault) if fault.passes() => {
+                    self.gather.put_back(vec![job], fault.clone());
+                    kept_from = Some(fault);
+                }
+                result => job.caller.tell(result),
+            }
+        }
+        kept_from
+    }
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        // The runtime ends before its turn came: nobody else would answer.
+        let waiting = {
+            let mut state = self.gather.state();
+            state.task = false;
+            std::mem::take(&mut state.waiting)
+        };
+        for job in waiting {
+            job.caller.tell(Err(Fault::not_sent("the runtime that was to send it has ended")));
+        }
+    }
+}
+
+/// The jobs of one command, and who waits for each: `None` for who has given up.
+struct Command {
+    envelopes: Vec<Vec<u8>>,
+    callers: Vec<Option<Caller>>,
+}
+
+impl Command {
+    fn of(jobs: Vec<Waiting>) -> Self {
+        let (envelopes, callers) =
+            jobs.into_iter().map(|job| (job.envelope, Some(job.caller))).unzip();
+        Self { envelopes, callers }
+    }
+
+    fn jobs(self) -> Vec<Waiting> {
+        let jobs = self.envelopes.into_iter().zip(self.callers);
+        jobs.filter_map(|(envelope, caller)| Some(Waiting { envelope, caller: caller? })).collect()
+    }
+}

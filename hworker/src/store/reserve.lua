@@ -42,7 +42,19 @@ local last = tonumber(redis.call('GET', token_key) or '0') or 0
 if not (last < 2 ^ 53 - 10000) then last = 0 end
 local token = math.max(math.floor(last), time[1] * 1000000 + time[2] - 1)
 local reply, taken, n, quarantined = {'ok', 0, token + 1}, {}, 0, 0
-local format = string.format
+
+-- The names of leases are spelled from their last two digits and the rest, which changes with every hundredth: to format
+-- each of them would take an eighth of the server's time.
+local last_two = {[0] =
+  '00.0', '01.0', '02.0', '03.0', '04.0', '05.0', '06.0', '07.0', '08.0', '09.0', '10.0', '11.0', '12.0', '13.0', '14.0',
+  '15.0', '16.0', '17.0', '18.0', '19.0', '20.0', '21.0', '22.0', '23.0', '24.0', '25.0', '26.0', '27.0', '28.0', '29.0',
+  '30.0', '31.0', '32.0', '33.0', '34.0', '35.0', '36.0', '37.0', '38.0', '39.0', '40.0', '41.0', '42.0', '43.0', '44.0',
+  '45.0', '46.0', '47.0', '48.0', '49.0', '50.0', '51.0', '52.0', '53.0', '54.0', '55.0', '56.0', '57.0', '58.0', '59.0',
+  '60.0', '61.0', '62.0', '63.0', '64.0', '65.0', '66.0', '67.0', '68.0', '69.0', '70.0', '71.0', '72.0', '73.0', '74.0',
+  '75.0', '76.0', '77.0', '78.0', '79.0', '80.0', '81.0', '82.0', '83.0', '84.0', '85.0', '86.0', '87.0', '88.0', '89.0',
+  '90.0', '91.0', '92.0', '93.0', '94.0', '95.0', '96.0', '97.0', '98.0', '99.0'}
+local two = (token + 1) % 100
+local rest = string.format('%d', (token + 1 - two) / 100)
 
 local function quarantine(payload)
   quarantined = quarantined + 1
@@ -62,33 +74,41 @@ local function quarantine(payload)
   redis.call('HSET', broken, payload, string.format('%d %d larger than max_payload', count + 1, now))
 end
 
-local function lease(envelope)
-  if #envelope > max_payload then return quarantine(envelope) end
-  n = n + 1
-  reply[n + 3] = envelope
-  taken[2 * n - 1] = format('%d.0', token + n)
-  taken[2 * n] = envelope
-  bytes = bytes - #envelope
-end
-
-for _, envelope in ipairs(redis.call('RPOP', inbox, 1000) or {}) do lease(envelope) end
-while n < want and bytes > 0 and quarantined < 100 do
-  -- Few at a time, so that what is popped beyond the bytes stays bounded.
-  local chunk = redis.call('RPOP', jobs, math.min(want - n, 32))
-  if not chunk then break end
-  for i, envelope in ipairs(chunk) do
-    if bytes <= 0 then
-      for j = #chunk, i, -1 do redis.call('RPUSH', jobs, chunk[j]) end
-      break
+-- Leases them, the oldest first; what is beyond the bytes goes back to where it came from.
+local function lease(envelopes, list)
+  for i = 1, #envelopes do
+    local envelope = envelopes[i]
+    if bytes <= 0 and list == jobs then
+      for j = #envelopes, i, -1 do redis.call('RPUSH', list, envelopes[j]) end
+      return
+    elseif #envelope > max_payload then
+      quarantine(envelope)
     else
-      lease(envelope)
+      n = n + 1
+      reply[n + 3] = envelope
+      taken[2 * n - 1] = rest .. last_two[two]
+      taken[2 * n] = envelope
+      bytes = bytes - #envelope
+      two = two + 1
+      if two == 100 then
+        two = 0
+        rest = string.format('%d', (token + n + 1) / 100)
+      end
     end
   end
 end
 
+lease(redis.call('RPOP', inbox, 1000) or {}, inbox)
+while n < want and bytes > 0 and quarantined < 100 do
+  -- Few at a time, so that what is popped beyond the bytes stays bounded.
+  local chunk = redis.call('RPOP', jobs, math.min(want - n, 32))
+  if not chunk then break end
+  lease(chunk, jobs)
+end
+
 if n > 0 then
   redis.call('HSET', progress, unpack(taken))
-  redis.call('SET', token_key, format('%d', token + n))
+  redis.call('SET', token_key, string.format('%d', token + n))
 end
 reply[2] = redis.call('LLEN', jobs)
 return reply

@@ -160,11 +160,11 @@ impl Fetch {
             let plan = self.plan(trips, came_free.is_some(), held_since);
             lane.waiting
                 .send_if_modified(|wanted| std::mem::replace(wanted, plan.wait) != plan.wait);
-            if plan.send {
+            if let Some(ask) = plan.ask {
                 self.look = false;
                 held_since = None;
-                let slots = came_free.take().into_iter().chain(lane.slots.take(plan.slots));
-                let trip = self.trip(connection, session, &plan, slots.collect());
+                let slots = came_free.take().into_iter().chain(lane.slots.take(ask.slots));
+                let trip = self.trip(connection, session, &ask, slots.collect());
                 trips.push_back(trip.sent().await);
                 continue;
             }
@@ -235,12 +235,10 @@ impl Fetch {
             0 => WakeAt::Count(usize::MAX),
             _ => WakeAt::Never,
         };
+        // One of the slots came free already.
+        let slots = slots.saturating_sub(usize::from(came_free));
         Plan {
-            send,
-            // One of them came free already.
-            slots: slots.saturating_sub(usize::from(came_free)),
-            ahead,
-            look: self.look,
+            ask: send.then_some(Ask { slots, ahead, look: self.look }),
             wait: !self.more && !stopping && unclaimed > 0,
             hold: trips.is_empty() && anything,
             // All are taken, and nothing of this queue is on its way to one.
@@ -260,11 +258,11 @@ impl Fetch {
     }
 
     /// A round trip about to be made: settles what is in the outbox and reserves, in one write.
-    fn trip(&self, connection: &Connection, session: u64, plan: &Plan, slots: Vec<Slot>) -> Trip {
+    fn trip(&self, connection: &Connection, session: u64, ask: &Ask, slots: Vec<Slot>) -> Trip {
         let (incarnation, lane) = (Arc::clone(&self.incarnation), Arc::clone(&self.lane));
         let batch = Arc::new(lane.outbox.take());
-        let want = slots.len() + plan.ahead;
-        let asks = plan.look || want > 0;
+        let want = slots.len() + ask.ahead;
+        let asks = ask.look || want > 0;
         let (sending, connection) = (Arc::clone(&batch), connection.clone());
         let halts = lane.pace.halts();
         let replies = Box::pin(async move {
@@ -284,7 +282,7 @@ impl Fetch {
             };
             tokio::join!(settle, reserve)
         });
-        Trip { batch, slots, ahead: plan.ahead, halts, replies, answer: None }
+        Trip { batch, slots, ahead: ask.ahead, halts, replies, answer: None }
     }
 
     /// Takes the answers of a round trip.
@@ -371,14 +369,8 @@ impl Fetch {
 /// What the loop is to do next.
 #[derive(Debug)]
 struct Plan {
-    /// A round trip is to be made.
-    send: bool,
-    /// How many free slots to take for what it reserves.
-    slots: usize,
-    /// How many jobs to reserve beyond them.
-    ahead: usize,
-    /// To ask the server even without room.
-    look: bool,
+    /// To make a round trip.
+    ask: Option<Ask>,
     /// To wait at the server for the next job.
     wait: bool,
     /// There is something to send, held back for a moment so that more goes with it.
@@ -386,6 +378,17 @@ struct Plan {
     /// To wait for a slot.
     acquire: bool,
     wake_at: WakeAt,
+}
+
+/// What a round trip is to ask for.
+#[derive(Debug)]
+struct Ask {
+    /// How many free slots to take for what it reserves.
+    slots: usize,
+    /// How many jobs to reserve beyond them.
+    ahead: usize,
+    /// To ask the server even without room.
+    look: bool,
 }
 
 type Replies = (Result<Settled, Fault>, Result<Option<Reserved>, Fault>);

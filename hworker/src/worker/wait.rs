@@ -66,25 +66,24 @@ async fn serve(
         let session = lane.session.load(Ordering::Acquire);
         let wait = wait(lane, connection, session);
         tokio::pin!(wait);
-        let answers = tokio::select! {
+        let in_time = tokio::select! {
             answers = &mut wait => Some(answers),
             () = lane.wait_lost.notified() => return None,
             () = incarnation.stopping.cancelled() => None,
         };
-        let stopped = answers.is_none();
-        let (waited, reserved) = match answers {
-            Some(answers) => answers,
-            None => {
-                end(incarnation, lane, id).await;
-                // The server may have handed something over just before.
-                tokio::time::timeout(END_WITHIN, wait).await.ok()?
-            }
+        let stopped = in_time.is_none();
+        let (handed, reserved) = if let Some(answers) = in_time {
+            answers
+        } else {
+            end(incarnation, lane, id).await;
+            // The server may have handed something over just before.
+            tokio::time::timeout(END_WITHIN, wait).await.ok()?
         };
         if reserved.is_ok() {
             // Whoever decides about the next wait has to see first what came with this one.
             lane.waiting.send_replace(false);
         }
-        let fault = waited.and(reserved.map(|reserved| match reserved {
+        let fault = handed.and(reserved.map(|reserved| match reserved {
             Reserved::Jobs { jobs, left } => {
                 if left > 0 {
                     lane.look();

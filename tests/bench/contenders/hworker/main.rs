@@ -11,6 +11,7 @@ async fn run(n: u64, at: u64, text: String) {
 
 /// Nobody enqueues it: for workers that wait on a queue of their own.
 #[hworker::job(queue = "other")]
+#[allow(clippy::unused_async)]
 async fn never() {}
 
 struct Hworker;

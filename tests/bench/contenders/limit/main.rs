@@ -94,7 +94,7 @@ async fn without_a_queue(options: &Options) {
     for task in tasks {
         task.await.expect("no body panics");
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
 
 /// A job as it lies in the list: the least is an id beside the arguments.

@@ -12,6 +12,9 @@ use tempfile::TempDir;
 use crate::process::Used;
 use crate::{Failure, fail};
 
+/// Calls of [`Server::fill`] that are on their way: enough to keep the server busy, too few to fill both sockets.
+const AHEAD: u64 = 4;
+
 /// How servers are started.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -209,8 +212,6 @@ impl Server {
         let stream = UnixStream::connect(self.socket())?;
         let mut replies = BufReader::new(stream.try_clone()?);
         let mut out = std::io::BufWriter::with_capacity(1 << 16, stream);
-        // Calls that are on their way: enough to keep the server busy, too few to fill both sockets.
-        const AHEAD: u64 = 4;
         let per_call =
             (100_000 / entry(0).iter().map(String::len).sum::<usize>().max(1)).clamp(1, 500);
         let (mut sent, mut answered, mut next) = (0_u64, 0_u64, 0_u64);

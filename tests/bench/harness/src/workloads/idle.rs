@@ -22,7 +22,7 @@ pub fn run(bench: &Bench, setting: &str, contender: &Contender) -> Result<Sample
     if setting == "idle-100" {
         let arguments = [("concurrency", 10), ("workers", 100)];
         let worker = bench.start(contender, &server, "work", &arguments)?;
-        std::thread::sleep(Duration::from_secs(5));
+        std::thread::sleep(Duration::from_secs(bench.scale.pick(5, 5, 1)));
         return idle(bench, &server, || Ok(worker.used()?.cpu));
     }
     let arguments = [("concurrency", 10), ("waits", FIRST + WARM)];

@@ -81,11 +81,24 @@ impl Workload {
         }
     }
 
+    /// Whether a setting differs enough from the others to see whether it works.
+    fn smoke(self, setting: &str) -> bool {
+        match self {
+            Self::Enqueue | Self::Drain => !["one", "10"].contains(&setting),
+            Self::Size => ["1m", "scheduled-1m", "idle-1000", "100kb"].contains(&setting),
+            Self::Durable => setting.ends_with("-always"),
+            Self::Idle | Self::Sustained | Self::Sleeping | Self::Crash => true,
+        }
+    }
+
     /// Whether a contender can be asked for it.
     fn takes(self, setting: &str, scale: Scale, contender: &Contender) -> bool {
         // `redis-benchmark`, and variants that make a difference where jobs are drained, and there alone.
         if contender.only_drains {
             return self == Self::Drain;
+        }
+        if scale == Scale::Smoke && !self.smoke(setting) {
+            return false;
         }
         match self {
             Self::Enqueue => enqueue::takes(setting, contender),

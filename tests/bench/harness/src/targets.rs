@@ -50,8 +50,8 @@ impl Sheet<'_> {
         self.at_least("w2", "1", "hworker", "chasquimq", 3.0);
         self.at_least("w2", "1", "hworker:prefetch-off", "limit", 0.6);
         self.at_most("w2", "100", "worker_rss_mb", 20.0);
-        // The envelope is the arguments and some 100 bytes around them.
-        let envelope = self.results.settings.payload as f64 + 107.0;
+        // The envelope is the arguments and 99 bytes around them.
+        let envelope = self.results.settings.payload as f64 + 99.0;
         self.at_most("w2", "100", "server_bytes_per_waiting_job", envelope + 40.0);
         self.at_most("w2", "100", "server_bytes_per_finished_job", 4.0);
     }

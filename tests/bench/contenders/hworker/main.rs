@@ -1,7 +1,7 @@
 //! hworker as its README has it: the settings of `run_all`, and nothing but the public interface.
 
 use contender::{Args, Contender, Options, Producer};
-use hworker::{Client, Worker};
+use hworker::{Bulk, Client, Worker};
 
 #[hworker::job(queue = "bench")]
 async fn run(n: u64, at: u64, text: String) {
@@ -51,9 +51,9 @@ impl Producer for Enqueue {
     }
 
     async fn bulk(&self, jobs: Vec<Args>) {
-        for job in jobs {
-            self.one(job).await;
-        }
+        let jobs = jobs.into_iter().map(|job| run::with(job.n, job.at, job.text));
+        let bulk: Bulk = jobs.collect();
+        bulk.on(&self.0).enqueue().await.unwrap_or_else(|error| panic!("{error}"));
     }
 }
 

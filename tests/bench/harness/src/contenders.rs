@@ -49,17 +49,13 @@ const KNOWN: Known = Known {
     only_drains: false,
 };
 
-/// Whether hworker has a call for many jobs.
-const HWORKER_HAS_BULK: bool = false;
-
 /// Whatever is tuned is tuned as its own documentation says; `:defaults` is the same without.
 const ALL: &[Known] = &[
-    Known { name: "hworker", program: "hworker", has_bulk: HWORKER_HAS_BULK, ..KNOWN },
+    Known { name: "hworker", program: "hworker", ..KNOWN },
     Known {
         name: "hworker:prefetch-off",
         program: "hworker",
         env: &[("HWORKER_PREFETCH", "off")],
-        has_bulk: HWORKER_HAS_BULK,
         only_drains: true,
         ..KNOWN
     },
@@ -108,7 +104,7 @@ impl Contender {
             variant: "",
             env: &[],
             most_jobs: u64::MAX,
-            has_bulk: HWORKER_HAS_BULK,
+            has_bulk: true,
             server: KNOWN.server,
             only_drains: false,
         }

@@ -65,10 +65,10 @@ type Drawn = Result<(), DrawingAreaErrorKind<std::io::Error>>;
 
 fn paint(area: &Area<'_>, title: &str, panels: &[Panel]) -> Drawn {
     area.fill(&WHITE)?;
-    write(area, title, (10, 20), 18, HPos::Left)?;
+    write(area, title, (10, 20), 22, HPos::Left)?;
     let mut top = HEAD;
     for panel in panels {
-        write(area, &panel.title, (10, top + HEAD / 2), 14, HPos::Left)?;
+        write(area, &panel.title, (10, top + HEAD / 2), 18, HPos::Left)?;
         top += HEAD;
         let greatest =
             panel.bars.iter().map(|(_, spread)| spread.high).fold(f64::MIN_POSITIVE, f64::max);
@@ -79,9 +79,9 @@ fn paint(area: &Area<'_>, title: &str, panels: &[Panel]) -> Drawn {
             area.draw(&Rectangle::new(bar, color(name).filled()))?;
             let quartiles = [(place(spread.low), middle), (place(spread.high), middle)];
             area.draw(&PathElement::new(quartiles, BLACK.stroke_width(2)))?;
-            write(area, name, (LEFT - 8, middle), 13, HPos::Right)?;
+            write(area, name, (LEFT - 8, middle), 16, HPos::Right)?;
             let figure = figure(spread.median);
-            write(area, &figure, (end.max(place(spread.high)) + 6, middle), 13, HPos::Left)?;
+            write(area, &figure, (end.max(place(spread.high)) + 6, middle), 16, HPos::Left)?;
             top += LINE;
         }
     }

@@ -48,12 +48,16 @@ pub fn contenders(run: &Run, server_version: &str) -> Result<Vec<Contender>, Fai
     there.splice(1.min(there.len())..1.min(there.len()), run.also.iter().cloned());
     let version = major_and_minor(server_version);
     there.retain(|contender| {
-        let fits = version >= contender.server;
-        if !fits {
-            let (major, minor) = contender.server;
-            eprintln!("bench: without {}, which needs Redis {major}.{minor}", contender.name);
-        }
-        fits
+        let (major, minor) = contender.server;
+        let why = if version < contender.server {
+            format!("needs Redis {major}.{minor}")
+        } else if run.setup.unix && contender.name.starts_with("chasquimq") {
+            "knows no unix sockets".into()
+        } else {
+            return true;
+        };
+        eprintln!("bench: without {}, which {why}", contender.name);
+        false
     });
     if there.iter().any(|contender| contender.name == "limit") && redis_benchmark(run).is_some() {
         there.push(Contender::yardstick(BENCHMARK, &redis_benchmark(run).unwrap_or_default()));

@@ -159,10 +159,41 @@ pub struct AttemptError {
 }
 
 impl<'a> Envelope<'a> {
+    /// Reads an envelope that is spelled exactly as [`NewEnvelope`] writes one with nothing set, which nearly all are, at a
+    /// third of the cost. `None` where there is anything else to it.
+    fn as_new(text: &'a str) -> Option<Self> {
+        let rest = text.strip_prefix(r#"{"v":1,"id":""#)?;
+        let (id, rest) = plain_text(rest)?;
+        let (job, rest) = plain_text(rest.strip_prefix(r#","job":""#)?)?;
+        let rest = rest.strip_prefix(r#","args":"#)?;
+        let (args, enqueued_at) = rest.strip_suffix('}')?.rsplit_once(r#","enqueued_at":"#)?;
+        if enqueued_at.starts_with('0') || !is_number(enqueued_at) {
+            return None;
+        }
+        // This one value and nothing behind it: so no field stands between.
+        let args: &RawValue = serde_json::from_str(args).ok()?;
+        Some(Self {
+            v: 1,
+            id: Some(Text(Cow::Borrowed(id))),
+            job: Cow::Borrowed(job),
+            args,
+            attempt: first(),
+            crashes: Vec::new(),
+            unknown_since: None,
+            max_attempts: None,
+            timeout: None,
+            backoff: None,
+            retry_until: None,
+        })
+    }
+
     /// Reads an envelope; every error says what is wrong without repeating the payload.
     pub(crate) fn decode(payload: &'a [u8]) -> Result<Self, String> {
         let text = std::str::from_utf8(payload).map_err(|error| format!("not UTF-8: {error}"))?;
-        let envelope: Self = serde_json::from_str(text).map_err(|error| describe(&error))?;
+        let envelope = match Self::as_new(text) {
+            Some(envelope) => envelope,
+            None => serde_json::from_str(text).map_err(|error| describe(&error))?,
+        };
         // serde would also take a list of the fields in their order, which no rewrite could keep.
         if !text.trim_start().starts_with('{') {
             return Err("an envelope is a JSON object".into());
@@ -182,6 +213,17 @@ impl<'a> Envelope<'a> {
         }
         Ok(envelope)
     }
+}
+
+/// A JSON string from behind its first quote, if it has no escapes, and what follows it.
+fn plain_text(text: &str) -> Option<(&str, &str)> {
+    let (text, rest) = text.split_once('"')?;
+    let plain = text.bytes().all(|byte| byte >= b' ' && byte != b'\\');
+    plain.then_some((text, rest))
+}
+
+fn is_number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The part of an envelope that every version has.
@@ -383,6 +425,34 @@ mod tests {
             String::from_utf8_lossy(&rewrite.to_bytes()),
             r#"{"args":{"n":9007199254740993, "x":1.0e2,"l":[] },"job":"a","new":{"k":[1, 2]},"id":"7","attempt":3}"#
         );
+    }
+
+    #[test]
+    fn the_short_way_reads_what_the_long_one_does_or_nothing() {
+        let new = |args: &str, at: &str| {
+            format!(r#"{{"v":1,"id":"7","job":"a","args":{args},"enqueued_at":{at}}}"#)
+        };
+        let plain = new(r#"{"enqueued_at":1,"x":"},\"enqueued_at\":2}"}"#, "1790000000000");
+        let short = Envelope::as_new(&plain).expect("as it is written");
+        let long: Envelope<'_> = serde_json::from_str(&plain).expect("an envelope");
+        assert_eq!(short.args.get(), long.args.get());
+        assert_eq!(format!("{short:?}"), format!("{long:?}"));
+        for other in [
+            new(r#"{},"attempt":5"#, "1"),
+            new(r#"{},"args":{"b":1}"#, "1"),
+            new("{}", "01"),
+            new("{}", ""),
+            new("{}", "-1"),
+            new("{", "1"),
+            new("{}", r#"1,"attempt":2"#),
+            plain.replace(r#""7""#, r#""\u0037""#),
+            plain.replace(r#""7""#, "\"\t\""),
+            plain.replace(r#""7""#, "null"),
+            plain.replace(r#""v":1"#, r#""v":2"#),
+            format!("{plain} "),
+        ] {
+            assert!(Envelope::as_new(&other).is_none(), "{other}");
+        }
     }
 
     #[test]

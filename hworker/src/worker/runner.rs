@@ -12,8 +12,8 @@ use super::incarnation::{Incarnation, Lane};
 use super::ready::Next;
 use super::slots::Slot;
 
-/// Other tasks of the runtime get their turn after so many bodies.
-const BODIES_IN_A_ROW: u32 = 64;
+/// Other tasks of the runtime, and its sockets, get their turn after so many bodies.
+const BODIES_IN_A_ROW: u32 = 16;
 
 /// Starts what is ready, as long as this life lasts.
 pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
@@ -35,9 +35,14 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
             // Nothing is left to start: whoever fetches should not wait for more to settle.
             lane.changed.notify_one();
         }
-        if last || (waiting > 1 && lane.ready.call_another()) || in_a_row >= BODIES_IN_A_ROW {
+        if last || (waiting > 1 && lane.ready.call_another()) {
             in_a_row = 0;
             let_others_run().await;
+            now = Instant::now();
+        } else if in_a_row >= BODIES_IN_A_ROW {
+            // While this thread always has something to do, it looks for what has arrived only when it yields like this.
+            in_a_row = 0;
+            tokio::task::yield_now().await;
             now = Instant::now();
         }
         let (job, slot) = match lane.ready.next(&mut kept) {

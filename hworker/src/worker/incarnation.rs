@@ -86,6 +86,8 @@ pub(super) struct Lane {
     pub(super) wait_lost: Notify,
     /// Whether a wait may be sent.
     pub(super) waiting: tokio::sync::watch::Sender<bool>,
+    /// Counts the waits, when each is sent and again when it is over: odd while one is under way.
+    pub(super) waits: AtomicU64,
 }
 
 impl Core {
@@ -156,6 +158,7 @@ impl Lane {
             suspicious: Notify::new(),
             wait_lost: Notify::new(),
             waiting: tokio::sync::watch::Sender::new(false),
+            waits: AtomicU64::new(0),
         }
     }
 

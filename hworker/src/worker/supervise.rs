@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
@@ -332,7 +333,11 @@ impl Heart {
     /// Holds what the server has for us against what we know. What differs may be under way, so it must differ twice.
     async fn verify(&self, connection: &Connection, heard: &Heard) -> Result<(), Fault> {
         let lane = &self.lane;
-        let waits_in_vain = |waiting: u64| waiting > 0 && *lane.waiting.borrow();
+        // A wait is lost only if it is the same all the time: under load one follows another, and jobs come in between.
+        let wait = lane.waits.load(Ordering::Acquire);
+        let waits_in_vain = |waiting: u64| {
+            waiting > 0 && !wait.is_multiple_of(2) && lane.waits.load(Ordering::Acquire) == wait
+        };
         let differs = heard.leases != lane.leases.count() as u64;
         if !differs && heard.inbox == 0 && !waits_in_vain(heard.waiting) {
             return Ok(());

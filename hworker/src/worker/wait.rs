@@ -17,7 +17,7 @@ use crate::store::{CALL_WITHIN, Connection, Fault, FaultKind, Reserved, connecti
 const WAIT: Duration = Duration::from_secs(20);
 
 /// Ending a wait may take so long.
-const END_WITHIN: Duration = Duration::from_secs(1);
+const END_WITHIN: Duration = Duration::from_millis(300);
 
 /// A server that refuses waits is looked at so often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -66,19 +66,19 @@ async fn serve(
         let session = lane.session.load(Ordering::Acquire);
         let wait = wait(lane, connection, session);
         tokio::pin!(wait);
+        lane.waits.fetch_add(1, Ordering::AcqRel);
         let in_time = tokio::select! {
             answers = &mut wait => Some(answers),
-            () = lane.wait_lost.notified() => return None,
+            () = lane.wait_lost.notified() => None,
             () = incarnation.stopping.cancelled() => None,
         };
-        let stopped = in_time.is_none();
-        let (handed, reserved) = if let Some(answers) = in_time {
-            answers
-        } else {
-            end(incarnation, lane, id).await;
-            // The server may have handed something over just before.
-            tokio::time::timeout(END_WITHIN, wait).await.ok()?
+        let given_up = in_time.is_none();
+        let answers = match in_time {
+            Some(answers) => Some(answers),
+            None => ended(incarnation, lane, id, wait).await,
         };
+        lane.waits.fetch_add(1, Ordering::AcqRel);
+        let (handed, reserved) = answers?;
         if reserved.is_ok() {
             // Whoever decides about the next wait has to see first what came with this one.
             lane.waiting.send_replace(false);
@@ -99,7 +99,7 @@ async fn serve(
             Reserved::Void => incarnation.void.cancel(),
         }));
         match fault {
-            _ if stopped => return None,
+            _ if given_up => return None,
             Ok(()) => {}
             Err(fault) if fault.kind == FaultKind::Connection => return Some(fault),
             // A full server refuses to move what it holds: look once a second instead.
@@ -131,14 +131,24 @@ async fn pause(duration: Duration, stopping: &CancellationToken) {
     }
 }
 
-/// Ends the wait at the server, so that it hands nothing to a worker that stops. If this fails the inbox is swept by
-/// others all the same.
-async fn end(incarnation: &Incarnation, lane: &Lane, id: u64) {
-    let ended = async {
-        let other = incarnation.core.client.connection(&lane.queue).await?;
-        end_wait(&other, id).await
+/// Ends a wait at the server, so that it hands nothing to a worker that stops, or that has taken the wait for lost; gives
+/// its answers, since the server may have handed something over just before. If it cannot be ended, the inbox is swept by
+/// the heartbeats all the same.
+async fn ended<T>(
+    incarnation: &Incarnation,
+    lane: &Lane,
+    id: u64,
+    wait: impl Future<Output = T>,
+) -> Option<T> {
+    let answers = async {
+        let end = async {
+            let other = incarnation.core.client.connection(&lane.queue).await?;
+            end_wait(&other, id).await
+        };
+        if let Err(fault) = end.await {
+            debug!("a wait could not be ended: {fault}");
+        }
+        wait.await
     };
-    if let Ok(Err(fault)) = tokio::time::timeout(END_WITHIN, ended).await {
-        debug!("the wait could not be ended: {fault}");
-    }
+    tokio::time::timeout(END_WITHIN, answers).await.ok()
 }

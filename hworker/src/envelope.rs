@@ -165,11 +165,14 @@ impl<'a> Envelope<'a> {
         let rest = text.strip_prefix(r#"{"v":1,"id":""#)?;
         let (id, rest) = plain_text(rest)?;
         let (job, rest) = plain_text(rest.strip_prefix(r#","job":""#)?)?;
-        let rest = rest.strip_prefix(r#","args":"#)?;
-        let (args, enqueued_at) = rest.strip_suffix('}')?.rsplit_once(r#","enqueued_at":"#)?;
-        if enqueued_at.starts_with('0') || !is_number(enqueued_at) {
+        let rest = rest.strip_prefix(r#","args":"#)?.strip_suffix('}')?;
+        // From the end: a search for the name of the field would cost as much as all else here.
+        let digits = rest.bytes().rev().take_while(u8::is_ascii_digit).count();
+        let (rest, enqueued_at) = rest.split_at(rest.len() - digits);
+        if enqueued_at.is_empty() || enqueued_at.starts_with('0') {
             return None;
         }
+        let args = rest.strip_suffix(r#","enqueued_at":"#)?;
         // This one value and nothing behind it: so no field stands between.
         let args: &RawValue = serde_json::from_str(args).ok()?;
         Some(Self {
@@ -217,13 +220,10 @@ impl<'a> Envelope<'a> {
 
 /// A JSON string from behind its first quote, if it has no escapes, and what follows it.
 fn plain_text(text: &str) -> Option<(&str, &str)> {
-    let (text, rest) = text.split_once('"')?;
+    let end = memchr::memchr(b'"', text.as_bytes())?;
+    let (text, rest) = (&text[..end], &text[end + 1..]);
     let plain = text.bytes().all(|byte| byte >= b' ' && byte != b'\\');
     plain.then_some((text, rest))
-}
-
-fn is_number(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The part of an envelope that every version has.

@@ -94,7 +94,7 @@ async fn a_wrong_password_is_an_error_at_once_that_does_not_repeat_it() {
 fn urls_that_cannot_be_used_say_why_without_their_secrets() {
     for (url, why) in [
         ("redis-sentinel://jobs:s3cret@host/main", "not yet supported"),
-        ("redis-cluster://jobs:s3cret@host", "not yet supported"),
+        ("redis-cluster://jobs:s3cret@host:port", "cannot be used"),
         ("http://jobs:s3cret@host", "cannot be used"),
         ("redis://jobs:s3cret@host:port", "cannot be used"),
     ] {

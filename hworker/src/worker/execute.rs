@@ -1,7 +1,6 @@
 //! One attempt, from the reserved bytes to its settlement.
 
 use std::future::{Future, poll_fn};
-use std::ops::Range;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::sleep_until;
 use tracing::{debug, warn};
 
+use super::admit::{Admitted, Job, admit, released, settlement};
 use super::decide::{Attempts, Evidence, Finish, Transition, decide};
 use super::incarnation::{Incarnation, Lane};
 use super::leases::Running;
@@ -20,49 +20,15 @@ use super::panic::{self, Panic};
 use super::ready::WaitingJob;
 use super::settle;
 use super::slots::Slot;
-use crate::backoff::{Backoff, CallBackoff};
+use crate::backoff::Backoff;
 use crate::context::{Attempt, Context};
-use crate::envelope::{Crash, Envelope, Header, JobId, bounded, describe};
-use crate::job::{Body, Definition, Invocation, OnFault, Policy, StartError};
+use crate::envelope::describe;
+use crate::job::{Body, Invocation, Policy, StartError};
 use crate::outcome::Returned;
-use crate::store::{End, Lease, Settlement};
+use crate::store::{End, Settlement};
 
 /// Code that blocks is given up so long after its deadline.
 pub(super) const BLOCKING_GRACE: Duration = Duration::from_secs(2);
-
-/// A job of a name that is not known here waits so long before somebody else may take it.
-const UNKNOWN_PAUSE_MS: u64 = 5_000;
-
-/// A suspect of crashes for which there is no room waits so long.
-const SUSPECT_PAUSE_MS: u64 = 2_000;
-
-/// Deaths of its worker count against a job for so long.
-const CRASHES_COUNT_FOR_MS: u64 = 86_400_000;
-
-/// A job under a lease, decoded.
-#[derive(Debug)]
-pub(super) struct Job {
-    pub(super) lease: Lease,
-    pub(super) id: JobId,
-    pub(super) definition: &'static Definition,
-    pub(super) number: u32,
-    pub(super) max_attempts: u32,
-    pub(super) timeout: Duration,
-    pub(super) backoff: Option<CallBackoff>,
-    pub(super) retry_until: Option<u64>,
-    pub(super) crashes: Vec<Crash>,
-    pub(super) payload: Vec<u8>,
-    /// Where in it the arguments are.
-    args: Range<usize>,
-}
-
-/// A job that may run here and now.
-#[derive(Debug)]
-pub(super) struct Admitted {
-    pub(super) job: Arc<Job>,
-    /// Its place among the suspects of crashes, if it is one.
-    pub(super) suspect: Option<OwnedSemaphorePermit>,
-}
 
 /// What a body holds while it runs; dropping it makes room for the next.
 #[derive(Debug)]
@@ -104,129 +70,6 @@ pub(super) async fn start(
     let room = Room { slot, _suspect: suspect };
     let started = Started { context: context(lane, &job, now + job.timeout), job, at: now };
     run(incarnation, lane, started, room).await
-}
-
-/// Decodes a job that was reserved and decides whether it may run here and now. If not, gives its settlement.
-pub(super) fn admit(
-    incarnation: &Incarnation,
-    lane: &Lane,
-    lease: Lease,
-    payload: Vec<u8>,
-) -> Result<Admitted, Option<Settlement>> {
-    check(incarnation, lane, lease.clone(), payload).map_err(|end| {
-        if let End::Broken { reason } = &end {
-            warn!(queue = %lane.queue.name, "a job is broken: {reason}");
-        }
-        settlement(lane, lease, end)
-    })
-}
-
-/// The settlement of a lease, unless somebody else sees to it.
-fn settlement(lane: &Lane, lease: Lease, end: End) -> Option<Settlement> {
-    lane.leases.end(&lease).then_some(Settlement { lease, end })
-}
-
-/// Whether the job may run here and now; if not, how its lease ends.
-fn check(
-    incarnation: &Incarnation,
-    lane: &Lane,
-    lease: Lease,
-    payload: Vec<u8>,
-) -> Result<Admitted, End> {
-    let job = Arc::new(read(incarnation, lease, payload)?);
-    if job.crashes.is_empty() && job.retry_until.is_none() {
-        return Ok(Admitted { job, suspect: None });
-    }
-    let now = incarnation.core.clock.unix_ms();
-
-    let recent = |crash: &&Crash| now.saturating_sub(crash.at) < CRASHES_COUNT_FOR_MS;
-    let crashes = job.crashes.iter().filter(recent).count();
-    let limit = incarnation.core.config.crash_limit;
-    // At most once does not wear off after a day.
-    let fails = job.definition.policy.on_crash == OnFault::Fail && !job.crashes.is_empty();
-    if fails || crashes >= limit {
-        let message = if fails {
-            "its worker died while it ran, and it runs at most once".to_owned()
-        } else {
-            format!("its worker died {crashes} times within a day while it ran")
-        };
-        let evidence = Evidence::new("crash", message);
-        warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, crashes, "job failed: {}", evidence.message);
-        return Err(settle::end(incarnation, lane, &job, Transition::Fail(evidence)));
-    }
-    if job.retry_until.is_some_and(|until| now > until) {
-        let evidence = Evidence::new("deadline", "the time until which it may be tried is over");
-        warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "job failed: {}", evidence.message);
-        return Err(settle::end(incarnation, lane, &job, Transition::Fail(evidence)));
-    }
-    let suspect =
-        lane.suspects.room_for(crashes, limit).map_err(|()| released(&job, SUSPECT_PAUSE_MS))?;
-    Ok(Admitted { job, suspect })
-}
-
-fn released(job: &Job, delay_ms: u64) -> End {
-    End::Released { delay_ms, envelope: settle::identified(job) }
-}
-
-/// Decodes everything but the arguments.
-fn read(incarnation: &Incarnation, lease: Lease, payload: Vec<u8>) -> Result<Job, End> {
-    let core = &incarnation.core;
-    let broken = |reason: String| End::Broken { reason: bounded(&reason, 500) };
-    let envelope =
-        Envelope::decode(&payload).map_err(|reason| match Header::of_newer(&payload) {
-            Some(newer) => unknown(incarnation, &newer, &payload),
-            None => broken(reason),
-        })?;
-    let known = core.jobs.get(&*envelope.job).filter(|_| envelope.v <= crate::envelope::VERSION);
-    let Some(definition) = known else {
-        return Err(unknown(incarnation, &Header::from(&envelope), &payload));
-    };
-    let backoff = envelope.backoff.as_deref().map(CallBackoff::parse).transpose();
-    let backoff = backoff.map_err(|why| broken(format!("the field `backoff`: {why}")))?;
-    let policy = &definition.policy;
-    let args = within(&payload, envelope.args.get());
-    Ok(Job {
-        id: envelope.id.as_deref().map_or_else(JobId::fresh, JobId::from),
-        definition,
-        number: envelope.attempt,
-        max_attempts: envelope.max_attempts.unwrap_or(policy.max_attempts).max(1),
-        timeout: Duration::from_millis(envelope.timeout.unwrap_or(policy.timeout_ms).max(1)),
-        backoff,
-        retry_until: envelope.retry_until,
-        crashes: envelope.crashes,
-        args,
-        lease,
-        payload,
-    })
-}
-
-/// Where in the payload a part that was borrowed from it is.
-fn within(payload: &[u8], part: &str) -> Range<usize> {
-    let start = part.as_ptr() as usize - payload.as_ptr() as usize;
-    start..start + part.len()
-}
-
-/// A deploy may be under way: the job is passed on for a while, then it is broken.
-fn unknown(incarnation: &Incarnation, header: &Header, payload: &[u8]) -> End {
-    let core = &incarnation.core;
-    let now = core.clock.unix_ms();
-    let since = header.unknown_since.unwrap_or(now);
-    let waited = Duration::from_millis(now.saturating_sub(since));
-    let name = bounded(&header.job, 200);
-    let what = if header.v > crate::envelope::VERSION {
-        format!("unknown version {} of the envelope of job `{name}`", header.v)
-    } else {
-        format!("unknown job `{name}`")
-    };
-    if header.unknown_since.is_some() && waited >= core.config.unknown_for {
-        return End::Broken { reason: format!("{what}: no worker knew it for {waited:?}") };
-    }
-    if header.unknown_since.is_none() {
-        warn!("{what}: passed on to other workers for {:?}", core.config.unknown_for);
-    }
-    let left = core.config.unknown_for.saturating_sub(waited);
-    let pause = UNKNOWN_PAUSE_MS.min(crate::time::millis(left).max(1));
-    End::Released { delay_ms: pause, envelope: settle::unknown_since(payload, since) }
 }
 
 /// How a body ended.

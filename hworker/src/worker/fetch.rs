@@ -2,24 +2,22 @@
 //! round trip after the other, so that whatever finishes during a round trip goes with the next.
 
 use std::collections::VecDeque;
-use std::future::{Future, poll_fn};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use tracing::{debug, error, info, warn};
 
-use super::execute;
+use super::hand_over::{give_all_back, hand_over, report_lost};
 use super::incarnation::{Incarnation, Lane};
 use super::outbox::WakeAt;
 use super::ready::WaitingJob;
 use super::reconnect::Reconnect;
 use super::slots::Slot;
+use super::trip::{Replies, Trip, answered};
 use crate::store::{
-    CALL_WITHIN, Connection, End, Fault, FaultKind, Lease, Reconciled, Reserved, SCRIPT_BYTES,
+    CALL_WITHIN, Connection, End, Fault, FaultKind, Reconciled, Reserved, SCRIPT_BYTES,
     SCRIPT_JOBS, Settled, Settlement,
 };
 use crate::time::day;
@@ -391,119 +389,9 @@ struct Ask {
     look: bool,
 }
 
-type Replies = (Result<Settled, Fault>, Result<Option<Reserved>, Fault>);
-
-/// A round trip under way.
-struct Trip {
-    batch: Arc<Vec<Settlement>>,
-    /// For the first of the jobs that it reserves.
-    slots: Vec<Slot>,
-    ahead: usize,
-    /// How often what was fetched ahead had been given back when it was sent.
-    halts: u64,
-    replies: Pin<Box<dyn Future<Output = Replies> + Send>>,
-    answer: Option<Replies>,
-}
-
-impl Trip {
-    /// Sends it: a call is sent when its future is first polled.
-    async fn sent(mut self) -> Self {
-        let first = poll_fn(|cx| Poll::Ready(self.replies.as_mut().poll(cx))).await;
-        if let Poll::Ready(answer) = first {
-            self.answer = Some(answer);
-        }
-        self
-    }
-
-    fn into_batch(self) -> Vec<Settlement> {
-        drop(self.replies);
-        Arc::unwrap_or_clone(self.batch)
-    }
-}
-
-/// The answers of the first round trip; the server answers in order. Cancel safe.
-async fn answered(trips: &mut VecDeque<Trip>) -> Replies {
-    poll_fn(|cx| match trips.front_mut() {
-        Some(trip) => match trip.answer.take() {
-            Some(answer) => Poll::Ready(answer),
-            None => trip.replies.as_mut().poll(cx),
-        },
-        None => Poll::Pending,
-    })
-    .await
-}
-
 async fn hold(until: Option<Instant>) {
     if let Some(until) = until {
         tokio::time::sleep_until(until.into()).await;
-    }
-}
-
-/// Takes jobs over from the server: those for which there is a slot, and so many more, are to be started; what came
-/// beyond goes back at once.
-pub(super) fn hand_over(
-    incarnation: &Arc<Incarnation>,
-    lane: &Arc<Lane>,
-    mut jobs: Vec<(Lease, Vec<u8>)>,
-    slots: Vec<Slot>,
-    ahead: usize,
-) {
-    lane.leases.reserved(&mut jobs);
-    // A stopping worker begins nothing that was under way to it.
-    let stopping = incarnation.stopping.is_cancelled();
-    let wanted = if stopping { 0 } else { slots.len() + ahead };
-    let surplus = jobs.split_off(wanted.min(jobs.len()));
-    // Before anything is started, so that suspects know what they have to wait for.
-    let mut back: Vec<_> = surplus.into_iter().map(|(lease, _)| lease).collect();
-    let mut start = Vec::with_capacity(jobs.len());
-    let mut suspects = Vec::new();
-    for (lease, payload) in jobs {
-        if !mentions_crashes(&payload) {
-            start.push(WaitingJob::Reserved(lease, payload));
-            continue;
-        }
-        match execute::admit(incarnation, lane, lease, payload) {
-            Ok(admitted) if admitted.suspect.is_some() => suspects.push(admitted),
-            Ok(admitted) => start.push(WaitingJob::Admitted(admitted)),
-            Err(settlement) => lane.settle(settlement),
-        }
-    }
-    if !suspects.is_empty() {
-        // If one of these ends the process, what it holds beside them is under suspicion too: the least possible.
-        let beyond = start.split_off(slots.len().saturating_sub(suspects.len()).min(start.len()));
-        back.extend(beyond.iter().map(|job| job.lease().clone()));
-    }
-    for lease in back {
-        lane.give_back(&lease);
-    }
-    let (pushed, _) = lane.outbox.totals();
-    for suspect in suspects {
-        lane.suspects.hold_back(pushed, suspect);
-    }
-    if lane.ready.push(start, slots) {
-        incarnation.fetched_ahead.notify_one();
-    }
-}
-
-/// Whether an envelope may say that workers died at its side. Only those that do are decoded here.
-fn mentions_crashes(payload: &[u8]) -> bool {
-    memchr::memmem::find(payload, b"\"crashes\"").is_some()
-}
-
-/// Gives back everything that was not started.
-fn give_all_back(lane: &Lane) {
-    for job in lane.ready.take_all() {
-        lane.give_back(job.lease());
-    }
-    for suspect in lane.suspects.take_held_back(u64::MAX) {
-        lane.give_back(&suspect.job.lease);
-    }
-}
-
-/// A lease was given to another: says so, and cancels the body.
-pub(super) fn report_lost(lane: &Lane, lease: &Lease) {
-    if let Some(job) = lane.leases.lose(lease) {
-        warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "the lease was lost, the job is cancelled: another worker has it");
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::execute::Admitted;
+use super::admit::Admitted;
 use super::leases::Leases;
 use super::outbox::Outbox;
 use super::pace::Pace;

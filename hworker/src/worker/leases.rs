@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::execute::Job;
+use super::admit::Job;
 use crate::context::Context;
 use crate::store::{Lease, LeaseMap, Settlement};
 

@@ -1,10 +1,12 @@
 //! The worker: takes jobs, runs them, settles them, and watches over other workers.
 
+mod admit;
 mod builder;
 mod deadlines;
 mod decide;
 mod execute;
 mod fetch;
+mod hand_over;
 mod incarnation;
 mod leases;
 mod outbox;
@@ -17,6 +19,7 @@ mod runner;
 mod settle;
 mod slots;
 mod supervise;
+mod trip;
 mod wait;
 
 use std::future::Future;

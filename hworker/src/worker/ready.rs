@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::execute::Admitted;
+use super::admit::Admitted;
 use super::slots::Slot;
 use crate::store::Lease;
 

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::admit::Job;
 use super::decide::{Evidence, Transition};
-use super::execute::Job;
 use super::incarnation::{Incarnation, Lane};
 use crate::envelope::{AttemptError, Crash, JobId, Rewrite, bounded};
 use crate::store::End;

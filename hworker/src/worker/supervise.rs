@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::deadlines;
-use super::fetch::report_lost;
+use super::hand_over::report_lost;
 use super::incarnation::{Incarnation, Lane};
 use super::reconnect::Reconnect;
 use crate::monitor::{self, Monitor, Task};

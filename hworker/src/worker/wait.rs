@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
 
-use super::fetch::hand_over;
+use super::hand_over::hand_over;
 use super::incarnation::{Incarnation, Lane};
 use super::reconnect::Reconnect;
 use crate::store::{CALL_WITHIN, Connection, Fault, FaultKind, Reserved, connection_id, end_wait};

@@ -1,0 +1,79 @@
+//! From the server's hands into ours, and back: jobs that were reserved, and leases that were lost.
+
+use std::sync::Arc;
+
+use tracing::warn;
+
+use super::admit::admit;
+use super::incarnation::{Incarnation, Lane};
+use super::ready::WaitingJob;
+use super::slots::Slot;
+use crate::store::Lease;
+
+/// Takes jobs over from the server: those for which there is a slot, and so many more, are to be started; what came
+/// beyond goes back at once.
+pub(super) fn hand_over(
+    incarnation: &Arc<Incarnation>,
+    lane: &Arc<Lane>,
+    mut jobs: Vec<(Lease, Vec<u8>)>,
+    slots: Vec<Slot>,
+    ahead: usize,
+) {
+    lane.leases.reserved(&mut jobs);
+    // A stopping worker begins nothing that was under way to it.
+    let stopping = incarnation.stopping.is_cancelled();
+    let wanted = if stopping { 0 } else { slots.len() + ahead };
+    let surplus = jobs.split_off(wanted.min(jobs.len()));
+    // Before anything is started, so that suspects know what they have to wait for.
+    let mut back: Vec<_> = surplus.into_iter().map(|(lease, _)| lease).collect();
+    let mut start = Vec::with_capacity(jobs.len());
+    let mut suspects = Vec::new();
+    for (lease, payload) in jobs {
+        if !mentions_crashes(&payload) {
+            start.push(WaitingJob::Reserved(lease, payload));
+            continue;
+        }
+        match admit(incarnation, lane, lease, payload) {
+            Ok(admitted) if admitted.suspect.is_some() => suspects.push(admitted),
+            Ok(admitted) => start.push(WaitingJob::Admitted(admitted)),
+            Err(settlement) => lane.settle(settlement),
+        }
+    }
+    if !suspects.is_empty() {
+        // If one of these ends the process, what it holds beside them is under suspicion too: the least possible.
+        let beyond = start.split_off(slots.len().saturating_sub(suspects.len()).min(start.len()));
+        back.extend(beyond.iter().map(|job| job.lease().clone()));
+    }
+    for lease in back {
+        lane.give_back(&lease);
+    }
+    let (pushed, _) = lane.outbox.totals();
+    for suspect in suspects {
+        lane.suspects.hold_back(pushed, suspect);
+    }
+    if lane.ready.push(start, slots) {
+        incarnation.fetched_ahead.notify_one();
+    }
+}
+
+/// Whether an envelope may say that workers died at its side. Only those that do are decoded here.
+fn mentions_crashes(payload: &[u8]) -> bool {
+    memchr::memmem::find(payload, b"\"crashes\"").is_some()
+}
+
+/// Gives back everything that was not started.
+pub(super) fn give_all_back(lane: &Lane) {
+    for job in lane.ready.take_all() {
+        lane.give_back(job.lease());
+    }
+    for suspect in lane.suspects.take_held_back(u64::MAX) {
+        lane.give_back(&suspect.job.lease);
+    }
+}
+
+/// A lease was given to another: says so, and cancels the body.
+pub(super) fn report_lost(lane: &Lane, lease: &Lease) {
+    if let Some(job) = lane.leases.lose(lease) {
+        warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "the lease was lost, the job is cancelled: another worker has it");
+    }
+}

@@ -1,0 +1,52 @@
+//! One round trip on the connection of a queue: what it settles and asks for, and its answers.
+
+use std::collections::VecDeque;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Poll;
+
+use super::slots::Slot;
+use crate::store::{Fault, Reserved, Settled, Settlement};
+
+pub(super) type Replies = (Result<Settled, Fault>, Result<Option<Reserved>, Fault>);
+
+/// A round trip under way.
+pub(super) struct Trip {
+    pub(super) batch: Arc<Vec<Settlement>>,
+    /// For the first of the jobs that it reserves.
+    pub(super) slots: Vec<Slot>,
+    pub(super) ahead: usize,
+    /// How often what was fetched ahead had been given back when it was sent.
+    pub(super) halts: u64,
+    pub(super) replies: Pin<Box<dyn Future<Output = Replies> + Send>>,
+    pub(super) answer: Option<Replies>,
+}
+
+impl Trip {
+    /// Sends it: a call is sent when its future is first polled.
+    pub(super) async fn sent(mut self) -> Self {
+        let first = poll_fn(|cx| Poll::Ready(self.replies.as_mut().poll(cx))).await;
+        if let Poll::Ready(answer) = first {
+            self.answer = Some(answer);
+        }
+        self
+    }
+
+    pub(super) fn into_batch(self) -> Vec<Settlement> {
+        drop(self.replies);
+        Arc::unwrap_or_clone(self.batch)
+    }
+}
+
+/// The answers of the first round trip; the server answers in order. Cancel safe.
+pub(super) async fn answered(trips: &mut VecDeque<Trip>) -> Replies {
+    poll_fn(|cx| match trips.front_mut() {
+        Some(trip) => match trip.answer.take() {
+            Some(answer) => Poll::Ready(answer),
+            None => trip.replies.as_mut().poll(cx),
+        },
+        None => Poll::Pending,
+    })
+    .await
+}

@@ -118,10 +118,7 @@ impl Started {
 
     /// The same in a task of its own.
     fn end_in_task(&self, incarnation: &Incarnation, lane: &Lane, ended: Ended, room: Room) {
-        let settlement = self.end(incarnation, lane, ended);
-        // Before the settlement is seen, so that whoever sends it already finds the slot free.
-        drop(room);
-        lane.settle(settlement);
+        lane.settle_and_free(self.end(incarnation, lane, ended), room);
     }
 }
 

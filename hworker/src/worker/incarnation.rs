@@ -174,12 +174,19 @@ impl Lane {
         self.finish(lease, End::Released { delay_ms: 0, envelope: None });
     }
 
-    /// An attempt is over, its slot free; there may be something to send.
+    /// An attempt is over; there may be something to send.
     pub(super) fn settle(&self, settlement: Option<Settlement>) {
+        self.settle_and_free(settlement, ());
+    }
+
+    /// The same, and what the attempt held is free: after its settlement has its place in the order, so that jobs that run
+    /// one after the other are settled so, and before anyone is woken to send it, who then finds the slot free.
+    pub(super) fn settle_and_free<T>(&self, settlement: Option<Settlement>, held: T) {
         let wakes = match settlement {
             Some(settlement) => self.outbox.push(settlement, self.ready.is_empty()),
             None => true,
         };
+        drop(held);
         if wakes {
             self.changed.notify_one();
         }

@@ -69,12 +69,11 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
                 }
             }
             First::Ended(settlement, room) => {
-                // A slot is free before its settlement is seen, so that whoever sends it finds it so.
-                let slot = room.into_slot();
+                let mut slot = Some(room.into_slot());
                 if keeps_slot && !lane.ready.is_empty() {
-                    kept = Some(slot);
+                    kept = slot.take();
                 }
-                lane.settle(settlement);
+                lane.settle_and_free(settlement, slot);
             }
         }
     }

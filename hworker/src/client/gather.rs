@@ -1,10 +1,11 @@
 //! Enqueues that come at the same time share one write.
 //!
 //! Who comes alone, or nearly so, sends his own job, on a connection that is there, in his own task. Who comes while
-//! others are under way leaves his job in the *gathering* of its queue; a task takes everything that has gathered, sends it with one
-//! write, and when that is answered takes what has gathered since. So nobody waits for the sake of a batch, and no job
-//! depends on the future of another: the task lives as long as there is something to send, and what is left there can be
-//! withdrawn until it is taken.
+//! others are under way leaves his job in the *gathering* of its queue; a sender, which is a task, takes everything that has
+//! gathered, sends it with one write, and when that is answered takes what has gathered since. A second sender joins it when
+//! so much has gathered that a write of its own pays: then the server works while callers are answered. So nobody waits
+//! for the sake of a batch, and no job depends on the future of another: a sender lives as long as there is something to
+//! send, and what is left there can be withdrawn until it is taken.
 
 mod sender;
 #[cfg(test)]
@@ -27,6 +28,9 @@ const COMMANDS: usize = 8;
 /// Callers that may each send their own job at once. With one, two callers in turn would pay for a task that gathers
 /// nothing; with more, fewer jobs share a write.
 const ALONE: usize = 2;
+
+/// Writes under way at once.
+const SENDERS: usize = 2;
 
 /// What is under way gets a moment even at the end: its answer is worth more than none.
 const LAST_MOMENT: Duration = Duration::from_millis(100);
@@ -81,8 +85,10 @@ struct Gather {
 struct State {
     /// How many callers send their own jobs just now.
     direct: usize,
-    /// The task is there; it always is while something waits.
-    task: bool,
+    /// How many senders there are; always one while something waits.
+    senders: usize,
+    /// How many jobs are in their hands.
+    sending: usize,
     /// In the order of their tickets.
     waiting: VecDeque<Waiting>,
     last_ticket: u64,
@@ -131,6 +137,18 @@ impl Client {
     }
 }
 
+impl State {
+    /// Whether another sender would be of use: the first always, a further one for no less than half of what the others
+    /// have in hand; with fewer, writes would only become smaller.
+    fn wants_sender(&self) -> bool {
+        match self.senders {
+            0 => true,
+            SENDERS.. => false,
+            _ => self.kept_from.is_none() && 2 * self.waiting.len() >= self.sending.max(2),
+        }
+    }
+}
+
 /// The turn of a caller who sends his own job.
 struct Direct<'a> {
     gather: &'a Gather,
@@ -152,7 +170,7 @@ impl Gather {
     /// by it, whether its future is polled or not: it is behind it on the same connection.
     fn alone(&self) -> Option<Direct<'_>> {
         let mut state = self.state();
-        if state.direct == ALONE || state.task {
+        if state.direct == ALONE || state.senders > 0 {
             return None;
         }
         let connection = state.connection.clone().filter(Connection::is_alive)?;
@@ -160,7 +178,7 @@ impl Gather {
         Some(Direct { gather: self, connection })
     }
 
-    /// Leaves a job to the task, and starts that where there is none.
+    /// Leaves a job to the senders, and starts one where it is needed.
     async fn wait(
         self: &Arc<Self>,
         client: &Client,
@@ -168,14 +186,16 @@ impl Gather {
         give_up: Instant,
     ) -> Result<(), Fault> {
         let (answer, answered) = oneshot::channel();
-        let first = {
+        let another = {
             let mut state = self.state();
             state.last_ticket += 1;
             let caller = Caller { ticket: state.last_ticket, give_up, answer };
             state.waiting.push_back(Waiting { envelope, caller });
-            !std::mem::replace(&mut state.task, true)
+            let another = state.wants_sender();
+            state.senders += usize::from(another);
+            another
         };
-        if first {
+        if another {
             let sender = Sender::new(Arc::clone(self), client.clone());
             tokio::spawn(sender.run());
         }
@@ -233,6 +253,7 @@ impl Gather {
             };
             command.push(next);
         }
+        state.sending += commands.iter().map(Vec::len).sum::<usize>();
         commands
     }
 

@@ -1,7 +1,8 @@
 //! Enqueues that come at the same time share a write, and nothing else: each ends as it would have ended alone.
 //!
 //! The runtimes have one thread, on which tasks are first polled in the order in which they were spawned: of those that
-//! are spawned together the first two send their own jobs, and the others gather.
+//! are spawned together the first two send their own jobs, and the others gather. Of what comes while they are under way
+//! less than half as much waits.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -111,6 +112,25 @@ async fn concurrent_enqueues_share_one_write_in_the_order_of_their_arrival() {
 }
 
 #[tokio::test]
+async fn half_as_many_again_go_with_a_second_write_and_those_after_them_wait() {
+    // Guard: `State::wants_sender`.
+    let setup = connected(SOON).await;
+    let before = setup.proxy.count("LPUSH");
+    setup.proxy.fault(1, "LPUSH", Fault::HoldRequest);
+    let mut all = setup.spawn_many(ALONE + 4).await;
+    for number in ALONE + 4..ALONE + 9 {
+        all.push(setup.spawn(number));
+        settle_down().await;
+    }
+    setup.proxy.release();
+    let ids = results(all).await;
+    assert!(ids.iter().all(Result::is_ok), "{ids:?}");
+    // Four with the first, two with the second as soon as there were two, and then the three that came later.
+    assert_eq!(setup.proxy.count("LPUSH") - before, ALONE + 3);
+    assert_eq!(setup.names(), numbers(ALONE + 9));
+}
+
+#[tokio::test]
 async fn a_gathered_write_whose_answer_is_lost_is_uncertain_for_each_and_never_sent_again() {
     // Guard: `Fault::passes` is false for what may have been sent, and each caller gets his own id.
     for (fault, arrives) in [(Fault::LoseReply, true), (Fault::LoseRequest, false)] {
@@ -189,7 +209,7 @@ async fn time_limits_end_what_is_under_way_as_uncertain_and_withdraw_what_waits(
     // Guard: the caller's limit in `Sender::write`, and `Gather::expire` before anything is taken.
     let setup = connected(Duration::from_millis(700)).await;
     setup.proxy.fault(1, "LPUSH", Fault::HoldRequest);
-    let under_way = setup.spawn_many(5).await;
+    let under_way = setup.spawn_many(8).await;
     let waiting = [setup.spawn("late"), setup.spawn("later")];
     settle_down().await;
     setup.proxy.unreachable(true);
@@ -204,10 +224,10 @@ async fn time_limits_end_what_is_under_way_as_uncertain_and_withdraw_what_waits(
     setup.proxy.unreachable(false);
     setup.proxy.release();
     // What was under way arrives in the end, and the others never.
-    let arrived = || setup.names().len() == 5;
+    let arrived = || setup.names().len() == 8;
     setup.server.eventually("what was on its way arrives", SOON, arrived);
     setup.spawn("after").await.expect("no panic").expect("enqueued");
-    assert_eq!(setup.names(), [numbers(5), vec!["after".into()]].concat());
+    assert_eq!(setup.names(), [numbers(8), vec!["after".into()]].concat());
 }
 
 #[tokio::test]
@@ -215,7 +235,7 @@ async fn a_dropped_future_withdraws_what_waits_and_takes_no_neighbour_along() {
     // Guard: the task that sends for all; `Gather::expire` and `Gather::take`, which leave out who has gone.
     let setup = connected(SOON).await;
     setup.proxy.fault(1, "LPUSH", Fault::HoldRequest);
-    let mut under_way = setup.spawn_many(6).await;
+    let mut under_way = setup.spawn_many(8).await;
     let (dropped, kept) = (setup.spawn("dropped"), setup.spawn("kept"));
     settle_down().await;
     // One that sends his own job, the first of the gathered, and one that waits.
@@ -228,7 +248,7 @@ async fn a_dropped_future_withdraws_what_waits_and_takes_no_neighbour_along() {
         result.expect("enqueued");
     }
     kept.await.expect("no panic").expect("enqueued");
-    assert_eq!(setup.names(), [numbers(6), vec!["kept".into()]].concat());
+    assert_eq!(setup.names(), [numbers(8), vec!["kept".into()]].concat());
 }
 
 #[tokio::test]

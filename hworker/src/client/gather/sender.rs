@@ -1,4 +1,4 @@
-//! The task that sends what has gathered.
+//! A task that sends what has gathered.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,18 +14,20 @@ use crate::store::{Connection, Fault, FaultKind};
 const FIRST_PAUSE: Duration = Duration::from_millis(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
-/// The task that sends what has gathered.
+/// A task that sends what has gathered.
 pub(super) struct Sender {
     gather: Arc<Gather>,
     client: Client,
     pause: Duration,
+    /// How many jobs are under way.
+    sending: usize,
     /// Nothing waits any more, and who comes next is not ours.
     ended: bool,
 }
 
 impl Sender {
     pub(super) fn new(gather: Arc<Gather>, client: Client) -> Self {
-        Self { gather, client, pause: FIRST_PAUSE, ended: false }
+        Self { gather, client, pause: FIRST_PAUSE, sending: 0, ended: false }
     }
 
     pub(super) async fn run(mut self) {
@@ -44,8 +46,10 @@ impl Sender {
 
     fn end_if_nothing_waits(&mut self) {
         let mut state = self.gather.state();
-        self.ended = state.waiting.is_empty();
-        state.task = !self.ended;
+        if state.waiting.is_empty() {
+            self.ended = true;
+            state.senders -= 1;
+        }
     }
 
     /// Waits a moment before the next try, or gives up where a further one would not help.
@@ -70,8 +74,10 @@ impl Sender {
     async fn send(&mut self, connection: Connection) {
         self.gather.state().connection = Some(connection.clone());
         let mut commands: Vec<_> = self.gather.take().into_iter().map(Command::of).collect();
-        let results = self.write(&connection, &mut commands).await;
         let jobs: usize = commands.iter().map(|command| command.envelopes.len()).sum();
+        self.sending = jobs;
+        let results = self.write(&connection, &mut commands).await;
+        self.gather.state().sending -= std::mem::take(&mut self.sending);
         let mut kept_from = None;
         let mut answered = Vec::with_capacity(commands.len());
         for (result, command) in results.into_iter().zip(commands) {
@@ -172,7 +178,9 @@ impl Drop for Sender {
         // The runtime ends before its turn came: nobody else would answer.
         let waiting = {
             let mut state = self.gather.state();
-            state.task = false;
+            state.sending -= self.sending;
+            state.senders -= 1;
+            // The other sender, if there is one, goes with the same runtime.
             std::mem::take(&mut state.waiting)
         };
         for job in waiting {

@@ -76,3 +76,25 @@ fn gatherings_of_queues_with_changing_names_are_forgotten() {
     let count: usize = kept.of.values().map(HashMap::len).sum();
     assert!(count < 200 && kept.count == count, "{count} {}", kept.count);
 }
+
+#[test]
+fn a_second_sender_joins_when_half_of_what_the_first_has_in_hand_waits() {
+    let gather = gather();
+    let (jobs, _answers): (Vec<_>, Vec<_>) = (1..=70).map(|ticket| waiting(ticket, 1)).unzip();
+    let mut jobs = jobs.into_iter();
+    let mut wanted_at = |sending: usize, senders: usize| {
+        let mut state = gather.state();
+        (state.sending, state.senders, state.waiting) = (sending, senders, VecDeque::new());
+        (1..=4).find(|_| {
+            state.waiting.extend(jobs.next());
+            state.wants_sender()
+        })
+    };
+    assert_eq!(wanted_at(0, 0), Some(1), "nobody else sends it");
+    assert_eq!(wanted_at(1, 1), Some(1));
+    assert_eq!(wanted_at(6, 1), Some(3));
+    assert_eq!(wanted_at(9, 1), None, "five are needed");
+    assert_eq!(wanted_at(6, 2), None, "two are enough");
+    gather.state().kept_from = Some(Fault::not_sent("the cable was cut"));
+    assert_eq!(wanted_at(1, 1), None, "who cannot reach the server needs no help");
+}

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use tokio::runtime::{Handle, Runtime};
+use tokio::runtime::{self, Handle, Runtime};
 
 use crate::backoff::CallBackoff;
 use crate::client::Client;
@@ -113,10 +113,10 @@ impl<J: Job> Enqueue<J> {
     /// [`Error::Uncertain`] where the server may have it but its answer was lost; with every other error the job is
     /// not enqueued.
     pub async fn enqueue(self) -> Result<JobId, Error> {
-        in_a_runtime()?;
+        let runtime = in_a_runtime()?;
         let ready =
             self.encode(None, since_1970(SystemTime::now()), |envelope| to_vec(envelope))?;
-        ready.send().await
+        ready.send(runtime).await
     }
 
     /// Enqueues the job from code that is not async, in or outside a runtime, and blocks until the server has it.
@@ -126,7 +126,7 @@ impl<J: Job> Enqueue<J> {
     pub fn enqueue_blocking(self) -> Result<JobId, Error> {
         let ready =
             self.encode(None, since_1970(SystemTime::now()), |envelope| to_vec(envelope))?;
-        block_on(ready.send())
+        block_on(async { ready.send(in_a_runtime()?).await })
     }
 
     /// Checks everything and writes the envelope, for the given client where the call names none. `write` gives what it has
@@ -218,9 +218,9 @@ impl<E> Ready<E> {
 }
 
 impl Ready<Vec<u8>> {
-    async fn send(self) -> Result<JobId, Error> {
+    async fn send(self, runtime: runtime::Id) -> Result<JobId, Error> {
         let sent = match self.due {
-            None => self.client.push(&self.queue, self.envelope).await,
+            None => self.client.push(runtime, &self.queue, self.envelope).await,
             Some(due) => {
                 let queue = &self.client.queue(&self.queue);
                 let envelope = &self.envelope;
@@ -240,9 +240,9 @@ impl Ready<Vec<u8>> {
     }
 }
 
-/// Says what to call instead where there is no runtime.
-pub(crate) fn in_a_runtime() -> Result<(), Error> {
-    Handle::try_current().map(drop).map_err(|_| {
+/// The runtime that this is called in; says what to call instead where there is none.
+pub(crate) fn in_a_runtime() -> Result<runtime::Id, Error> {
+    Handle::try_current().map(|runtime| runtime.id()).map_err(|_| {
         Error::config(
             "enqueue was called outside a tokio runtime; call `.enqueue_blocking()` there",
         )

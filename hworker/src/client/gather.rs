@@ -12,10 +12,10 @@ mod sender;
 mod tests;
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Handle, Id};
+use tokio::runtime::Id;
 use tokio::sync::oneshot;
 
 use self::sender::Sender;
@@ -37,7 +37,7 @@ const LAST_MOMENT: Duration = Duration::from_millis(100);
 
 /// The gatherings of a client: one for each queue, or shard of one, and runtime.
 #[derive(Debug, Default)]
-pub(super) struct Gathers(Mutex<Kept>);
+pub(super) struct Gathers(RwLock<Kept>);
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -48,9 +48,14 @@ struct Kept {
 
 impl Gathers {
     fn of(&self, runtime: Id, queue: &str, make: impl FnOnce() -> Queue) -> Arc<Gather> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(gather) = kept.of.get(&runtime).and_then(|queues| queues.get(queue)) {
-            return Arc::clone(gather);
+        let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gather) = kept.get(runtime, queue) {
+            return gather;
+        }
+        drop(kept);
+        let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(gather) = kept.get(runtime, queue) {
+            return gather;
         }
         if kept.count >= kept.sweep_at {
             kept.sweep();
@@ -63,6 +68,10 @@ impl Gathers {
 }
 
 impl Kept {
+    fn get(&self, runtime: Id, queue: &str) -> Option<Arc<Gather>> {
+        self.of.get(&runtime)?.get(queue).cloned()
+    }
+
     /// Forgets the gatherings in which nobody is, of queues with changing names and of runtimes that have ended.
     fn sweep(&mut self) {
         self.of.retain(|_, queues| {
@@ -118,26 +127,68 @@ impl Client {
     ///
     /// # Cancel safety
     /// When it is dropped, the job is enqueued or not, and certainly not if its turn had not come.
-    pub(crate) async fn push(&self, queue: &str, envelope: Vec<u8>) -> Result<(), Fault> {
-        let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
+    pub(crate) async fn push(
+        &self,
+        runtime: Id,
+        queue: &str,
+        envelope: Vec<u8>,
+    ) -> Result<(), Fault> {
         let gather = match self.next_shard(queue) {
-            None => self.inner.gathers.of(runtime.id(), queue, || self.queue(queue)),
-            Some(shard) => self.inner.gathers.of(runtime.id(), &shard.label, || shard.clone()),
+            None => self.inner.gathers.of(runtime, queue, || self.queue(queue)),
+            Some(shard) => self.inner.gathers.of(runtime, &shard.label, || shard.clone()),
         };
         let give_up = self.give_up();
-        if let Some(direct) = gather.alone() {
-            let within = self.inner.enqueue_within.max(LAST_MOMENT);
-            let envelopes = std::slice::from_ref(&envelope);
-            match gather.queue.enqueue(&direct.connection, envelopes, within).await {
-                Err(fault) if fault.passes() => gather.state().kept_from = Some(fault),
-                result => return result,
+        let waits = match gather.enter(envelope, give_up) {
+            Turn::Waits(waits) => waits,
+            Turn::Direct(direct, envelope) => {
+                let within = self.inner.enqueue_within.max(LAST_MOMENT);
+                let envelopes = std::slice::from_ref(&envelope);
+                match gather.queue.enqueue(&direct.connection, envelopes, within).await {
+                    Err(fault) if fault.passes() => {
+                        drop(direct);
+                        let mut state = gather.state();
+                        state.kept_from = Some(fault);
+                        state.wait(envelope, give_up)
+                    }
+                    result => return result,
+                }
             }
+        };
+        if waits.needs_sender {
+            tokio::spawn(Sender::new(Arc::clone(&gather), self.clone()).run());
         }
-        gather.wait(self, envelope, give_up).await
+        // Only a runtime that ended while the job was under way gives no answer.
+        let ended = |_| Err(Fault::unanswered("the runtime that sent it has ended"));
+        waits.answer.await.unwrap_or_else(ended)
     }
 }
 
+/// What a caller is to do with his job.
+enum Turn<'a> {
+    /// Send it himself.
+    Direct(Direct<'a>, Vec<u8>),
+    Waits(Waits),
+}
+
+/// A caller whose job is with the senders.
+struct Waits {
+    answer: oneshot::Receiver<Result<(), Fault>>,
+    /// He has to start another sender.
+    needs_sender: bool,
+}
+
 impl State {
+    /// Leaves a job to the senders.
+    fn wait(&mut self, envelope: Vec<u8>, give_up: Instant) -> Waits {
+        let (answered, answer) = oneshot::channel();
+        self.last_ticket += 1;
+        let caller = Caller { ticket: self.last_ticket, give_up, answer: answered };
+        self.waiting.push_back(Waiting { envelope, caller });
+        let needs_sender = self.wants_sender();
+        self.senders += usize::from(needs_sender);
+        Waits { answer, needs_sender }
+    }
+
     /// Whether another sender would be of use: the first always, a further one for no less than half of what the others
     /// have in hand; with fewer, writes would only become smaller.
     fn wants_sender(&self) -> bool {
@@ -168,40 +219,16 @@ impl Gather {
 
     /// A turn of one's own, where hardly anybody's job is under way and the connection is there. What follows is not held up
     /// by it, whether its future is polled or not: it is behind it on the same connection.
-    fn alone(&self) -> Option<Direct<'_>> {
+    fn enter(&self, envelope: Vec<u8>, give_up: Instant) -> Turn<'_> {
         let mut state = self.state();
-        if state.direct == ALONE || state.senders > 0 {
-            return None;
+        if state.direct < ALONE && state.senders == 0 {
+            let connection = state.connection.clone().filter(Connection::is_alive);
+            if let Some(connection) = connection {
+                state.direct += 1;
+                return Turn::Direct(Direct { gather: self, connection }, envelope);
+            }
         }
-        let connection = state.connection.clone().filter(Connection::is_alive)?;
-        state.direct += 1;
-        Some(Direct { gather: self, connection })
-    }
-
-    /// Leaves a job to the senders, and starts one where it is needed.
-    async fn wait(
-        self: &Arc<Self>,
-        client: &Client,
-        envelope: Vec<u8>,
-        give_up: Instant,
-    ) -> Result<(), Fault> {
-        let (answer, answered) = oneshot::channel();
-        let another = {
-            let mut state = self.state();
-            state.last_ticket += 1;
-            let caller = Caller { ticket: state.last_ticket, give_up, answer };
-            state.waiting.push_back(Waiting { envelope, caller });
-            let another = state.wants_sender();
-            state.senders += usize::from(another);
-            another
-        };
-        if another {
-            let sender = Sender::new(Arc::clone(self), client.clone());
-            tokio::spawn(sender.run());
-        }
-        // Only a runtime that ended while the job was under way gives no answer.
-        let ended = |_| Err(Fault::unanswered("the runtime that sent it has ended"));
-        answered.await.unwrap_or_else(ended)
+        Turn::Waits(state.wait(envelope, give_up))
     }
 
     /// Sends those away whose time is over at this moment; gives the earliest time of the others.

@@ -45,10 +45,36 @@ impl Room {
 
 /// What became of a body at its first poll.
 pub(super) enum First {
-    /// It runs on in a task of its own.
-    Continues,
-    /// It is over; the settlement, unless somebody else sees to it.
-    Ended(Option<Settlement>, Room),
+    /// It is not ready.
+    Pending(Pending),
+    Ended(Over),
+}
+
+/// An attempt is over: its settlement, unless somebody else sees to it, and the room that it had.
+pub(super) struct Over(pub(super) Option<Settlement>, pub(super) Room);
+
+/// A body that was polled once, or is about to be started on a thread of its own.
+pub(super) struct Pending {
+    started: Started,
+    body: Unfinished,
+    room: Room,
+}
+
+enum Unfinished {
+    Async(Caught),
+    Blocking(Box<dyn FnOnce() -> Returned + Send>),
+}
+
+impl Pending {
+    /// Awaits its end.
+    pub(super) async fn over(self, incarnation: &Incarnation, lane: &Lane) -> Over {
+        let Self { started, body, room } = self;
+        let ended = match body {
+            Unfinished::Async(body) => run_async(body, &started).await,
+            Unfinished::Blocking(body) => run_blocking(body, &started, incarnation).await,
+        };
+        Over(started.end(incarnation, lane, ended), room)
+    }
 }
 
 /// Starts a job that was reserved, and settles what cannot run.
@@ -65,7 +91,7 @@ pub(super) async fn start(
     };
     let Admitted { job, suspect } = match admitted {
         Ok(admitted) => admitted,
-        Err(settlement) => return First::Ended(settlement, Room { slot, _suspect: None }),
+        Err(settlement) => return First::Ended(Over(settlement, Room { slot, _suspect: None })),
     };
     let room = Room { slot, _suspect: suspect };
     let started = Started { context: context(lane, &job, now + job.timeout), job, at: now };
@@ -115,34 +141,25 @@ impl Started {
         };
         Some(Settlement { lease: job.lease.clone(), end })
     }
-
-    /// The same in a task of its own.
-    fn end_in_task(&self, incarnation: &Incarnation, lane: &Lane, ended: Ended, room: Room) {
-        lane.settle_and_free(self.end(incarnation, lane, ended), room);
-    }
 }
 
 /// Starts the body of an admitted job and polls it once.
-async fn run(
-    incarnation: &Arc<Incarnation>,
-    lane: &Arc<Lane>,
-    started: Started,
-    room: Room,
-) -> First {
+async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Room) -> First {
     let job = &started.job;
     if incarnation.stopping.is_cancelled() {
         let end = End::Released { delay_ms: 0, envelope: None };
-        return First::Ended(settlement(lane, job.lease.clone(), end), room);
+        return First::Ended(Over(settlement(lane, job.lease.clone(), end), room));
     }
     let body = match body(job, &started.context) {
         Ok(body) => body,
         Err(Unstarted::Broken(reason)) => {
             warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "job is broken: {reason}");
             let end = End::Broken { reason };
-            return First::Ended(settlement(lane, job.lease.clone(), end), room);
+            return First::Ended(Over(settlement(lane, job.lease.clone(), end), room));
         }
         Err(Unstarted::Ended(finish)) => {
-            return First::Ended(started.end(incarnation, lane, Ended::Finish(finish)), room);
+            let settlement = started.end(incarnation, lane, Ended::Finish(finish));
+            return First::Ended(Over(settlement, room));
         }
     };
     let running = Running {
@@ -152,31 +169,21 @@ async fn run(
         blocking: matches!(body, Body::Blocking(_)),
     };
     if !lane.leases.start(&job.lease, running) {
-        return First::Ended(None, room);
+        return First::Ended(Over(None, room));
     }
-    match body {
+    let body = match body {
         Body::Async(future) => {
             let mut body = Caught(Some(future));
             if let Poll::Ready(result) = poll_once(&mut body).await {
                 drop(body);
                 let settlement = started.end(incarnation, lane, finished(result));
-                return First::Ended(settlement, room);
+                return First::Ended(Over(settlement, room));
             }
-            let (incarnation, lane) = (Arc::clone(incarnation), Arc::clone(lane));
-            tokio::spawn(async move {
-                let ended = run_async(body, &started).await;
-                started.end_in_task(&incarnation, &lane, ended, room);
-            });
+            Unfinished::Async(body)
         }
-        Body::Blocking(body) => {
-            let (incarnation, lane) = (Arc::clone(incarnation), Arc::clone(lane));
-            tokio::spawn(async move {
-                let ended = run_blocking(body, &started, &incarnation).await;
-                started.end_in_task(&incarnation, &lane, ended, room);
-            });
-        }
-    }
-    First::Continues
+        Body::Blocking(body) => Unfinished::Blocking(body),
+    };
+    First::Pending(Pending { started, body, room })
 }
 
 async fn poll_once(body: &mut Caught) -> Poll<Result<Returned, Panic>> {

@@ -1,13 +1,13 @@
 //! The loops that start bodies: one for each thread of the runtime and queue. A body is polled where it is found, and
 //! becomes a task of its own only if it is not ready at once, so that the shortest jobs cost no task, and one that blocks
-//! holds up no more than its thread.
+//! holds up no more than its thread. Such a task starts the next job itself when its own is over, in the slot that it has.
 
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use super::execute::{self, First};
+use super::execute::{self, First, Over, Pending};
 use super::incarnation::{Incarnation, Lane};
 use super::ready::Next;
 use super::slots::Slot;
@@ -17,8 +17,6 @@ const BODIES_IN_A_ROW: u32 = 16;
 
 /// Starts what is ready, as long as this life lasts.
 pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
-    // Where there is but one queue, a slot may pass from one body to the next; else the queues take turns.
-    let keeps_slot = incarnation.lanes.len() == 1;
     let mut kept: Option<Slot> = None;
     let mut in_a_row = 0;
     loop {
@@ -63,19 +61,50 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
         };
         in_a_row += 1;
         match execute::start(&incarnation, &lane, job, slot, now).await {
-            First::Continues => {
+            First::Pending(pending) => {
+                tokio::spawn(run_slot(Arc::clone(&incarnation), Arc::clone(&lane), pending));
                 if lane.ready.is_empty() {
                     lane.changed.notify_one();
                 }
             }
-            First::Ended(settlement, room) => {
-                let mut slot = Some(room.into_slot());
-                if keeps_slot && !lane.ready.is_empty() {
-                    kept = slot.take();
-                }
-                lane.settle_and_free(settlement, slot);
-            }
+            First::Ended(over) => kept = over.settle(&incarnation, &lane),
         }
+    }
+}
+
+/// Awaits the end of a body, and goes on with what waits: no other task has to be woken for that, or made.
+async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: Pending) {
+    loop {
+        let mut kept = pending.over(&incarnation, &lane).await.settle(&incarnation, &lane);
+        let mut in_a_row = 0;
+        pending = loop {
+            let now = Instant::now();
+            if kept.is_none() || in_a_row == BODIES_IN_A_ROW || !lane.pulse.is_fresh_at(now) {
+                return;
+            }
+            let Next::Start { job, slot } = lane.ready.next(&mut kept) else { return };
+            in_a_row += 1;
+            match execute::start(&incarnation, &lane, job, slot, now).await {
+                First::Pending(pending) => break pending,
+                First::Ended(over) => kept = over.settle(&incarnation, &lane),
+            }
+        };
+        if lane.ready.is_empty() {
+            lane.changed.notify_one();
+        }
+    }
+}
+
+impl Over {
+    /// Has the attempt settled. Its slot is free, or kept for the next body: where there is but one queue, a slot may pass
+    /// from one to the next; else the queues take turns.
+    fn settle(self, incarnation: &Incarnation, lane: &Lane) -> Option<Slot> {
+        let Self(settlement, room) = self;
+        let mut slot = Some(room.into_slot());
+        let keeps = incarnation.lanes.len() == 1 && !lane.ready.is_empty();
+        let kept = if keeps { slot.take() } else { None };
+        lane.settle_and_free(settlement, slot);
+        kept
     }
 }
 

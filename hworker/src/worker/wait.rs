@@ -92,7 +92,9 @@ async fn serve(
                 }
                 // A wait is sent while a slot is free, which is free still, or will be soon.
                 let count = jobs.len();
-                hand_over(incarnation, lane, jobs, Vec::new(), count);
+                let slots: Vec<_> = lane.slots.take(count).collect();
+                let ahead = count - slots.len();
+                hand_over(incarnation, lane, jobs, slots, ahead);
             }
             // What was handed into the inbox since is for the new session to take.
             Reserved::Stale => lane.look(),

@@ -29,6 +29,13 @@ const CALL_JOBS: usize = 300;
 /// While there is something to start, what has finished waits at most so long for more to go with it.
 const HOLD: Duration = Duration::from_millis(2);
 
+/// Where short jobs come in numbers, the server is looked at so long after the last time, and not asked to wake this worker
+/// for each: a call for one job costs as much as one for many. Linux does so with network cards (NAPI).
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
+
+/// So many jobs of one call, that left none behind, are numbers.
+const NUMBERS: usize = 32;
+
 /// A server that refuses or is busy is asked again after this.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 
@@ -40,6 +47,8 @@ pub(super) struct Fetch {
     more: bool,
     /// It is to be asked, even without room.
     look: bool,
+    /// When to look next, while jobs come in numbers.
+    look_at: Option<Instant>,
     first: bool,
     /// Refusals since the start; about one a minute is logged.
     refusals: u64,
@@ -54,7 +63,7 @@ enum Left {
 
 impl Fetch {
     pub(super) fn new(incarnation: Arc<Incarnation>, lane: Arc<Lane>) -> Self {
-        Self { incarnation, lane, more: true, look: false, first: true, refusals: 0 }
+        Self { incarnation, lane, more: true, look: false, look_at: None, first: true, refusals: 0 }
     }
 
     /// Runs until the worker has retired or is void.
@@ -155,6 +164,11 @@ impl Fetch {
             // Kept until it is sent: what is under way may have been answered before.
             self.look |= lane.take_look();
             self.more |= self.look;
+            if self.look_at.is_some_and(|at| at <= Instant::now()) {
+                self.look_at = None;
+                self.more = true;
+                self.look = true;
+            }
             let plan = self.plan(trips, came_free.is_some(), held_since);
             lane.waiting
                 .send_if_modified(|wanted| std::mem::replace(wanted, plan.wait) != plan.wait);
@@ -186,7 +200,8 @@ impl Fetch {
                 }
                 () = lane.changed.notified() => {}
                 () = lane.pulse.fresh(), if self.more && !stopping && !lane.pulse.is_fresh() => {}
-                () = hold(hold_until), if hold_until.is_some() => {}
+                () = until(hold_until), if hold_until.is_some() => {}
+                () = until(self.look_at), if self.look_at.is_some() => {}
                 // Whoever waits longest is served first; while a body holds the last slot, this loop waits for its turn.
                 slot = lane.slots.acquire(), if plan.acquire => came_free = slot,
                 () = incarnation.stopping.cancelled(), if !stopping => {
@@ -223,7 +238,7 @@ impl Fetch {
         let anything = settlements > 0 || want > 0;
         let held = held_since.is_some_and(|since| since.elapsed() >= HOLD);
         let send = match trips.len() {
-            0 => self.look || anything && (!runnable || worth_it || held),
+            0 => self.look || anything && (!runnable && self.look_at.is_none() || worth_it || held),
             1 => worth_it,
             _ => false,
         };
@@ -237,7 +252,7 @@ impl Fetch {
         let slots = slots.saturating_sub(usize::from(came_free));
         Plan {
             ask: send.then_some(Ask { slots, ahead, look: self.look }),
-            wait: !self.more && !stopping && unclaimed > 0,
+            wait: !self.more && !stopping && unclaimed > 0 && self.look_at.is_none(),
             hold: trips.is_empty() && anything,
             // All are taken, and nothing of this queue is on its way to one.
             acquire: !stopping && trips.is_empty() && due == 0 && unclaimed == 0,
@@ -303,6 +318,8 @@ impl Fetch {
             Ok(None) => {}
             Ok(Some(Reserved::Jobs { jobs, left })) => {
                 self.more = left > 0;
+                let numbers = left == 0 && jobs.len() >= NUMBERS && lane.pace.is_short();
+                self.look_at = numbers.then(|| Instant::now() + LOOK_AGAIN);
                 // What was meanwhile given back because it waited too long is older than this.
                 let ahead = if lane.pace.halts() == halts { ahead } else { 0 };
                 hand_over(&self.incarnation, &lane, jobs, slots, ahead);
@@ -389,7 +406,7 @@ struct Ask {
     look: bool,
 }
 
-async fn hold(until: Option<Instant>) {
+async fn until(until: Option<Instant>) {
     if let Some(until) = until {
         tokio::time::sleep_until(until.into()).await;
     }

@@ -10,6 +10,9 @@ const AHEAD: Duration = Duration::from_millis(5);
 /// At most so many jobs, however short they are.
 const AHEAD_JOBS: u64 = 1000;
 
+/// Bodies that take less are short.
+const SHORT_NS: u64 = 100_000;
+
 /// Each body's time counts for so much of the mean.
 const WEIGHT: u64 = 16;
 
@@ -45,6 +48,11 @@ impl Pace {
         }
         let time = u64::try_from(AHEAD.as_nanos()).unwrap_or(u64::MAX);
         ((slots as u64).saturating_mul(time) / mean).min(AHEAD_JOBS) as usize
+    }
+
+    /// Whether bodies are over before a call to the server is.
+    pub(super) fn is_short(&self) -> bool {
+        (1..SHORT_NS).contains(&self.mean_ns.load(Ordering::Relaxed))
     }
 
     /// What was fetched ahead is given back.

@@ -229,7 +229,7 @@ impl Model {
 }
 
 impl Late {
-    fn id(&self) -> Id {
+    pub(crate) fn id(&self) -> Id {
         match self {
             Self::Reserve { id, .. }
             | Self::Settle { id, .. }

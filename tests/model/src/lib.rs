@@ -18,6 +18,8 @@ mod faults;
 mod moves;
 #[cfg(feature = "check")]
 mod state;
+#[cfg(feature = "check")]
+mod symmetry;
 
 #[cfg(feature = "check")]
 pub use check::{Checked, check};

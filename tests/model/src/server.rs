@@ -77,7 +77,7 @@ impl Guards {
 }
 
 /// What the server knows of one life of a worker.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Record {
     /// Whether there is a record, and a mark in it.
     pub known: Known,
@@ -94,7 +94,7 @@ pub struct Record {
 }
 
 /// A record.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Known {
     /// There is none.
     #[default]
@@ -109,7 +109,7 @@ pub enum Known {
 pub const OLD: u8 = 2;
 
 /// A `BLMOVE` that waits at the server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Wait {
     /// Into whose inbox.
     pub id: Id,
@@ -164,7 +164,7 @@ pub enum Recovered {
 }
 
 /// The server.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub struct Server {
     /// Waiting jobs; the last one is taken next, as from the right end of the list.
     pub jobs: Vec<Job>,

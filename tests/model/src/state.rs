@@ -29,6 +29,8 @@ pub struct Model {
     pub allowed: Allowed,
     /// The protocol, whole or without something.
     pub guards: Guards,
+    /// States that differ only in who is who are one.
+    pub symmetric: bool,
     pub(crate) settling: crate::calm::Memo,
 }
 
@@ -85,7 +87,7 @@ impl Allowed {
 }
 
 /// Everything at one moment.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct State {
     pub(crate) server: Server,
     pub(crate) processes: Vec<Process>,
@@ -105,7 +107,7 @@ pub struct State {
 }
 
 /// One process, and the life of a worker that it leads.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Process {
     pub(crate) id: Id,
     pub(crate) up: Up,
@@ -142,7 +144,7 @@ pub(crate) struct Process {
     pub(crate) carried: Option<Carried>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Up {
     Running,
     Stopped,
@@ -150,7 +152,7 @@ pub(crate) enum Up {
 }
 
 /// An answer on its way to a process.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Answer {
     Jobs(Vec<(Lease, Job)>),
     Void,
@@ -159,7 +161,7 @@ pub(crate) enum Answer {
 }
 
 /// How far a wait, and the reserve that was sent along, are.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Waiting {
     No,
     /// At the server.
@@ -170,7 +172,7 @@ pub(crate) enum Waiting {
 }
 
 /// A lease as its worker sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Held {
     pub(crate) lease: Lease,
     pub(crate) job: Job,
@@ -179,7 +181,7 @@ pub(crate) struct Held {
     pub(crate) excused: bool,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Reserved,
     Running,
@@ -187,7 +189,7 @@ pub(crate) enum Phase {
 }
 
 /// What a monitor does about a dead worker.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Recovery {
     pub(crate) id: Id,
     /// The heartbeat is still the one that it saw.
@@ -195,7 +197,7 @@ pub(crate) struct Recovery {
     pub(crate) step: Step,
 }
 
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Step {
     /// The mark, and the inbox.
     Mark,
@@ -206,7 +208,7 @@ pub(crate) enum Step {
 }
 
 /// A move that is half done.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Carried {
     ToLeases(Vec<Job>),
     ToList(Vec<Job>),

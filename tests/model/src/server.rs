@@ -43,7 +43,7 @@ pub struct Guards {
     pub fenced_by_own_beat: bool,
     /// `reserve.lua`: does nothing under an old session.
     pub session_at_reserve: bool,
-    /// What a reserve of an older session brings is not started once a younger one has compared.
+    /// What a reserve of an older session brings is not started once a younger one has compared: `Leases::reserved`.
     pub late_answer_refused: bool,
     /// A settlement without an answer is sent again.
     pub sent_again: bool,

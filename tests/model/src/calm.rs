@@ -4,10 +4,8 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use stateright::Model as _;
-
 use crate::server::{End, Job};
-use crate::state::{Action, Model, State, Up};
+use crate::state::{Action, Model, Process, State, Up};
 
 /// States of which it is known that all comes to its end; most ways from one state to another lead through these.
 #[derive(Debug, Clone, Default)]
@@ -19,6 +17,7 @@ impl Memo {
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[cfg(feature = "check")]
     pub(crate) fn clear(&self) {
         for shard in &*self.0 {
             shard.lock().unwrap_or_else(PoisonError::into_inner).clear();
@@ -34,7 +33,8 @@ impl Model {
     ///
     /// What is on its way from broken connections may be lost, and a stopped or killed process stays so while another one
     /// runs: there must be one way that needs neither, and it is always the same one, so it has no need of luck.
-    pub(crate) fn comes_to_its_end(&self, state: &State, hangs: Option<Job>) -> bool {
+    #[must_use]
+    pub fn comes_to_its_end(&self, state: &State, hangs: Option<Job>) -> bool {
         let mut way = Vec::new();
         // Alike are all that differ only in what could still have gone wrong.
         let mut state = state.clone();
@@ -50,13 +50,12 @@ impl Model {
                 break false;
             }
             let mut actions = Vec::new();
-            self.actions(&state, &mut actions);
+            self.possible(&state, &mut actions);
             let calm = actions
                 .into_iter()
-                .filter_map(|action| self.rank(&state, action, hangs).map(|rank| (rank, action)));
+                .filter_map(|action| rank(&state, action, hangs).map(|rank| (rank, action)));
             let Some((_, action)) = calm.min_by_key(|(rank, _)| *rank) else { break false };
-            let Some(next) = self.next_state(&state, action) else { break false };
-            state = next;
+            state = self.next(&state, action);
             state.late.clear();
             state.sound = crate::state::APART;
         };
@@ -67,50 +66,15 @@ impl Model {
         }
         found
     }
-
-    /// In which order things happen when all is calm; `None` for what is a fault, or luck.
-    fn rank(&self, state: &State, action: Action, hangs: Option<Job>) -> Option<u8> {
-        let runs = |state: &State| state.processes.iter().any(|process| process.runs());
-        let rank = match action {
-            Action::Accept => 0,
-            // With a body that hangs, every process is needed.
-            Action::Wake(_) | Action::Restart(_) if hangs.is_some() => 1,
-            Action::Wake(_) if !runs(state) => 1,
-            Action::Restart(_) if !runs(state) => 2,
-            Action::Receive(_) => 3,
-            Action::ReserveWithWait(_) => 4,
-            Action::ReceiveWait(_) => 5,
-            Action::PutDown(_) => 6,
-            Action::SideSettle(_) => 7,
-            Action::Settle(_) => 8,
-            Action::Connect(_) => 9,
-            Action::Suspect(_) => 10,
-            Action::Lose(..) => 11,
-            Action::Beat(_) => 12,
-            Action::Finish(number, lease, End::Ack) => {
-                let held = state.processes[usize::from(number)].held(lease)?;
-                if Some(held.job) == hangs {
-                    return None;
-                }
-                13
-            }
-            Action::Start(..) => 14,
-            Action::Reserve(_) => 15,
-            Action::Recover(_) => 16,
-            Action::Sweep(..) => 17,
-            Action::Promote(_) => 18,
-            Action::Retire(_) => 19,
-            Action::Tick => 20,
-            _ => return None,
-        };
-        Some(rank)
-    }
 }
 
-/// The job whose body might never return: one that runs, and there is another to be settled.
-pub(crate) fn may_hang(state: &State) -> Option<Job> {
-    let up = state.processes.iter().filter(|process| process.up != Up::Down);
-    up.filter_map(|process| process.running()).map(|held| held.job).min()
+impl State {
+    /// The job whose body might never return: the first of those that run.
+    #[must_use]
+    pub fn may_hang(&self) -> Option<Job> {
+        let up = self.processes.iter().filter(|process| process.up != Up::Down);
+        up.filter_map(|process| process.running()).map(|held| held.job).min()
+    }
 }
 
 fn done(state: &State, hangs: Option<Job>) -> bool {
@@ -122,4 +86,42 @@ fn fingerprint(state: &State, hangs: Option<Job>) -> u64 {
     let mut hasher = DefaultHasher::new();
     (state, hangs).hash(&mut hasher);
     hasher.finish()
+}
+
+/// In which order things happen when all is calm; `None` for what is a fault, or luck.
+fn rank(state: &State, action: Action, hangs: Option<Job>) -> Option<u8> {
+    let runs = |state: &State| state.processes.iter().any(Process::runs);
+    let rank = match action {
+        Action::Accept => 0,
+        // With a body that hangs, every process is needed.
+        Action::Wake(_) | Action::Restart(_) if hangs.is_some() => 1,
+        Action::Wake(_) if !runs(state) => 1,
+        Action::Restart(_) if !runs(state) => 2,
+        Action::Receive(_) => 3,
+        Action::ReserveWithWait(_) => 4,
+        Action::ReceiveWait(_) => 5,
+        Action::PutDown(_) => 6,
+        Action::SideSettle(_) => 7,
+        Action::Settle(_) => 8,
+        Action::Connect(_) => 9,
+        Action::Suspect(_) => 10,
+        Action::Lose(..) => 11,
+        Action::Beat(_) => 12,
+        Action::Finish(number, lease, End::Ack) => {
+            let held = state.processes[usize::from(number)].held(lease)?;
+            if Some(held.job) == hangs {
+                return None;
+            }
+            13
+        }
+        Action::Start(..) => 14,
+        Action::Reserve(_) => 15,
+        Action::Recover(_) => 16,
+        Action::Sweep(..) => 17,
+        Action::Promote(_) => 18,
+        Action::Retire(_) => 19,
+        Action::Tick => 20,
+        _ => return None,
+    };
+    Some(rank)
 }

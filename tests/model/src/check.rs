@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 
 use stateright::{Checker, HasDiscoveries, Property};
 
-use crate::calm::may_hang;
-use crate::server::{Guards, Record, Server};
-use crate::state::{Action, Allowed, Carried, Model, Process, State};
+use crate::state::{Action, Carried, Model, State};
 
 /// No accepted job is nowhere before it is settled.
 const NOT_LOST: &str = "no accepted job is lost";
@@ -24,85 +22,20 @@ const SETTLES: &str = "every job is settled once the faults stop";
 /// The same for all other jobs while the body of one never returns.
 const NO_JOB_STOPS_ANOTHER: &str = "no job stops another";
 
-impl Model {
-    /// The whole protocol, with two processes and these faults.
-    #[must_use]
-    pub fn new(jobs: u8, faults: u8, allowed: Allowed) -> Self {
-        Self {
-            workers: 2,
-            jobs,
-            retries: 0,
-            faults,
-            allowed,
-            guards: Guards::ALL,
-            symmetric: true,
-            settling: crate::calm::Memo::default(),
-        }
-    }
-
-    /// With attempts that end with a retry.
-    #[must_use]
-    pub fn retries(mut self, retries: u8) -> Self {
-        self.retries = retries;
-        self
-    }
-
-    /// The protocol without something.
-    #[must_use]
-    pub fn without(mut self, take_out: impl FnOnce(&mut Guards)) -> Self {
-        take_out(&mut self.guards);
-        // What is found is for people to read: nobody changes his name in between.
-        self.symmetric = false;
-        self
-    }
-}
-
 impl stateright::Model for Model {
     type State = State;
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        let records = vec![Record::default(); usize::from(self.workers)];
-        vec![State {
-            server: Server { records, ..Server::default() },
-            processes: (0..self.workers).map(Process::new).collect(),
-            late: Vec::new(),
-            refusing: false,
-            sound: crate::state::APART,
-            enqueued: 0,
-            retries: self.retries,
-            faults: self.faults,
-            started_after_end: false,
-            doubled: false,
-        }]
+        vec![self.begin()]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        if state.enqueued < self.jobs && !state.refusing {
-            actions.push(Action::Enqueue);
-        }
-        for number in 0..self.workers {
-            self.moves(state, number, actions);
-        }
-        if Self::may_tick(state) {
-            actions.push(Action::Tick);
-        }
-        if state.refusing {
-            actions.push(Action::Accept);
-        } else {
-            actions.extend((0..state.late.len() as u8).map(Action::Late));
-        }
-        self.faults(state, actions);
+        self.possible(state, actions);
     }
 
     fn next_state(&self, state: &State, action: Action) -> Option<State> {
-        let mut next = state.clone();
-        self.moved(&mut next, action);
-        next.hand_over();
-        next.normalise();
-        if self.symmetric {
-            next = next.canonical();
-        }
+        let next = self.next(state, action);
         (next != *state).then_some(next)
     }
 
@@ -130,8 +63,8 @@ impl stateright::Model for Model {
             Property::always(NO_START_AFTER, |_, state: &State| !state.started_after_end),
             Property::always(EXCLUSIVE, |_, state: &State| !state.doubled),
             Property::always(SETTLES, |model: &Self, state| model.comes_to_its_end(state, None)),
-            Property::always(NO_JOB_STOPS_ANOTHER, |model: &Self, state| {
-                let hangs = may_hang(state);
+            Property::always(NO_JOB_STOPS_ANOTHER, |model: &Self, state: &State| {
+                let hangs = state.may_hang();
                 hangs.is_none() || model.comes_to_its_end(state, hangs)
             }),
         ]

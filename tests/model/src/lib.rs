@@ -8,22 +8,21 @@
 
 pub mod server;
 
-#[cfg(feature = "check")]
+mod calls;
 mod calm;
 #[cfg(feature = "check")]
 mod check;
-#[cfg(feature = "check")]
 mod faults;
-#[cfg(feature = "check")]
+mod guards;
+mod model;
 mod moves;
-#[cfg(feature = "check")]
+mod names;
+mod possible;
 mod state;
-#[cfg(feature = "check")]
-mod symmetry;
 
+pub use calls::{Answered, Call};
 #[cfg(feature = "check")]
 pub use check::{Checked, check};
-#[cfg(feature = "check")]
+pub use guards::Guards;
+pub use server::Server;
 pub use state::{Action, Allowed, Model, State};
-
-pub use server::{Guards, Server};

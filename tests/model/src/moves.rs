@@ -1,5 +1,6 @@
-//! What happens without any fault: which moves there are in a state, and what each of them does.
+//! What happens without any fault.
 
+use crate::guards::Guards;
 use crate::server::{End, Id, Known, OLD, Recovered, Reserved, Wait};
 use crate::state::{
     APART, Action, Answer, Carried, Held, Late, Model, Phase, Process, Recovery, SIGHTINGS, STALE,
@@ -7,137 +8,6 @@ use crate::state::{
 };
 
 impl Model {
-    /// The moves of one process.
-    pub(crate) fn moves(&self, state: &State, number: u8, actions: &mut Vec<Action>) {
-        let process = &state.processes[usize::from(number)];
-        match process.up {
-            Up::Down => {
-                actions.push(Action::Restart(number));
-                return;
-            }
-            Up::Stopped => {
-                actions.push(Action::Wake(number));
-                return;
-            }
-            Up::Running => {}
-        }
-        // What the process does by itself, whether the server answers or not.
-        if process.answer.is_some() {
-            actions.push(Action::Receive(number));
-        }
-        if matches!(process.wait, Waiting::Answered(..)) {
-            actions.push(Action::ReceiveWait(number));
-        }
-        if process.due && !(state.refusing && process.refused) {
-            actions.push(Action::Beat(number));
-        }
-        for held in &process.table {
-            match held.phase {
-                Phase::Reserved if self.may_start(process) => {
-                    actions.push(Action::Start(number, held.lease));
-                }
-                Phase::Running => {
-                    actions.push(Action::Finish(number, held.lease, End::Ack));
-                    if state.retries > 0 {
-                        let retry = End::Retry { later: true };
-                        actions.push(Action::Finish(number, held.lease, retry));
-                    }
-                }
-                _ => {}
-            }
-        }
-        if !state.refusing {
-            self.calls(state, number, actions);
-        }
-    }
-
-    fn may_start(&self, process: &Process) -> bool {
-        let fresh = process.pulse < STALE || !self.guards.fenced_by_own_beat;
-        fresh && !process.stopping && process.running().is_none()
-    }
-
-    /// What the server has to answer.
-    fn calls(&self, state: &State, number: u8, actions: &mut Vec<Action>) {
-        let process = &state.processes[usize::from(number)];
-        let record = state.server.records.get(usize::from(process.id));
-        if process.carried.is_some() {
-            actions.push(Action::PutDown(number));
-        }
-        if matches!(process.wait, Waiting::Handed(_)) {
-            actions.push(Action::ReserveWithWait(number));
-        }
-        if !process.side.is_empty() {
-            actions.push(Action::SideSettle(number));
-        }
-        if process.recovery.is_some() && process.carried.is_none() {
-            actions.push(Action::Recover(number));
-        }
-        if process.registered {
-            if !state.server.scheduled.is_empty() && process.carried.is_none() {
-                actions.push(Action::Promote(number));
-            }
-            if process.recovery.is_none() && self.guards.sweep {
-                for (id, record) in (0..).zip(&state.server.records) {
-                    let holds = !record.inbox.is_empty() || !record.progress.is_empty();
-                    if record.known == Known::Dead && holds && id != process.id {
-                        actions.push(Action::Sweep(number, id));
-                    }
-                }
-            }
-        }
-        if process.answer.is_some() {
-            return;
-        }
-        if !process.connected {
-            actions.push(Action::Connect(number));
-            return;
-        }
-        if !process.outbox.is_empty() {
-            actions.push(Action::Settle(number));
-        }
-        let Some(record) = record else { return };
-        if self.guards.compared_with_beat {
-            let unseen = |lease| process.held(lease).is_none();
-            // What is on its way is seen soon, unless it is delayed, which is a fault.
-            let under_way = matches!(process.wait, Waiting::Handed(_) | Waiting::Answered(..));
-            if !under_way && record.progress.iter().any(|(lease, _)| unseen(*lease)) {
-                actions.push(Action::Suspect(number));
-            }
-            for held in process.believed() {
-                if !record.progress.iter().any(|(lease, _)| *lease == held.lease) {
-                    actions.push(Action::Lose(number, held.lease));
-                }
-            }
-        }
-        let fresh = process.pulse < STALE || !self.guards.fenced_by_own_beat;
-        if process.stopping {
-            let done = process.table.is_empty() && process.side.is_empty();
-            if done && process.outbox.is_empty() && process.wait == Waiting::No {
-                actions.push(Action::Retire(number));
-            }
-        } else if fresh && process.carried.is_none() {
-            let look = self.guards.compared_with_beat
-                && !record.inbox.is_empty()
-                && !matches!(process.wait, Waiting::Handed(_));
-            if look || (process.room() > 0 && !state.server.jobs.is_empty()) {
-                actions.push(Action::Reserve(number));
-            }
-            if process.room() > 0 && process.wait == Waiting::No && state.server.jobs.is_empty() {
-                actions.push(Action::Wait(number));
-            }
-        }
-    }
-
-    /// Whether 1.5 s may pass: everyone who could beat has done so.
-    pub(crate) fn may_tick(state: &State) -> bool {
-        state.processes.iter().all(|process| {
-            let excused = process.cut > 0 || (state.refusing && process.refused);
-            // The server knows it, and it has not heard so yet.
-            let beginning = !process.registered && process.answer.is_some();
-            !process.runs() || !(process.due || beginning) || excused
-        })
-    }
-
     /// Does what is no fault.
     pub(crate) fn moved(&self, state: &mut State, action: Action) {
         match action {
@@ -174,6 +44,26 @@ impl Model {
                 }
             }
             Action::Start(number, lease) => start(state, number, lease),
+            Action::Suspect(number) => state.suspect(number),
+            Action::Recover(number) => self.recover(state, number),
+            Action::Settle(number) => self.settle(state, number, true),
+            Action::SideSettle(number) => self.side_settle(state, number, true),
+            Action::Tick => tick(state),
+            Action::Accept => (state.refusing, state.sound) = (false, 0),
+            Action::Late(index) => {
+                let late = state.late.remove(usize::from(index));
+                self.execute_late(state, late);
+            }
+            Action::Wait(_) | Action::ReserveWithWait(_) | Action::ReceiveWait(_) => {
+                self.waited(state, action);
+            }
+            _ if action.is_fault() => self.fault(state, action),
+            _ => self.moved_rarely(state, action),
+        }
+    }
+
+    fn moved_rarely(&self, state: &mut State, action: Action) {
+        match action {
             Action::Finish(number, lease, end) => {
                 let process = &mut state.processes[usize::from(number)];
                 if let Some(job) = process.end(lease) {
@@ -181,33 +71,10 @@ impl Model {
                 }
                 state.retries -= u8::from(matches!(end, End::Retry { .. }));
             }
-            Action::Settle(number) => self.settle(state, number, true),
-            Action::SideSettle(number) => self.side_settle(state, number, true),
-            Action::Wait(number) => {
-                let (server, process) = state.at(number);
-                process.wait = Waiting::Sent;
-                server.wait(Wait { id: process.id, session: process.session, heard: true });
-            }
-            Action::ReserveWithWait(number) => {
-                let (server, process) = state.at(number);
-                if let Waiting::Handed(session) = process.wait {
-                    let reserved = server.reserve(&self.guards, process.id, session, 0);
-                    process.wait = Waiting::Answered(session, reserved.into());
-                }
-            }
-            Action::ReceiveWait(number) => {
-                let process = &mut state.processes[usize::from(number)];
-                let wait = std::mem::replace(&mut process.wait, Waiting::No);
-                if let Waiting::Answered(session, answer) = wait {
-                    self.receive(state, number, session, answer);
-                }
-            }
-            Action::Suspect(number) => state.suspect(number),
             Action::Lose(number, lease) => {
                 let process = &mut state.processes[usize::from(number)];
                 process.table.retain(|held| held.lease != lease);
             }
-            Action::Recover(number) => self.recover(state, number),
             Action::Sweep(number, id) => {
                 let process = &mut state.processes[usize::from(number)];
                 process.recovery = Some(Recovery { id, unchanged: true, step: Step::Mark });
@@ -241,18 +108,37 @@ impl Model {
                 state.server.records.push(crate::server::Record::default());
                 state.processes[usize::from(number)] = Process::new(id);
             }
-            Action::Tick => tick(state),
             Action::Wake(number) => {
                 let process = &mut state.processes[usize::from(number)];
                 process.up = Up::Running;
                 process.watched.clear();
             }
-            Action::Accept => (state.refusing, state.sound) = (false, 0),
-            Action::Late(index) => {
-                let late = state.late.remove(usize::from(index));
-                self.execute_late(state, late);
+            _ => {}
+        }
+    }
+
+    fn waited(&self, state: &mut State, action: Action) {
+        match action {
+            Action::Wait(number) => {
+                let (server, process) = state.at(number);
+                process.wait = Waiting::Sent;
+                server.wait(Wait { id: process.id, session: process.session, heard: true });
             }
-            _ => self.fault(state, action),
+            Action::ReserveWithWait(number) => {
+                let (server, process) = state.at(number);
+                if let Waiting::Handed(session) = process.wait {
+                    let reserved = server.reserve(&self.guards, process.id, session, 0);
+                    process.wait = Waiting::Answered(session, reserved.into());
+                }
+            }
+            Action::ReceiveWait(number) => {
+                let process = &mut state.processes[usize::from(number)];
+                let wait = std::mem::replace(&mut process.wait, Waiting::No);
+                if let Waiting::Answered(session, answer) = wait {
+                    self.receive(state, number, session, answer);
+                }
+            }
+            _ => {}
         }
     }
 
@@ -485,7 +371,7 @@ impl Process {
     }
 
     /// Without the rule, a settlement without an answer is taken for done.
-    pub(crate) fn keep_unanswered(&mut self, guards: &crate::Guards) {
+    pub(crate) fn keep_unanswered(&mut self, guards: &Guards) {
         if !guards.sent_again {
             self.outbox.remove(0);
         }
@@ -498,7 +384,7 @@ impl State {
     }
 
     /// `heartbeat.lua`: whoever watches this worker sees another heartbeat from now on.
-    pub(crate) fn heard(&mut self, guards: &crate::Guards, id: Id) -> bool {
+    pub(crate) fn heard(&mut self, guards: &Guards, id: Id) -> bool {
         if !self.server.heartbeat(guards, id) {
             return false;
         }

@@ -1,80 +1,14 @@
 //! What the server does: each method is one script, or one command, and nothing can come between its steps.
 
+use crate::calls::Call;
+use crate::guards::Guards;
+
 /// A job.
 pub type Job = u8;
 /// A lease: its token. Later ones are greater.
 pub type Lease = u8;
 /// The id of one life of a worker, counted up.
 pub type Id = u8;
-
-/// What keeps the protocol right, each of which can be taken out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)]
-pub struct Guards {
-    /// `settle.lua`, `release.lua`: a settlement acts only if its lease was still there.
-    pub lease_at_settle: bool,
-    /// An ack ends the lease that it names and no other: without, it ends whatever lease the job has, as one ancestor did.
-    pub ack_by_lease: bool,
-    /// `recover.lua`: only while the heartbeat is the one that the monitor saw.
-    pub heartbeat_at_recover: bool,
-    /// `recover.lua`: takes the inbox along.
-    pub inbox_at_recover: bool,
-    /// `recover.lua`: marks the worker dead in the same step; `reserve.lua`, `heartbeat.lua`, `reconcile.lua`: void for the dead.
-    pub dead_mark: bool,
-    /// `reserve.lua`: takes from the list and puts under the lease in one step.
-    pub one_step_reserve: bool,
-    /// `recover.lua`: takes from the dead worker and puts into the list in one step.
-    pub one_step_recover: bool,
-    /// `promote.lua`: the same for what is due.
-    pub one_step_promote: bool,
-    /// Dead workers are looked at again and again.
-    pub sweep: bool,
-    /// A monitor counts only heartbeats of its own that the server accepted as writes.
-    pub accepted_writes: bool,
-    /// A worker is watched over two intervals and not only one.
-    pub watched_long: bool,
-    /// The heartbeat compares what the server holds for the worker with what it believes.
-    pub compared_with_beat: bool,
-    /// What came beyond the free slots is given back at once.
-    pub surplus_released: bool,
-    /// A record that is missing is void, to all but the first `reconcile.lua`.
-    pub missing_is_void: bool,
-    /// No body starts, and no wait is sent, without a heartbeat that was accepted lately.
-    pub fenced_by_own_beat: bool,
-    /// `reserve.lua`: does nothing under an old session.
-    pub session_at_reserve: bool,
-    /// What a reserve of an older session brings is not started once a younger one has compared: `Leases::reserved`.
-    pub late_answer_refused: bool,
-    /// A settlement without an answer is sent again.
-    pub sent_again: bool,
-    /// `reconcile.lua`: gives back what was never seen.
-    pub unseen_given_back: bool,
-}
-
-impl Guards {
-    /// The protocol as it is.
-    pub const ALL: Self = Self {
-        lease_at_settle: true,
-        ack_by_lease: true,
-        heartbeat_at_recover: true,
-        inbox_at_recover: true,
-        dead_mark: true,
-        one_step_reserve: true,
-        one_step_recover: true,
-        one_step_promote: true,
-        sweep: true,
-        accepted_writes: true,
-        watched_long: true,
-        compared_with_beat: true,
-        surplus_released: true,
-        missing_is_void: true,
-        fenced_by_own_beat: true,
-        session_at_reserve: true,
-        late_answer_refused: true,
-        sent_again: true,
-        unseen_given_back: true,
-    };
-}
 
 /// What the server knows of one life of a worker.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
@@ -126,6 +60,8 @@ pub enum End {
     Ack,
     /// Will not run again.
     Fail,
+    /// Cannot be decoded.
+    Break,
     /// Runs again, at the back or, with a delay, later.
     Retry {
         /// With a delay.
@@ -178,10 +114,18 @@ pub struct Server {
     pub waits: Vec<Wait>,
     /// How often each job was settled for good.
     pub ended: Vec<u8>,
+    /// The calls so far, where somebody wants to make them to a real server too.
+    pub log: Option<Vec<Call>>,
 }
 
 impl Server {
-    fn record(&mut self, id: Id) -> &mut Record {
+    fn note(&mut self, call: impl FnOnce() -> Call) {
+        if let Some(log) = &mut self.log {
+            log.push(call());
+        }
+    }
+
+    pub(crate) fn record(&mut self, id: Id) -> &mut Record {
         let index = usize::from(id);
         if self.records.len() <= index {
             self.records.resize_with(index + 1, Record::default);
@@ -209,16 +153,19 @@ impl Server {
 
     /// `LPUSH`.
     pub fn enqueue(&mut self, job: Job) {
+        self.note(|| Call::Enqueue { job });
         self.jobs.insert(0, job);
     }
 
     /// `schedule.lua`, later than everything that is scheduled.
     pub fn schedule(&mut self, job: Job) {
+        self.note(|| Call::Schedule { job });
         self.scheduled.push(job);
     }
 
     /// `promote.lua`: moves so many, the earliest first. Gives how many there were.
     pub fn promote(&mut self, want: usize) -> usize {
+        self.note(|| Call::Promote { want });
         let due: Vec<_> = self.scheduled.drain(..want.min(self.scheduled.len())).collect();
         let moved = due.len();
         for job in due {
@@ -234,6 +181,7 @@ impl Server {
         id: Id,
         first: bool,
     ) -> Option<(u8, Vec<(Lease, Job)>)> {
+        self.note(|| Call::Reconcile { id, first });
         let known = self.record(id).known;
         let void = match known {
             Known::Alive => false,
@@ -257,6 +205,7 @@ impl Server {
 
     /// `heartbeat.lua`. False for void.
     pub fn heartbeat(&mut self, guards: &Guards, id: Id) -> bool {
+        self.note(|| Call::Heartbeat { id });
         if self.is_void(guards, id) {
             return false;
         }
@@ -267,6 +216,7 @@ impl Server {
 
     /// `reserve.lua`: the whole inbox, and so many of the list that there are `want` in all.
     pub fn reserve(&mut self, guards: &Guards, id: Id, session: u8, want: usize) -> Reserved {
+        self.note(|| Call::Reserve { id, session, want });
         if self.is_void(guards, id) {
             return Reserved::Void;
         }
@@ -295,6 +245,7 @@ impl Server {
 
     /// `settle.lua`, and `release.lua` for one that is given back: whether the lease was held.
     pub fn settle(&mut self, guards: &Guards, id: Id, lease: Lease, job: Job, end: End) -> bool {
+        self.note(|| Call::Settle { id, lease, job, end });
         let progress = &mut self.record(id).progress;
         let before = progress.len();
         progress.retain(|(held, _)| *held != lease);
@@ -308,7 +259,7 @@ impl Server {
         }
         if held || !guards.lease_at_settle {
             match end {
-                End::Ack | End::Fail => {
+                End::Ack | End::Fail | End::Break => {
                     let index = usize::from(job);
                     if self.ended.len() <= index {
                         self.ended.resize(index + 1, 0);
@@ -333,6 +284,13 @@ impl Server {
         unchanged: bool,
         chunk: &[Lease],
     ) -> Recovered {
+        if self.log.is_some() {
+            // The monitor has read the payloads before, for as long as they are there.
+            let held = self.record(id).progress.clone();
+            let job = |lease: &Lease| held.iter().find(|(other, _)| other == lease).copied();
+            let chunk = chunk.iter().filter_map(job).collect();
+            self.note(|| Call::Recover { id, unchanged, chunk });
+        }
         let record = self.record(id);
         let alive = record.known != Known::Dead && !unchanged && guards.heartbeat_at_recover;
         if alive {
@@ -364,6 +322,7 @@ impl Server {
 
     /// `retire.lua`: how many leases are left.
     pub fn retire(&mut self, id: Id) -> usize {
+        self.note(|| Call::Retire { id });
         let record = self.record(id);
         let inbox = std::mem::take(&mut record.inbox);
         if record.known == Known::Alive {
@@ -376,6 +335,7 @@ impl Server {
 
     /// `revoke.lua`: whether the lease was held.
     pub fn revoke(&mut self, id: Id, lease: Lease) -> bool {
+        self.note(|| Call::Revoke { id, lease });
         let progress = &mut self.record(id).progress;
         let Some(index) = progress.iter().position(|(held, _)| *held == lease) else {
             return false;
@@ -387,6 +347,7 @@ impl Server {
 
     /// `bury.lua`, a day later: whether the worker is forgotten.
     pub fn bury(&mut self, id: Id) -> bool {
+        self.note(|| Call::Bury { id });
         let record = self.record(id);
         let holds = !record.progress.is_empty() || !record.inbox.is_empty();
         if record.known != Known::Dead || holds {
@@ -408,6 +369,7 @@ impl Server {
             && let Some(job) = self.jobs.pop()
         {
             let wait = self.waits.remove(0);
+            self.note(|| Call::HandOver { id: wait.id });
             self.record(wait.id).inbox.insert(0, job);
             over.push(wait);
         }
@@ -417,11 +379,13 @@ impl Server {
     /// In how many structures a job is.
     #[must_use]
     pub fn places(&self, job: Job) -> usize {
-        let listed = self.jobs.iter().chain(&self.scheduled).filter(|other| **other == job).count();
+        // Lists of a few.
+        #[allow(clippy::naive_bytecount)]
+        let count = |list: &[Job]| list.iter().filter(|other| **other == job).count();
         let held = self.records.iter().map(|record| {
             let leased = record.progress.iter().filter(|(_, leased)| *leased == job).count();
-            leased + record.inbox.iter().filter(|other| **other == job).count()
+            leased + count(&record.inbox)
         });
-        listed + held.sum::<usize>()
+        count(&self.jobs) + count(&self.scheduled) + held.sum::<usize>()
     }
 }

@@ -1,6 +1,7 @@
 //! What the checker visits: the server, the processes, what is under way between them, and what happened so far.
 
-use crate::server::{End, Guards, Id, Job, Lease, Server};
+use crate::guards::Guards;
+use crate::server::{End, Id, Job, Lease, Server};
 
 /// A heartbeat of our own that was accepted so many rounds ago is too old for a body to start.
 pub(crate) const STALE: u8 = 2;
@@ -108,6 +109,7 @@ pub struct State {
 
 /// One process, and the life of a worker that it leads.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(clippy::struct_excessive_bools)]
 pub(crate) struct Process {
     pub(crate) id: Id,
     pub(crate) up: Up,
@@ -314,6 +316,34 @@ pub enum Action {
     Bury(Id),
 }
 
+impl Action {
+    /// Whether it is a fault.
+    #[must_use]
+    pub fn is_fault(self) -> bool {
+        matches!(
+            self,
+            Self::Kill(..)
+                | Self::Stop(_)
+                | Self::Terminate(_)
+                | Self::Cut(_)
+                | Self::SuspectLate(_)
+                | Self::CutWait(..)
+                | Self::ReserveLate(_)
+                | Self::SettleLate(_)
+                | Self::SettleUnanswered(_)
+                | Self::SideSettleUnanswered(_)
+                | Self::ConnectLate(_)
+                | Self::WaitLate(_)
+                | Self::RecoverLate(_)
+                | Self::BeatLost(..)
+                | Self::Refuse
+                | Self::Jump
+                | Self::Bury(_)
+                | Self::Overdue(..)
+        )
+    }
+}
+
 impl Process {
     pub(crate) fn new(id: Id) -> Self {
         Self {
@@ -379,123 +409,6 @@ impl Process {
             self.watched.resize(index + 1, 0);
         }
         &mut self.watched[index]
-    }
-}
-
-impl State {
-    /// Makes states alike that differ only in names: tokens are counted anew, and what nobody will look at is wiped.
-    pub(crate) fn normalise(&mut self) {
-        self.late.sort_unstable();
-        self.rename_tokens();
-        self.rename_sessions();
-        let waited = |id: Id, state: &Self| state.server.waits.iter().any(|wait| wait.id == id);
-        for id in 0..self.server.records.len() {
-            let quiet = !waited(id as Id, self);
-            let record = &mut self.server.records[id];
-            if record.known == crate::server::Known::Dead {
-                record.heard = crate::server::OLD;
-                if quiet {
-                    record.session = 0;
-                }
-                for process in &mut self.processes {
-                    if let Some(watched) = process.watched.get_mut(id) {
-                        *watched = 0;
-                    }
-                }
-            }
-        }
-        for process in &mut self.processes {
-            while process.watched.last() == Some(&0) {
-                process.watched.pop();
-            }
-        }
-    }
-
-    fn rename_tokens(&mut self) {
-        let mut seen = [false; 256];
-        self.each_token(&mut |token| seen[usize::from(*token)] = true);
-        let mut names = [0; 256];
-        let mut last = 0;
-        for (name, seen) in names.iter_mut().zip(seen) {
-            if seen {
-                last += 1;
-                *name = last;
-            }
-        }
-        self.each_token(&mut |token| *token = names[usize::from(*token)]);
-        self.server.token = last;
-    }
-
-    /// The same for the sessions of each id.
-    fn rename_sessions(&mut self) {
-        for id in 0..self.server.records.len() {
-            let mut seen: Vec<u8> = Vec::new();
-            self.each_session(id as Id, &mut |session| seen.push(*session));
-            // None is 0.
-            seen.push(0);
-            seen.sort_unstable();
-            seen.dedup();
-            self.each_session(id as Id, &mut |session| {
-                *session = seen.partition_point(|other| *other < *session) as u8;
-            });
-        }
-    }
-
-    fn each_session(&mut self, id: Id, visit: &mut impl FnMut(&mut u8)) {
-        visit(&mut self.server.records[usize::from(id)].session);
-        for wait in self.server.waits.iter_mut().filter(|wait| wait.id == id) {
-            visit(&mut wait.session);
-        }
-        for late in &mut self.late {
-            match late {
-                Late::Reserve { id: other, session, .. } | Late::Wait { id: other, session }
-                    if *other == id =>
-                {
-                    visit(session);
-                }
-                _ => {}
-            }
-        }
-        for process in self.processes.iter_mut().filter(|process| process.id == id) {
-            visit(&mut process.session);
-            if let Waiting::Handed(session) | Waiting::Answered(session, _) = &mut process.wait {
-                visit(session);
-            }
-            if let Some(Answer::Session { session, .. }) = &mut process.answer {
-                visit(session);
-            }
-        }
-    }
-
-    fn each_token(&mut self, visit: &mut impl FnMut(&mut Lease)) {
-        for record in &mut self.server.records {
-            record.progress.iter_mut().for_each(|(lease, _)| visit(lease));
-        }
-        for late in &mut self.late {
-            match late {
-                Late::Settle { lease, .. } => visit(lease),
-                Late::Recover { chunk, .. } => chunk.iter_mut().for_each(&mut *visit),
-                _ => {}
-            }
-        }
-        for process in &mut self.processes {
-            process.table.iter_mut().for_each(|held| visit(&mut held.lease));
-            process.outbox.iter_mut().for_each(|(lease, ..)| visit(lease));
-            process.side.iter_mut().for_each(|(lease, ..)| visit(lease));
-            for answer in [process.answer.as_mut(), process.wait.answer()].into_iter().flatten() {
-                match answer {
-                    Answer::Jobs(jobs) => jobs.iter_mut().for_each(|(lease, _)| visit(lease)),
-                    Answer::Session { leases, believed, .. } => {
-                        leases.iter_mut().for_each(|(lease, _)| visit(lease));
-                        believed.iter_mut().for_each(&mut *visit);
-                    }
-                    Answer::Void | Answer::Stale => {}
-                }
-            }
-            if let Some(Recovery { step: Step::Chunks(leases), .. }) = &mut process.recovery {
-                leases.iter_mut().for_each(&mut *visit);
-            }
-        }
     }
 }
 

@@ -113,9 +113,9 @@ impl Fetch {
             info!(queue = %lane.queue.name, "the server is back");
         }
 
-        // Before the comparison: what a wait under the old session still brings finds its lease given back.
+        let comparison = lane.leases.begin(session, &believed, leases);
+        // After the comparison: only what is sent from now on brings something new.
         lane.session.store(session, Ordering::Release);
-        let comparison = lane.leases.compare(&believed, leases);
         for settlement in comparison.revived {
             lane.settle(Some(settlement));
         }
@@ -193,7 +193,7 @@ impl Fetch {
                 }
                 replies = answered(trips), if !trips.is_empty() => {
                     if let Some(trip) = trips.pop_front()
-                        && let Some(left) = self.has_answered(trip, replies).await
+                        && let Some(left) = self.has_answered(session, trip, replies).await
                     {
                         return left;
                     }
@@ -299,7 +299,7 @@ impl Fetch {
     }
 
     /// Takes the answers of a round trip.
-    async fn has_answered(&mut self, trip: Trip, replies: Replies) -> Option<Left> {
+    async fn has_answered(&mut self, session: u64, trip: Trip, replies: Replies) -> Option<Left> {
         let lane = Arc::clone(&self.lane);
         let (settled, reserved) = replies;
         let Trip { batch, slots, ahead, halts, replies, .. } = trip;
@@ -316,7 +316,8 @@ impl Fetch {
         }
         match reserved {
             Ok(None) => {}
-            Ok(Some(Reserved::Jobs { jobs, left })) => {
+            Ok(Some(Reserved::Jobs { mut jobs, left })) => {
+                lane.leases.reserved(session, &mut jobs);
                 self.more = left > 0;
                 let numbers = left == 0 && jobs.len() >= NUMBERS && lane.pace.is_short();
                 self.look_at = numbers.then(|| Instant::now() + LOOK_AGAIN);

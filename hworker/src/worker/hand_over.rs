@@ -10,8 +10,8 @@ use super::ready::WaitingJob;
 use super::slots::Slot;
 use crate::store::Lease;
 
-/// Takes jobs over from the server: those for which there is a slot, and so many more, are to be started; what came
-/// beyond goes back at once.
+/// Takes jobs over from the server, which are in the table of leases already: those for which there is a slot, and so many
+/// more, are to be started; what came beyond goes back at once.
 pub(super) fn hand_over(
     incarnation: &Arc<Incarnation>,
     lane: &Arc<Lane>,
@@ -19,7 +19,6 @@ pub(super) fn hand_over(
     slots: Vec<Slot>,
     ahead: usize,
 ) {
-    lane.leases.reserved(&mut jobs);
     // A stopping worker begins nothing that was under way to it.
     let stopping = incarnation.stopping.is_cancelled();
     let wanted = if stopping { 0 } else { slots.len() + ahead };

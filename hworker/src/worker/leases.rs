@@ -32,6 +32,8 @@ pub(super) struct Leases {
 #[derive(Debug, Default)]
 struct Table {
     held: LeaseMap<State>,
+    /// The session whose list of leases was compared last.
+    session: u64,
     settled: VecDeque<Batch>,
     /// How many settlements are remembered, and their bytes.
     remembered: usize,
@@ -78,16 +80,39 @@ pub(super) struct Comparison {
     pub(super) lost: Vec<Lease>,
 }
 
+impl Table {
+    fn compare(&self, believed: &HashSet<Lease>, server: Vec<Lease>) -> Comparison {
+        let mut comparison = Comparison::default();
+        let there: HashSet<_> = server.iter().cloned().collect();
+        let mut unknown: HashSet<_> =
+            server.into_iter().filter(|lease| !self.held.contains_key(lease)).collect();
+        if !unknown.is_empty() {
+            let remembered = self.settled.iter().rev().flat_map(|batch| &batch.settlements);
+            for settlement in remembered {
+                if unknown.remove(&settlement.lease) {
+                    comparison.revived.push(settlement.clone());
+                }
+            }
+        }
+        comparison.unseen = unknown.into_iter().collect();
+        comparison.lost = believed.difference(&there).cloned().collect();
+        comparison
+    }
+}
+
 impl Leases {
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Jobs were handed over. Leaves out those whose leases were meanwhile taken for lost on their way, and are being
-    /// given back.
-    pub(super) fn reserved(&self, jobs: &mut Vec<(Lease, Vec<u8>)>) {
+    /// Jobs were handed over under that session. Leaves out those whose leases were meanwhile taken for lost on their way,
+    /// and were given back or are about to be: another may have them by now.
+    pub(super) fn reserved(&self, session: u64, jobs: &mut Vec<(Lease, Vec<u8>)>) {
         let since = Instant::now();
         let mut table = self.table();
+        if session != table.session {
+            jobs.clear();
+        }
         table.held.reserve(jobs.len());
         jobs.retain(|(lease, _)| match table.held.entry(lease.clone()) {
             Entry::Vacant(place) => {
@@ -168,24 +193,22 @@ impl Leases {
         alive.map(|(lease, _)| lease.clone()).collect()
     }
 
+    /// Holds the list with which a session begins against `believed` and the table. What an older session still brings was
+    /// on that list, and is not taken any more.
+    pub(super) fn begin(
+        &self,
+        session: u64,
+        believed: &HashSet<Lease>,
+        server: Vec<Lease>,
+    ) -> Comparison {
+        let mut table = self.table();
+        table.session = session;
+        table.compare(believed, server)
+    }
+
     /// Holds the server's list against `believed` and the table.
     pub(super) fn compare(&self, believed: &HashSet<Lease>, server: Vec<Lease>) -> Comparison {
-        let table = self.table();
-        let mut comparison = Comparison::default();
-        let there: HashSet<_> = server.iter().cloned().collect();
-        let mut unknown: HashSet<_> =
-            server.into_iter().filter(|lease| !table.held.contains_key(lease)).collect();
-        if !unknown.is_empty() {
-            let remembered = table.settled.iter().rev().flat_map(|batch| &batch.settlements);
-            for settlement in remembered {
-                if unknown.remove(&settlement.lease) {
-                    comparison.revived.push(settlement.clone());
-                }
-            }
-        }
-        comparison.unseen = unknown.into_iter().collect();
-        comparison.lost = believed.difference(&there).cloned().collect();
-        comparison
+        self.table().compare(believed, server)
     }
 
     /// A lease was given to another: whatever ran under it is cancelled, and nothing is settled. Says which job it was.

@@ -84,7 +84,8 @@ async fn serve(
             lane.waiting.send_replace(false);
         }
         let fault = handed.and(reserved.map(|reserved| match reserved {
-            Reserved::Jobs { jobs, left } => {
+            Reserved::Jobs { mut jobs, left } => {
+                lane.leases.reserved(session, &mut jobs);
                 if left > 0 {
                     lane.look();
                 } else {

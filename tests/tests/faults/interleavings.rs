@@ -139,6 +139,34 @@ fn a_reserve_that_executes_after_the_worker_has_reconciled() {
 }
 
 #[test]
+fn an_answer_to_a_wait_that_arrives_after_the_worker_has_reconciled() {
+    // The reserve that goes along with a wait is executed and its answer is slow; the heartbeat finds a lease that the
+    // worker never saw, a new connection reconciles and gives it back, and then the answer arrives, and names a lease that
+    // is another's by now -> nothing starts under it.
+    // Guard: what a reserve of an older session brings is left out once a younger one has compared.
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    // The first is the one that finds nothing.
+    proxy.fault(2, "reserve", Fault::HoldReply);
+    let url = proxy.url();
+    let settings = [("HWORKER_REDIS_URL", url.as_str()), ("HWORKER_CONCURRENCY", "2")];
+    let _worker = server.worker_process(&settings);
+    server.eventually("it waits", SOON, || proxy.count("BLMOVE") >= 1);
+    put(&server, "job", vec![vec![Act::Gate("go".into())]]);
+    server.eventually("it is given back and runs under another lease", SOON, || {
+        proxy.count("release") >= 1 && server.begun("job") >= 1
+    });
+    proxy.release();
+    server.holds("nothing starts under the first one", Duration::from_secs(1), || {
+        server.begun("job") == 1
+    });
+    server.open("go");
+    server.drained(SOON);
+    assert!(proxy.all_happened() && proxy.count("reconcile") >= 2);
+    assert_eq!((server.begun("job"), server.ended("job")), (1, 1), "{}", server.report());
+}
+
+#[test]
 fn a_worker_restarted_under_the_same_label() {
     // A worker dies and is started again at once under the same label -> its jobs are recovered, once; those that the new
     // one took meanwhile are left alone.

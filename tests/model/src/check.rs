@@ -1,0 +1,121 @@
+//! The model as the checker sees it, and what must hold in each of its states.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use stateright::{Checker, HasDiscoveries, Property};
+
+use crate::state::{Action, Carried, Model, State};
+
+/// No accepted job is nowhere before it is settled.
+const NOT_LOST: &str = "no accepted job is lost";
+/// A job waits, is scheduled, is in one inbox, or is under one lease; once settled it is nowhere.
+const ONE_PLACE: &str = "a job is in exactly one structure";
+/// A job is settled for good at most once.
+const SETTLED_ONCE: &str = "no job is settled twice";
+/// No body starts for a job that is settled.
+const NO_START_AFTER: &str = "no body starts after a settlement";
+/// No two bodies of a job run under leases that no fault has touched.
+const EXCLUSIVE: &str = "two bodies of a job run only where a fault explains it";
+/// When faults stop, every job comes to its settlement.
+const SETTLES: &str = "every job is settled once the faults stop";
+/// The same for all other jobs while the body of one never returns.
+const NO_JOB_STOPS_ANOTHER: &str = "no job stops another";
+
+impl stateright::Model for Model {
+    type State = State;
+    type Action = Action;
+
+    fn init_states(&self) -> Vec<State> {
+        vec![self.begin()]
+    }
+
+    fn actions(&self, state: &State, actions: &mut Vec<Action>) {
+        self.possible(state, actions);
+    }
+
+    fn next_state(&self, state: &State, action: Action) -> Option<State> {
+        let next = self.next(state, action);
+        (next != *state).then_some(next)
+    }
+
+    fn properties(&self) -> Vec<Property<Self>> {
+        fn jobs(state: &State) -> impl Iterator<Item = (u8, usize, u8)> {
+            let ended = (0..).zip(&state.server.ended);
+            ended.map(|(job, ended)| (job, state.server.places(job), *ended))
+        }
+        fn carried(state: &State, job: u8) -> bool {
+            state.processes.iter().any(|process| match &process.carried {
+                Some(Carried::ToLeases(jobs) | Carried::ToList(jobs)) => jobs.contains(&job),
+                None => false,
+            })
+        }
+        vec![
+            Property::always(NOT_LOST, |_, state| {
+                jobs(state).all(|(job, places, ended)| {
+                    places + usize::from(ended) > 0 || carried(state, job)
+                })
+            }),
+            Property::always(ONE_PLACE, |_, state| {
+                jobs(state).all(|(_, places, ended)| places + usize::from(ended.min(1)) <= 1)
+            }),
+            Property::always(SETTLED_ONCE, |_, state| jobs(state).all(|(.., ended)| ended <= 1)),
+            Property::always(NO_START_AFTER, |_, state: &State| !state.started_after_end),
+            Property::always(EXCLUSIVE, |_, state: &State| !state.doubled),
+            Property::always(SETTLES, |model: &Self, state| model.comes_to_its_end(state, None)),
+            Property::always(NO_JOB_STOPS_ANOTHER, |model: &Self, state: &State| {
+                let hangs = state.may_hang();
+                hangs.is_none() || model.comes_to_its_end(state, hangs)
+            }),
+        ]
+    }
+}
+
+/// What a check found.
+pub struct Checked {
+    /// Different states.
+    pub states: usize,
+    /// Steps between them that were taken.
+    pub steps: usize,
+    /// The length of the longest of the shortest ways to a state.
+    pub depth: usize,
+    /// How long it took.
+    pub took: Duration,
+    /// What does not hold, and the events that lead there.
+    pub broken: Option<(&'static str, Vec<Action>)>,
+}
+
+/// Visits every state, on so many threads, until something is found that must not be.
+#[must_use]
+pub fn check(model: Model, threads: usize) -> Checked {
+    let begun = Instant::now();
+    model.settling.clear();
+    let builder = stateright::Model::checker(model).threads(threads);
+    let checker = builder.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
+    // One state can break several; they are named in the order in which they matter.
+    let mut found = checker.discoveries();
+    let names =
+        stateright::Model::properties(checker.model()).into_iter().map(|property| property.name);
+    let found = names.into_iter().find_map(|name| found.remove_entry(name));
+    Checked {
+        states: checker.unique_state_count(),
+        steps: checker.state_count(),
+        depth: checker.max_depth(),
+        took: begun.elapsed(),
+        broken: found.map(|(name, path)| (name, path.into_actions())),
+    }
+}
+
+impl fmt::Display for Checked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { states, steps, depth, took, .. } = self;
+        write!(f, "{states} states, {steps} steps, depth {depth}, {:.1} s", took.as_secs_f64())?;
+        if let Some((property, events)) = &self.broken {
+            write!(f, "\nNOT TRUE: {property}, after")?;
+            for (number, event) in events.iter().enumerate() {
+                write!(f, "\n{:4}. {event:?}", number + 1)?;
+            }
+        }
+        Ok(())
+    }
+}

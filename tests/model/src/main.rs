@@ -1,0 +1,31 @@
+//! Checks the protocol with as many jobs and faults as is asked for: `hworker-model [jobs [faults [fault..]]]`.
+
+use hworker_model::{Allowed, Model, check};
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let mut number =
+        |default: u8| words.next().map_or(default, |word| word.parse().expect("a number"));
+    let (jobs, faults) = (number(2), number(1));
+    let mut allowed = Allowed::NONE;
+    let mut any = false;
+    for word in words {
+        any = true;
+        match word.as_str() {
+            "kill" => allowed.kill = true,
+            "stop" => allowed.stop = true,
+            "terminate" => allowed.terminate = true,
+            "cut" => allowed.cut = true,
+            "silence" => allowed.silence = true,
+            "refuse" => allowed.refuse = true,
+            "jump" => allowed.jump = true,
+            "bury" => allowed.bury = true,
+            "overdue" => allowed.overdue = true,
+            _ => panic!("no such fault: {word}"),
+        }
+    }
+    let allowed = if any { allowed } else { Allowed::ALL };
+    let checked = check(Model::new(jobs, faults, allowed), 2);
+    println!("{jobs} jobs, {faults} faults: {checked}");
+    std::process::exit(i32::from(checked.broken.is_some()));
+}

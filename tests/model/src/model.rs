@@ -1,0 +1,111 @@
+//! A model to be checked, or to walk through.
+
+use crate::calls::Call;
+use crate::guards::Guards;
+use crate::server::{Record, Server};
+use crate::state::{APART, Action, Allowed, Model, Process, State};
+
+impl Model {
+    /// The whole protocol, with two processes and these faults.
+    #[must_use]
+    pub fn new(jobs: u8, faults: u8, allowed: Allowed) -> Self {
+        Self {
+            workers: 2,
+            jobs,
+            retries: 0,
+            faults,
+            allowed,
+            guards: Guards::ALL,
+            symmetric: true,
+            settling: crate::calm::Memo::default(),
+        }
+    }
+
+    /// With attempts that end with a retry.
+    #[must_use]
+    pub fn retries(mut self, retries: u8) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// The protocol without something.
+    #[must_use]
+    pub fn without(mut self, take_out: impl FnOnce(&mut Guards)) -> Self {
+        take_out(&mut self.guards);
+        // What is found is for people to read: nobody changes his name in between.
+        self.symmetric = false;
+        self
+    }
+
+    /// Where it all begins.
+    #[must_use]
+    pub fn begin(&self) -> State {
+        let records = vec![Record::default(); usize::from(self.workers)];
+        State {
+            server: Server { records, ..Server::default() },
+            processes: (0..self.workers).map(Process::new).collect(),
+            late: Vec::new(),
+            refusing: false,
+            sound: APART,
+            enqueued: 0,
+            retries: self.retries,
+            faults: self.faults,
+            started_after_end: false,
+            doubled: false,
+        }
+    }
+
+    /// What can happen next.
+    pub fn possible(&self, state: &State, actions: &mut Vec<Action>) {
+        if state.enqueued < self.jobs && !state.refusing {
+            actions.push(Action::Enqueue);
+        }
+        for number in 0..self.workers {
+            self.moves(state, number, actions);
+        }
+        if Self::may_tick(state) {
+            actions.push(Action::Tick);
+        }
+        if state.refusing {
+            actions.push(Action::Accept);
+        } else {
+            actions.extend((0..state.late.len() as u8).map(Action::Late));
+        }
+        self.faults(state, actions);
+    }
+
+    /// What is after something has happened.
+    #[must_use]
+    pub fn after(&self, state: &State, action: Action) -> State {
+        let mut next = state.clone();
+        self.moved(&mut next, action);
+        next.hand_over();
+        next
+    }
+
+    /// The same, for a checker: states that are alike are equal.
+    #[must_use]
+    pub fn next(&self, state: &State, action: Action) -> State {
+        let mut next = self.after(state, action);
+        next.normalise();
+        if self.symmetric { next.canonical() } else { next }
+    }
+}
+
+impl State {
+    /// The server.
+    #[must_use]
+    pub fn server(&self) -> &Server {
+        &self.server
+    }
+
+    /// Has the server write down each call from now on.
+    pub fn log_calls(&mut self) {
+        self.server.log = Some(Vec::new());
+    }
+
+    /// The calls since this was last asked.
+    pub fn take_calls(&mut self) -> Vec<Call> {
+        self.server.log.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+}

@@ -1,0 +1,137 @@
+//! Which moves there are in a state.
+
+use crate::server::{End, Known};
+use crate::state::{Action, Model, Phase, Process, STALE, State, Up, Waiting};
+
+impl Model {
+    /// The moves of one process.
+    pub(crate) fn moves(&self, state: &State, number: u8, actions: &mut Vec<Action>) {
+        let process = &state.processes[usize::from(number)];
+        match process.up {
+            Up::Down => {
+                actions.push(Action::Restart(number));
+                return;
+            }
+            Up::Stopped => {
+                actions.push(Action::Wake(number));
+                return;
+            }
+            Up::Running => {}
+        }
+        // What the process does by itself, whether the server answers or not.
+        if process.answer.is_some() {
+            actions.push(Action::Receive(number));
+        }
+        if matches!(process.wait, Waiting::Answered(..)) {
+            actions.push(Action::ReceiveWait(number));
+        }
+        if process.due && !(state.refusing && process.refused) {
+            actions.push(Action::Beat(number));
+        }
+        for held in &process.table {
+            match held.phase {
+                Phase::Reserved if self.may_start(process) => {
+                    actions.push(Action::Start(number, held.lease));
+                }
+                Phase::Running => {
+                    actions.push(Action::Finish(number, held.lease, End::Ack));
+                    if state.retries > 0 {
+                        let retry = End::Retry { later: true };
+                        actions.push(Action::Finish(number, held.lease, retry));
+                    }
+                }
+                _ => {}
+            }
+        }
+        if !state.refusing {
+            self.calls(state, number, actions);
+        }
+    }
+
+    fn may_start(&self, process: &Process) -> bool {
+        let fresh = process.pulse < STALE || !self.guards.fenced_by_own_beat;
+        fresh && !process.stopping && process.running().is_none()
+    }
+
+    /// What the server has to answer.
+    fn calls(&self, state: &State, number: u8, actions: &mut Vec<Action>) {
+        let process = &state.processes[usize::from(number)];
+        let record = state.server.records.get(usize::from(process.id));
+        if process.carried.is_some() {
+            actions.push(Action::PutDown(number));
+        }
+        if matches!(process.wait, Waiting::Handed(_)) {
+            actions.push(Action::ReserveWithWait(number));
+        }
+        if !process.side.is_empty() {
+            actions.push(Action::SideSettle(number));
+        }
+        if process.recovery.is_some() && process.carried.is_none() {
+            actions.push(Action::Recover(number));
+        }
+        if process.registered {
+            if !state.server.scheduled.is_empty() && process.carried.is_none() {
+                actions.push(Action::Promote(number));
+            }
+            if process.recovery.is_none() && self.guards.sweep {
+                for (id, record) in (0..).zip(&state.server.records) {
+                    let holds = !record.inbox.is_empty() || !record.progress.is_empty();
+                    if record.known == Known::Dead && holds && id != process.id {
+                        actions.push(Action::Sweep(number, id));
+                    }
+                }
+            }
+        }
+        if process.answer.is_some() {
+            return;
+        }
+        if !process.connected {
+            actions.push(Action::Connect(number));
+            return;
+        }
+        if !process.outbox.is_empty() {
+            actions.push(Action::Settle(number));
+        }
+        let Some(record) = record else { return };
+        if self.guards.compared_with_beat {
+            let unseen = |lease| process.held(lease).is_none();
+            // What is on its way is seen soon, unless it is delayed, which is a fault.
+            let under_way = matches!(process.wait, Waiting::Handed(_) | Waiting::Answered(..));
+            if !under_way && record.progress.iter().any(|(lease, _)| unseen(*lease)) {
+                actions.push(Action::Suspect(number));
+            }
+            for held in process.believed() {
+                if !record.progress.iter().any(|(lease, _)| *lease == held.lease) {
+                    actions.push(Action::Lose(number, held.lease));
+                }
+            }
+        }
+        let fresh = process.pulse < STALE || !self.guards.fenced_by_own_beat;
+        if process.stopping {
+            let done = process.table.is_empty() && process.side.is_empty();
+            if done && process.outbox.is_empty() && process.wait == Waiting::No {
+                actions.push(Action::Retire(number));
+            }
+        } else if fresh && process.carried.is_none() {
+            let look = self.guards.compared_with_beat
+                && !record.inbox.is_empty()
+                && !matches!(process.wait, Waiting::Handed(_));
+            if look || (process.room() > 0 && !state.server.jobs.is_empty()) {
+                actions.push(Action::Reserve(number));
+            }
+            if process.room() > 0 && process.wait == Waiting::No && state.server.jobs.is_empty() {
+                actions.push(Action::Wait(number));
+            }
+        }
+    }
+
+    /// Whether 1.5 s may pass: everyone who could beat has done so.
+    pub(crate) fn may_tick(state: &State) -> bool {
+        state.processes.iter().all(|process| {
+            let excused = process.cut > 0 || (state.refusing && process.refused);
+            // The server knows it, and it has not heard so yet.
+            let beginning = !process.registered && process.answer.is_some();
+            !process.runs() || !(process.due || beginning) || excused
+        })
+    }
+}

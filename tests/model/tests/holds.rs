@@ -1,0 +1,40 @@
+//! The protocol as it is: nothing of what must hold is broken in any order of events, whatever single fault strikes two jobs
+//! and whichever two strike one. `cargo run -- 1 2`, or with more jobs and faults, visits more; docs/reliability.md has
+//! how many states that were.
+
+use hworker_model::{Allowed, Model, check};
+
+fn holds(what: &str, model: Model) {
+    let checked = check(model, 2);
+    println!("{what}: {checked}");
+    assert!(checked.broken.is_none(), "{checked}");
+}
+
+const NONE: Allowed = Allowed::NONE;
+
+#[test]
+fn two_jobs_and_any_fault() {
+    holds("two jobs, one fault", Model::new(2, 1, Allowed::ALL));
+}
+
+#[test]
+fn a_retry_and_any_fault() {
+    holds("one job with a retry, one fault", Model::new(1, 1, Allowed::ALL).retries(1));
+}
+
+#[test]
+fn two_deaths() {
+    let allowed = Allowed { kill: true, stop: true, terminate: true, bury: true, ..NONE };
+    holds("one job, two of kill, stop, terminate, bury", Model::new(1, 2, allowed));
+}
+
+#[test]
+fn two_faults_of_the_server() {
+    let allowed = Allowed { silence: true, refuse: true, jump: true, ..NONE };
+    holds("one job, two of silence, refuse, jump", Model::new(1, 2, allowed));
+}
+
+#[test]
+fn a_stop_and_a_broken_connection() {
+    holds("one job, two of stop, cut", Model::new(1, 2, Allowed { stop: true, cut: true, ..NONE }));
+}

@@ -22,9 +22,9 @@ const MANY_LEASES: usize = 50;
 const SHOWN: usize = 30;
 
 /// Says how far a run is.
-pub(crate) fn progress(checker: &Checker, after: Duration) {
+pub(crate) fn progress(phase: &str, checker: &Checker, after: Duration) {
     println!(
-        "{:>5} s  {} bodies begun, {} faults, {} leases, {} jobs open, {} violations",
+        "{phase} {:>5} s  {} bodies begun, {} faults, {} leases, {} jobs open, {} violations",
         after.as_secs(),
         checker.begun,
         checker.strikes.iter().count(),

@@ -81,8 +81,9 @@ fn play(stage: &Arc<Stage>, planned: Vec<Planned>, watcher: &Watcher) -> Result<
             let stage = Arc::clone(stage);
             under_way.push(thread::spawn(move || persist(&stage, fault, start)));
         }
-        stage.look_after_processes()?;
-        collect(&mut under_way, false)?;
+        stage.look_after_workers()?;
+        stage.look_after_producers()?;
+        collect(&mut under_way)?;
         let (open, violations) = {
             let checker = stage.checker();
             (checker.ledger.open(), checker.violations().len())
@@ -96,13 +97,14 @@ fn play(stage: &Arc<Stage>, planned: Vec<Planned>, watcher: &Watcher) -> Result<
         }
         if start.elapsed().as_secs() / 10 > said {
             said += 1;
-            crate::report::progress(&stage.checker(), start.elapsed());
+            crate::report::progress("under fire", &stage.checker(), start.elapsed());
         }
         sleep(Duration::from_millis(20));
     }
     while !under_way.is_empty() {
-        stage.look_after_processes()?;
-        collect(&mut under_way, false)?;
+        stage.look_after_workers()?;
+        stage.look_after_producers()?;
+        collect(&mut under_way)?;
         sleep(Duration::from_millis(20));
     }
     Ok(())
@@ -120,9 +122,9 @@ fn persist(stage: &Stage, fault: Planned, start: Instant) -> Result<(), Failure>
     Ok(())
 }
 
-fn collect(under_way: &mut Vec<JoinHandle<Result<(), Failure>>>, all: bool) -> Result<(), Failure> {
+fn collect(under_way: &mut Vec<JoinHandle<Result<(), Failure>>>) -> Result<(), Failure> {
     for index in (0..under_way.len()).rev() {
-        if all || under_way[index].is_finished() {
+        if under_way[index].is_finished() {
             let ended = under_way.swap_remove(index).join();
             ended.map_err(|_| Failure::from("a fault panicked"))??;
         }
@@ -152,8 +154,13 @@ fn end(stage: &Stage, watcher: &Watcher) -> Result<(), Failure> {
     let give_up = Instant::now() + DRAINED_WITHIN;
     // What was enqueued last must have been read.
     sleep(Duration::from_millis(100));
+    let (start, mut said) = (Instant::now(), 0);
     while stage.checker().ledger.open() > 0 && Instant::now() < give_up && !watcher.failed() {
-        stage.look_after_processes()?;
+        stage.look_after_workers()?;
+        if start.elapsed().as_secs() / 10 > said {
+            said += 1;
+            crate::report::progress("all is to end", &stage.checker(), start.elapsed());
+        }
         sleep(Duration::from_millis(20));
     }
     for seat in &stage.seats {

@@ -295,7 +295,7 @@ impl Stage {
     }
 
     /// Seats new workers where one died, which only bodies that abort may bring about.
-    pub(crate) fn look_after_processes(&self) -> Result<(), Failure> {
+    pub(crate) fn look_after_workers(&self) -> Result<(), Failure> {
         for seat in &self.seats {
             let mut sitting = match seat.sitting.try_lock() {
                 Ok(sitting) => sitting,
@@ -315,6 +315,11 @@ impl Stage {
                 self.replace(seat, &mut sitting)?;
             }
         }
+        Ok(())
+    }
+
+    /// Seats new producers where one died, which none may bring about but a fault.
+    pub(crate) fn look_after_producers(&self) -> Result<(), Failure> {
         for booth in &self.booths {
             let mut sitting = lock(&booth.sitting);
             if let Some(status) = sitting.process.exited() {

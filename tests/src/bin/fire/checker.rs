@@ -15,8 +15,11 @@ use crate::tally::{Job, Jobs, Told};
 /// A lease that nobody ended for so long is stuck: longer than the longest body and the slowest recovery.
 const STUCK_AFTER: u64 = 60 * SECOND;
 
-/// A lease that ended is judged after this, when the diaries have been read.
-const JUDGED_AFTER: u64 = 3 * SECOND;
+/// What ended is judged after this: the diaries have been read, and whoever was not run for a while has said so.
+const JUDGED_AFTER: u64 = 10 * SECOND;
+
+/// Later than everything that is waited for, once all processes have ended.
+const ALL_IS_KNOWN_AFTER: u64 = 30 * SECOND;
 
 /// And forgotten after this.
 const FORGOTTEN_AFTER: u64 = 90 * SECOND;
@@ -69,6 +72,8 @@ pub(crate) struct Checker {
     early: Vec<(usize, Note)>,
     to_judge: VecDeque<(u64, Lease)>,
     to_forget: VecDeque<(u64, Lease)>,
+    /// Workers that were declared dead, why is not known yet.
+    deaths: VecDeque<(u64, usize, String)>,
     violations: Vec<Violation>,
     /// Bodies that began after their lease was lost, which a fault explains.
     pub(crate) late_starts: u64,
@@ -204,9 +209,8 @@ impl Checker {
         }
         if let Some(cause) = self.strikes.silenced(process, seen) {
             self.strikes.get_mut(cause).noticed.get_or_insert(seen);
-        } else if !self.strikes.ends(process, seen) {
-            let detail = format!("worker {name}, process {process}");
-            self.wrong("only the silenced are declared dead", detail);
+        } else {
+            self.deaths.push_back((seen, process, name));
         }
     }
 
@@ -325,6 +329,14 @@ impl Checker {
                 self.wrong("a body runs under its lease", detail);
             }
         }
+        let is_due = |(at, ..): &(u64, usize, String)| *at + JUDGED_AFTER < seen;
+        while self.deaths.front().is_some_and(is_due) {
+            let Some((at, process, worker)) = self.deaths.pop_front() else { break };
+            if self.strikes.silenced(process, at).is_none() && !self.strikes.ends(process, at) {
+                let detail = format!("worker {worker}, process {process}");
+                self.wrong("only the silenced are declared dead", detail);
+            }
+        }
         while let Some((ended, lease)) = self.to_judge.front().copied()
             && ended + JUDGED_AFTER < seen
         {
@@ -338,6 +350,12 @@ impl Checker {
             self.to_forget.pop_front();
             self.holds.remove(&lease);
         }
+    }
+
+    /// All processes have ended, and everything was read.
+    pub(crate) fn all_is_known(&mut self, seen: u64) {
+        self.tick(seen + ALL_IS_KNOWN_AFTER);
+        self.seen = seen;
     }
 
     /// Looks for leases that nobody ends.

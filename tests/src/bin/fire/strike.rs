@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use hworker_tests::{Fault, Process, Proxy};
+use hworker_tests::{Fault, Process, Proxy, RedisSide};
 
 use crate::diary::now;
 use crate::faults::{Kind, Planned};
@@ -239,23 +239,24 @@ impl Stage {
         let ms = fault.lasts.as_millis().to_string();
         let strike = self.begin(fault.kind, None);
         match fault.kind {
-            Kind::ScriptFlush => redis.try_ask::<()>(&["SCRIPT", "FLUSH"])?,
+            Kind::ScriptFlush => order(&mut redis, &["SCRIPT", "FLUSH"])?,
             Kind::Pause => {
                 let which = if rng.bool() { "ALL" } else { "WRITE" };
-                redis.try_ask::<()>(&["CLIENT", "PAUSE", &ms, which])?;
+                order(&mut redis, &["CLIENT", "PAUSE", &ms, which])?;
                 sleep(fault.lasts);
             }
             Kind::Stall => {
                 let seconds = fault.lasts.as_secs_f64().to_string();
-                redis.try_ask::<()>(&["DEBUG", "SLEEP", &seconds])?;
+                order(&mut redis, &["DEBUG", "SLEEP", &seconds])?;
             }
             Kind::Full => {
-                redis.try_ask::<()>(&["CONFIG", "SET", "maxmemory", "1mb"])?;
+                order(&mut redis, &["CONFIG", "SET", "maxmemory", "1mb"])?;
                 sleep(fault.lasts);
-                redis.try_ask::<()>(&["CONFIG", "SET", "maxmemory", "0"])?;
+                order(&mut redis, &["CONFIG", "SET", "maxmemory", "0"])?;
             }
             _ => {
-                let list: String = redis.try_ask(&["CLIENT", "LIST", "TYPE", "normal"])?;
+                let list = redis.try_ask::<String>(&["CLIENT", "LIST", "TYPE", "normal"]);
+                let list = list.unwrap_or_default();
                 let all = rng.bool();
                 for id in list.lines().filter_map(|line| line.split(['=', ' ']).nth(1)) {
                     if all || rng.u8(..8) == 0 {
@@ -281,7 +282,7 @@ impl Stage {
     /// With `appendfsync always` a server that cannot write ends itself, which would be another fault; so it gets a second.
     fn fill_the_disk(&self, fault: &Planned) -> Struck {
         let mut redis = self.redis();
-        redis.try_ask::<()>(&["CONFIG", "SET", "appendfsync", "everysec"])?;
+        order(&mut redis, &["CONFIG", "SET", "appendfsync", "everysec"])?;
         let strike = self.begin(fault.kind, None);
         let path = self.data().join("ballast");
         let mut ballast = File::create(&path)?;
@@ -292,15 +293,33 @@ impl Stage {
         drop(ballast);
         std::fs::remove_file(&path)?;
         let give_up = Instant::now() + Duration::from_secs(10);
-        while !redis.try_ask::<String>(&["INFO", "persistence"])?.contains("aof_last_write_status:ok") {
+        let writes = |redis: &mut RedisSide| {
+            let info = redis.try_ask::<String>(&["INFO", "persistence"]);
+            info.is_ok_and(|info| info.contains("aof_last_write_status:ok"))
+        };
+        while !writes(&mut redis) {
             if Instant::now() > give_up {
                 return Err("the server does not write again, though there is room".into());
             }
             sleep(Duration::from_millis(20));
         }
-        redis.try_ask::<()>(&["CONFIG", "SET", "appendfsync", "always"])?;
+        order(&mut redis, &["CONFIG", "SET", "appendfsync", "always"])?;
         self.end(strike);
         Ok(true)
+    }
+}
+
+/// Tells the server something, over a new connection where another fault has ended this one.
+fn order(redis: &mut RedisSide, words: &[&str]) -> Result<(), Failure> {
+    let give_up = Instant::now() + Duration::from_secs(20);
+    loop {
+        match redis.try_ask(words) {
+            Ok(()) => return Ok(()),
+            Err(error) if Instant::now() > give_up => {
+                return Err(format!("{}: {error}", words.join(" ")).into());
+            }
+            Err(_) => sleep(Duration::from_millis(20)),
+        }
     }
 }
 

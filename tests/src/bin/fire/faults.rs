@@ -182,7 +182,7 @@ fn plan(kind: Kind, after: Duration, rng: &mut Rng) -> Planned {
         Kind::Stop | Kind::Cut | Kind::NetCut if rng.u8(..4) > 0 => 7_000..12_000,
         Kind::Cut | Kind::NetCut => 500..4_000,
         Kind::Stop => 6_000..7_000,
-        Kind::ServerKill if rng.u8(..6) == 0 => 4_000..6_000,
+        Kind::ServerKill if rng.u8(..3) == 0 => 4_000..7_000,
         Kind::ServerKill => 50..1_500,
         Kind::Pause | Kind::Stall => 800..2_500,
         Kind::Full | Kind::DiskFull => 1_000..2_500,

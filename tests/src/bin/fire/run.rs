@@ -46,8 +46,11 @@ pub(crate) fn run(options: &Options) -> Result<bool, Failure> {
         let after = violation.at.saturating_sub(report.began_at()) / 1_000_000_000;
         println!("the first violation came after {after} s");
     }
-    ended?;
     report.write()?;
+    if ended.is_err() {
+        stage.keep_data();
+    }
+    ended?;
     let sound = stage.checker().violations().is_empty();
     Ok(sound != options.until_violation)
 }

@@ -97,7 +97,7 @@ impl Home {
         for part in ["data", "diaries", "logs", "memory"] {
             fs::create_dir_all(dir.join(part))?;
         }
-        let disk = crate::room::mount_disk(&dir.join("data"));
+        let disk = room::mount_disk(&dir.join("data"));
         if let Err(why) = &disk {
             eprintln!("skipped: no disk is filled: {why}");
         }
@@ -120,7 +120,7 @@ impl Stage {
             }
         };
         let home = Home::new(options)?;
-        let server = start_server(options, &networks, &home.dir.join("data"))?;
+        let server = start_server(options, &networks, &home.dir.join("data"), home.disk)?;
         let url = server.url();
         let socket = server.socket().to_owned();
         RedisSide::new(&url).load_scripts();
@@ -169,8 +169,20 @@ impl Stage {
         self.home.dir.join("data")
     }
 
+    /// Copies the data of the server to where they outlive its disk, and what it logged.
+    pub(crate) fn keep_data(&self) {
+        let (from, to) = (self.data(), self.home.dir.join("kept"));
+        let _ = Command::new("cp").arg("-r").arg(from).arg(&to).status();
+        let _ = fs::write(to.join("server.log"), lock(&self.server).log());
+    }
+
     /// Whether the server's disk can be filled.
     pub(crate) fn has_disk(&self) -> bool {
+        self.home.disk
+    }
+
+    /// Whether the server is told when to rewrite its log.
+    pub(crate) fn rewrites_by_hand(&self) -> bool {
         self.home.disk
     }
 
@@ -333,13 +345,21 @@ impl Stage {
     }
 }
 
-fn start_server(options: &Options, networks: &[Network], data: &Path) -> Result<Server, Failure> {
+fn start_server(
+    options: &Options,
+    networks: &[Network],
+    data: &Path,
+    rewrites_by_hand: bool,
+) -> Result<Server, Failure> {
     let listed = hworker_tests::servers().into_iter().next().flatten();
     let mut builder = Server::builder().append_only(true).data_dir(data);
     if let Some(program) = options.server.clone().or(listed) {
         builder = builder.program(program);
     }
     builder = builder.arg("--appendfsync", "always").arg("--enable-debug-command", "yes");
+    if rewrites_by_hand {
+        builder = builder.arg("--auto-aof-rewrite-percentage", "0");
+    }
     if !networks.is_empty() {
         let addresses: Vec<_> = networks.iter().map(Network::address).collect();
         builder = builder.arg("--port", PORT.to_string()).arg("--protected-mode", "no");

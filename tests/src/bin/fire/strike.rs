@@ -45,7 +45,7 @@ impl Stage {
                 self.tell_the_server(&fault, &mut rng)
             }
             Kind::DiskFull => self.fill_the_disk(&fault),
-            Kind::ServerKill => self.kill_the_server(&fault),
+            Kind::ServerKill => self.kill_the_server(&fault, &mut rng),
             Kind::Busy => Ok(true),
         }
     }
@@ -269,7 +269,10 @@ impl Stage {
         Ok(true)
     }
 
-    fn kill_the_server(&self, fault: &Planned) -> Struck {
+    fn kill_the_server(&self, fault: &Planned, rng: &mut Rng) -> Struck {
+        if self.rewrites_by_hand() {
+            self.rewrite_the_log(rng.bool())?;
+        }
         let mut server = lock(&self.server);
         let strike = self.begin(fault.kind, None);
         server.kill();
@@ -277,6 +280,23 @@ impl Stage {
         server.restart()?;
         self.end(strike);
         Ok(true)
+    }
+
+    /// Keeps the append-only file small. Redis 7.0 forgets at a rewrite how long its file is, until it starts again, and a disk
+    /// that is full in between makes it cut the file at a wrong place; so it is only done before it is killed, or killed
+    /// while it does it.
+    fn rewrite_the_log(&self, whole: bool) -> Result<(), Failure> {
+        let mut redis = self.redis();
+        order(&mut redis, &["BGREWRITEAOF"])?;
+        let give_up = Instant::now() + Duration::from_secs(10);
+        let done = |redis: &mut RedisSide| {
+            let info = redis.try_ask::<String>(&["INFO", "persistence"]);
+            info.is_ok_and(|info| info.contains("aof_rewrite_in_progress:0"))
+        };
+        while whole && !done(&mut redis) && Instant::now() < give_up {
+            sleep(Duration::from_millis(10));
+        }
+        Ok(())
     }
 
     /// With `appendfsync always` a server that cannot write ends itself, which would be another fault; so it gets a second.

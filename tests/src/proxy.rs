@@ -42,6 +42,8 @@ pub enum Fault {
     HangReply,
     /// It waits in the network until [`Proxy::release`], even if the client has given up by then.
     HoldRequest,
+    /// It reaches the server, and its reply waits in the network until [`Proxy::release`].
+    HoldReply,
     /// The server refuses it, since it arrives without its arguments.
     Refuse,
     /// Its reply comes later.
@@ -190,7 +192,7 @@ impl Proxy {
         self.shared.changed.notify_all();
     }
 
-    /// Lets the requests arrive that were held.
+    /// Lets the requests and replies arrive that were held.
     pub fn release(&self) {
         self.shared.state().released = true;
         self.shared.changed.notify_all();
@@ -335,6 +337,7 @@ impl Link {
             match fault {
                 Some(Fault::LoseReply) => return self.end(),
                 Some(Fault::HangReply) => self.hang(),
+                Some(Fault::HoldReply) => self.shared.wait_while(|state| !state.released),
                 Some(Fault::Delay(delay)) => thread::sleep(delay),
                 _ => {}
             }

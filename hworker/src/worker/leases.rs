@@ -33,6 +33,9 @@ pub(super) struct Leases {
 struct Table {
     held: LeaseMap<State>,
     settled: VecDeque<Batch>,
+    /// What was given back without having been seen. The answer that brings it may be late, but not by longer than this
+    /// is remembered: no call, and no wait, lasts so long.
+    unseen: LeaseMap<Instant>,
     /// How many settlements are remembered, and their bytes.
     remembered: usize,
     bytes: usize,
@@ -83,11 +86,15 @@ impl Leases {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Jobs were handed over. Leaves out those whose leases were meanwhile taken for lost on their way, and are being
-    /// given back.
+    /// Jobs were handed over. Leaves out those whose leases were meanwhile taken for lost on their way, and are being, or
+    /// were, given back.
     pub(super) fn reserved(&self, jobs: &mut Vec<(Lease, Vec<u8>)>) {
         let since = Instant::now();
         let mut table = self.table();
+        if !table.unseen.is_empty() {
+            table.unseen.retain(|_, at| at.elapsed() < REMEMBERED_FOR);
+            jobs.retain(|(lease, _)| !table.unseen.contains_key(lease));
+        }
         table.held.reserve(jobs.len());
         jobs.retain(|(lease, _)| match table.held.entry(lease.clone()) {
             Entry::Vacant(place) => {
@@ -124,7 +131,9 @@ impl Leases {
 
     /// A lease that was never seen is given back: it must never be started.
     pub(super) fn never_start(&self, lease: &Lease) {
-        self.table().held.insert(lease.clone(), State::Ending);
+        let mut table = self.table();
+        table.held.insert(lease.clone(), State::Ending);
+        table.unseen.insert(lease.clone(), Instant::now());
     }
 
     /// The server has these settlements.

@@ -86,6 +86,28 @@ fn a_lost_reply_of_reserve_strands_no_job() {
 }
 
 #[test]
+fn what_was_given_back_unseen_is_not_started_late() {
+    // The answer to a wait is late: its job is taken for lost and given back, runs, and then the answer arrives -> the job
+    // does not run again.
+    // Guard: what was given back unseen is remembered beyond its release.
+    let (server, proxy, url) = through_a_proxy();
+    let _worker =
+        server.worker_process(&[("HWORKER_REDIS_URL", &url), ("HWORKER_CONCURRENCY", "1")]);
+    wait_for_workers(&server, 1);
+    server.eventually("it waits", SOON, || proxy.count("BLMOVE") >= 1);
+    // The wait after the one that brings this.
+    proxy.fault(1, "BLMOVE", Fault::HoldReply);
+    put(&server, "first", vec![]);
+    server.eventually("it waits again", SOON, || proxy.all_happened());
+    put(&server, "job", vec![]);
+    server.eventually("it was given back and ran", SOON, || server.ended("job") == 1);
+    proxy.release();
+    server.holds("it does not run again", Duration::from_secs(1), || server.begun("job") == 1);
+    server.drained(SOON);
+    assert_eq!(counter(&server, "processed"), 2);
+}
+
+#[test]
 fn a_lost_wait_strands_no_job() {
     // The same for the wait: what the server handed into the inbox counts as the worker's lease.
     // Guard: the look at the inbox, and at jobs that wait in vain, with the heartbeat.

@@ -207,7 +207,9 @@ impl Checker {
         if life.dead.replace(seen).is_some() {
             return;
         }
-        if let Some(cause) = self.strikes.silenced(process, seen) {
+        // The later of the two: a worker that was cut off and is told to end says so itself.
+        let silenced = self.strikes.silenced(process, seen);
+        if let Some(cause) = silenced.max(self.strikes.terminated(process, seen)) {
             self.strikes.get_mut(cause).noticed.get_or_insert(seen);
         } else {
             self.deaths.push_back((seen, process, name));
@@ -294,11 +296,16 @@ impl Checker {
         self.pulse_at(process, life, note);
         self.begun += 1;
         self.strikes.a_body_began(process, at);
-        let (cause, again) = self.jobs.get(n).begins();
+        let job = self.jobs.get(n);
+        // What two workers died with waits for its turn, a few at a time.
+        let suspect = job.recoveries > 1;
+        let (cause, again) = job.begins();
         if let Some(cause) = cause {
             let strike = self.strikes.get_mut(cause);
-            strike.again = strike.again.max(Some(at));
             strike.second_starts += u64::from(again);
+            if !suspect {
+                strike.again = strike.again.max(Some(at));
+            }
         }
         true
     }

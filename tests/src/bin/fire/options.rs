@@ -89,6 +89,9 @@ impl Options {
         let mut command =
             format!("script/fire --seed {} --duration {}s", self.seed, self.duration.as_secs());
         let mut add = |name: &str, value: String| command += &format!(" {name}{value}");
+        if let Ok(guard) = std::env::var("HWORKER_TEST_FIRE_WITHOUT") {
+            add("--without ", guard);
+        }
         if let Some(server) = &self.server {
             add("--server ", server.display().to_string());
         }

@@ -9,7 +9,7 @@ use crate::checker::Checker;
 use crate::diary::now;
 use crate::faults::Kind;
 use crate::options::Options;
-use crate::strikes::Strike;
+use crate::strikes::{Strike, Strikes};
 use crate::verdict::Totals;
 
 /// What keeps the suite itself from going on.
@@ -39,20 +39,28 @@ pub(crate) fn progress(phase: &str, checker: &Checker, after: Duration) {
 struct Row {
     struck: u64,
     while_many: u64,
+    /// Where no fault of the server came in between, and where one did.
     noticed: Vec<u64>,
+    noticed_late: Vec<u64>,
     again: Vec<u64>,
+    again_late: Vec<u64>,
     resumed: Vec<u64>,
     taken_back: u64,
     second_starts: u64,
 }
 
 impl Row {
-    fn add(&mut self, strike: &Strike) {
+    fn add(&mut self, strike: &Strike, strikes: &Strikes) {
         let since = |at: u64| at.saturating_sub(strike.at) / 1_000_000;
         self.struck += 1;
         self.while_many += u64::from(strike.leases >= MANY_LEASES);
-        self.noticed.extend(strike.noticed.map(since));
-        self.again.extend(strike.again.map(since));
+        let of = |at: Option<u64>, undisturbed: bool| {
+            at.filter(|at| strikes.undisturbed(strike, *at) == undisturbed).map(since)
+        };
+        self.noticed.extend(of(strike.noticed, true));
+        self.noticed_late.extend(of(strike.noticed, false));
+        self.again.extend(of(strike.again, true));
+        self.again_late.extend(of(strike.again, false));
         let over = strike.until.unwrap_or(strike.at);
         self.resumed.extend(strike.resumed.map(|at| at.saturating_sub(over) / 1_000_000));
         self.taken_back += strike.taken_back;
@@ -72,7 +80,9 @@ impl Row {
             "struck": self.struck,
             "with_50_leases": self.while_many,
             "noticed": times(&self.noticed),
+            "noticed_while_the_server_was_struck": times(&self.noticed_late),
             "running_again": times(&self.again),
+            "running_again_while_the_server_was_struck": times(&self.again_late),
             "work_goes_on": times(&self.resumed),
             "jobs_taken_back": self.taken_back,
             "second_starts": self.second_starts,
@@ -143,7 +153,7 @@ impl Report {
         self.begun = checker.begun;
         self.late_starts = checker.late_starts;
         for strike in checker.strikes.iter() {
-            self.rows.entry(strike.kind).or_default().add(strike);
+            self.rows.entry(strike.kind).or_default().add(strike, &checker.strikes);
         }
         for violation in checker.violations() {
             let at = violation.at.saturating_sub(self.began) as f64 / 1e9;
@@ -174,23 +184,25 @@ impl Report {
         let totals = &self.totals;
         println!();
         println!(
-            "| fault | struck | with 50 leases | noticed, s | all running again, s | work goes on, s | taken back | second starts |"
+            "| fault | struck | with 50 leases | noticed | running again | noticed* | running again* | work goes on | taken back | second starts |"
         );
-        println!("|---|---|---|---|---|---|---|---|");
+        println!("|---|---|---|---|---|---|---|---|---|---|");
         for (kind, row) in &self.rows {
             println!(
-                "| {} | {} | {} | {} | {} | {} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                 kind.name(),
                 row.struck,
                 row.while_many,
                 shown(&row.noticed),
                 shown(&row.again),
+                shown(&row.noticed_late),
+                shown(&row.again_late),
                 shown(&row.resumed),
                 row.taken_back,
                 row.second_starts,
             );
         }
-        println!("(times are median / worst)\n");
+        println!("Seconds, median / worst; with * where the server was struck before it was noticed.\n");
         for kind in &self.skipped {
             println!("skipped: {kind}, which this machine cannot have");
         }

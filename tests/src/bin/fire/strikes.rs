@@ -86,6 +86,11 @@ impl Strikes {
         self.all.iter()
     }
 
+    /// Whether nothing kept the others from noticing it by then: no fault of the server.
+    pub(crate) fn undisturbed(&self, strike: &Strike, by: u64) -> bool {
+        self.server_trouble(strike.at, by) == 0
+    }
+
     pub(crate) fn get_mut(&mut self, index: usize) -> &mut Strike {
         &mut self.all[index]
     }
@@ -152,9 +157,9 @@ impl Strikes {
 
     fn latest(&self, process: usize, at: u64, kinds: impl Fn(Kind) -> bool) -> Option<usize> {
         let explains = |strike: &Strike| {
-            // One that is dead stays so, and each fault of the server begins the watch anew.
+            // One that is dead stays so, and a fault of the server begins the watch anew.
             let for_ever = strike.kind.is_final() || strike.kind == Kind::Term;
-            let patience = EXPLAINS_FOR * (1 + self.server_trouble(strike.at, at));
+            let patience = EXPLAINS_FOR * (1 + self.server_trouble(strike.at, at).min(1));
             strike.at <= at
                 && (for_ever || strike.until.is_none_or(|until| at <= until + patience))
         };

@@ -13,6 +13,7 @@
 #[doc = include_str!("../../hworker-macros/src/job.md")]
 mod job {}
 
+mod clock;
 mod cluster;
 mod jobs;
 mod process;
@@ -25,6 +26,7 @@ mod worker;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use clock::Clock;
 pub use cluster::TestCluster;
 pub use jobs::{Act, act, act_blocking, act_once, act_unless_crashed, weigh};
 pub use process::{Process, produce};

@@ -1,6 +1,7 @@
 //! Workers and producers as processes of their own, which can be killed, stopped and told to end.
 
 use std::fs::File;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -97,6 +98,13 @@ impl Process {
     /// Asks it to end.
     pub fn terminate(&self) {
         self.signal(Signal::TERM);
+    }
+
+    /// Writes a line to its input. One that does not read any more is not told.
+    pub fn tell(&mut self, line: &str) {
+        if let Some(input) = &mut self.child.stdin {
+            let _ = writeln!(input, "{line}");
+        }
     }
 
     /// How it ended, if it has.

@@ -65,7 +65,9 @@ struct Shared {
 #[derive(Default)]
 struct State {
     rules: Vec<Rule>,
-    connections: Vec<UnixStream>,
+    /// Both ends of each, by the number of the link.
+    connections: HashMap<u64, [UnixStream; 2]>,
+    links: u64,
     /// How many requests of each name came.
     seen: HashMap<String, usize>,
     unreachable: bool,
@@ -84,6 +86,7 @@ struct Rule {
 /// One connection through the proxy; the two directions share it.
 struct Link {
     shared: Arc<Shared>,
+    number: u64,
     /// What becomes of the replies that are outstanding, the next first.
     replies: Mutex<VecDeque<Option<Fault>>>,
     hangs: Mutex<bool>,
@@ -119,7 +122,13 @@ impl Proxy {
     /// A proxy before this server, which learns all scripts, so that each call is one request.
     pub fn before(server: &TestServer) -> Self {
         server.redis().load_scripts();
-        let upstream = server.process().socket().to_owned();
+        Self::to(server.process().socket())
+    }
+
+    /// A proxy before the server that listens on this socket. Where it does not know a script, its call by text is another
+    /// request.
+    pub fn to(server: &Path) -> Self {
+        let upstream = server.to_owned();
         // Short: the path of a socket has little room.
         let socket = upstream.with_file_name(format!("proxy-{}", fresh_number()));
         let listener = UnixListener::bind(&socket).expect("a socket for the proxy");
@@ -149,7 +158,9 @@ impl Proxy {
     /// `"LPUSH"`, and hworker's scripts as they are, `"reserve"`.
     pub fn fault(&self, nth: u32, request: &str, fault: Fault) {
         let rule = Rule { request: request.to_owned(), skip: nth - 1, fault, done: false };
-        self.shared.state().rules.push(rule);
+        let mut state = self.shared.state();
+        state.rules.retain(|rule| !rule.done);
+        state.rules.push(rule);
     }
 
     /// Whether every fault has happened.
@@ -169,7 +180,7 @@ impl Proxy {
 
     /// Ends every connection.
     pub fn cut(&self) {
-        for connection in self.shared.state().connections.drain(..) {
+        for connection in self.shared.state().connections.drain().flat_map(|(_, both)| both) {
             let _ = connection.shutdown(Shutdown::Both);
         }
     }
@@ -231,9 +242,15 @@ impl Shared {
     }
 
     fn link(self: &Arc<Self>, client: UnixStream, server: UnixStream) -> std::io::Result<()> {
-        self.state().connections.extend([client.try_clone()?, server.try_clone()?]);
+        let both = [client.try_clone()?, server.try_clone()?];
+        let mut state = self.state();
+        state.links += 1;
+        let number = state.links;
+        state.connections.insert(number, both);
+        drop(state);
         let link = Arc::new(Link {
             shared: Arc::clone(self),
+            number,
             replies: Mutex::default(),
             hangs: Mutex::new(false),
             client,
@@ -241,7 +258,10 @@ impl Shared {
         });
         let there = Arc::clone(&link);
         thread::spawn(move || there.requests());
-        thread::spawn(move || link.answers());
+        thread::spawn(move || {
+            link.answers();
+            link.shared.state().connections.remove(&link.number);
+        });
         Ok(())
     }
 

@@ -1,77 +1,38 @@
 //! Clocks that are off, and clocks that jump.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 
-use hworker_tests::{Act, Process, TestServer, act};
-use tempfile::TempDir;
+use hworker_tests::{Act, Clock, Process, TestServer, act};
 
 use crate::support::{
     RECOVERED, SOON, begins, counter, first_run_hangs, ms_between, now_us, put, wait_for_workers,
 };
 
-/// A wall clock that a test sets for the processes that it starts with it.
-struct Clock {
-    dir: TempDir,
-    library: PathBuf,
+/// A worker process that lives by a clock.
+fn worker(clock: &Clock, server: &TestServer) -> Process {
+    let mut command = server.command("test-worker");
+    clock.rule(&mut command);
+    Process::start(command)
 }
 
-impl Clock {
-    /// Compiles it; `None`, with a word, where this machine cannot.
-    fn new() -> Option<Self> {
-        let dir = TempDir::new().expect("a directory");
-        let library = dir.path().join("clock.so");
-        let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/clock.c");
-        let compiled =
-            Command::new("cc").args(["-shared", "-fPIC", "-o"]).arg(&library).arg(source).status();
-        if cfg!(target_os = "linux") && compiled.is_ok_and(|status| status.success()) {
-            let clock = Self { dir, library };
-            clock.set(0);
-            return Some(clock);
-        }
-        let required = std::env::var("HWORKER_MATRIX").is_ok_and(|matrix| matrix == "required");
-        assert!(!required, "a C compiler and Linux are needed to move clocks");
-        println!("skipped: a C compiler and Linux are needed to move clocks");
-        None
-    }
-
-    fn offset(&self) -> PathBuf {
-        self.dir.path().join("offset")
-    }
-
-    /// Moves it by so many seconds from the machine's.
-    fn set(&self, seconds: i64) {
-        let fresh = self.dir.path().join("fresh");
-        std::fs::write(&fresh, seconds.to_string()).expect("the offset");
-        std::fs::rename(fresh, self.offset()).expect("the offset");
-    }
-
-    /// A worker process that lives by it.
-    fn worker(&self, server: &TestServer) -> Process {
-        let mut command = server.command("test-worker");
-        command.env("LD_PRELOAD", &self.library).env("CLOCK_OFFSET_FILE", self.offset());
-        Process::start(command)
-    }
-
-    /// A server that lives by it.
-    fn server(&self) -> TestServer {
-        let plain = TestServer::start();
-        let program = plain.process().program().to_owned();
-        drop(plain);
-        let wrapper = self.dir.path().join("server");
-        let (library, offset) = (self.library.display(), self.offset());
-        let script = format!(
-            "#!/bin/sh\nLD_PRELOAD='{library}' CLOCK_OFFSET_FILE='{}' exec '{}' \"$@\"\n",
-            offset.display(),
-            program.display()
-        );
-        std::fs::write(&wrapper, script).expect("the wrapper");
-        let executable = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(&wrapper, executable).expect("the wrapper");
-        TestServer::builder().program(Some(Path::new(&wrapper))).start()
-    }
+/// A server that lives by a clock.
+fn server(clock: &Clock) -> TestServer {
+    let plain = TestServer::start();
+    let program = plain.process().program().to_owned();
+    drop(plain);
+    let wrapper = clock.dir().join("server");
+    let (library, offset) = (clock.library().display(), clock.offset());
+    let script = format!(
+        "#!/bin/sh\nLD_PRELOAD='{library}' CLOCK_OFFSET_FILE='{}' exec '{}' \"$@\"\n",
+        offset.display(),
+        program.display()
+    );
+    std::fs::write(&wrapper, script).expect("the wrapper");
+    let executable = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&wrapper, executable).expect("the wrapper");
+    TestServer::builder().program(Some(Path::new(&wrapper))).start()
 }
 
 #[test]
@@ -90,10 +51,10 @@ fn recovered_in_time(dead: i64, monitor: i64) {
     of_the_dead.set(dead);
     of_the_monitor.set(monitor);
     let server = TestServer::start();
-    let mut first = of_the_dead.worker(&server);
+    let mut first = worker(&of_the_dead, &server);
     put(&server, "job", first_run_hangs());
     server.eventually("it runs", SOON, || server.begun("job") == 1);
-    let _second = of_the_monitor.worker(&server);
+    let _second = worker(&of_the_monitor, &server);
     wait_for_workers(&server, 2);
     let hour = |log: &str| {
         let log = std::fs::read_to_string(server.dir().join(log)).expect("the log");
@@ -131,7 +92,7 @@ fn the_servers_clock_jumps() {
 
 fn jumps(seconds: i64) {
     let Some(clock) = Clock::new() else { return };
-    let server = clock.server();
+    let server = server(&clock);
     let mut first = server.worker_process(&[("HWORKER_CONCURRENCY", "2")]);
     put(&server, "held", vec![vec![Act::Gate("go".into())], vec![]]);
     server.eventually("it runs", SOON, || server.begun("held") == 1);

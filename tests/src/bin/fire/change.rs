@@ -1,0 +1,159 @@
+//! One change of the server's data, judged as a whole: each job is in exactly one structure before and after it, and the
+//! counters say what it did.
+
+use std::collections::HashMap;
+
+use crate::ledger::{Ended, Event, Lease};
+
+/// Where a job came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Place {
+    Waiting,
+    Inbox,
+    Held,
+    Scheduled,
+    Failed,
+    Broken,
+}
+
+/// What a change did with one job.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step {
+    before: u8,
+    pub(crate) after: u8,
+    /// The lease that it lost.
+    lease: Option<Lease>,
+    /// It was in the inbox of a worker.
+    inbox: bool,
+    to: Option<Place>,
+}
+
+/// A change so far.
+#[derive(Debug, Default)]
+pub(crate) struct Change {
+    steps: HashMap<u32, Step>,
+    counted: HashMap<String, i64>,
+    wrong: Vec<(&'static str, String)>,
+}
+
+impl Change {
+    fn step(&mut self, n: u32, copies: u8) -> &mut Step {
+        let step = Step { before: copies, after: copies, lease: None, inbox: false, to: None };
+        self.steps.entry(n).or_insert(step)
+    }
+
+    /// The job came to a place; `copies` is how many there were before the change.
+    pub(crate) fn enters(&mut self, n: u32, copies: u8, to: Place) {
+        let step = self.step(n, copies);
+        step.after = step.after.saturating_add(1);
+        step.to = Some(to);
+    }
+
+    /// The job left a place, or a lease.
+    pub(crate) fn leaves(&mut self, n: u32, copies: u8, lease: Option<Lease>, inbox: bool) {
+        let step = self.step(n, copies);
+        step.after = step.after.saturating_sub(1);
+        step.lease = lease.or(step.lease);
+        step.inbox |= inbox;
+    }
+
+    /// The job is among those that will not run.
+    pub(crate) fn comes_to_its_end(&mut self, n: u32, copies: u8, to: Place) {
+        self.step(n, copies).to = Some(to);
+    }
+
+    pub(crate) fn counts(&mut self, field: &str, by: i64) {
+        if !field.contains(':') {
+            *self.counted.entry(field.to_owned()).or_default() += by;
+        }
+    }
+
+    pub(crate) fn wrong(&mut self, rule: &'static str, detail: String) {
+        self.wrong.push((rule, detail));
+    }
+
+    /// The jobs that it touched.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = (u32, &Step)> {
+        self.steps.iter().map(|(n, step)| (*n, step))
+    }
+
+    /// An empty one that keeps the memory.
+    pub(crate) fn cleared(mut self) -> Self {
+        self.steps.clear();
+        self.counted.clear();
+        self.wrong.clear();
+        self
+    }
+
+    fn counted(&self, counter: &str) -> i64 {
+        self.counted.get(counter).copied().unwrap_or(0)
+    }
+
+    /// What it did, and whether it may.
+    pub(crate) fn judge(&self, events: &mut Vec<Event>) {
+        let mut seen: HashMap<&'static str, i64> = HashMap::new();
+        for (rule, detail) in &self.wrong {
+            events.push(Event::Wrong { rule, detail: detail.clone() });
+        }
+        for (n, step) in self.steps() {
+            let is_over = matches!(step.to, Some(Place::Failed | Place::Broken));
+            if step.after > 1 || (is_over && step.after > 0) {
+                let detail =
+                    format!("job {n} is there {} times, last {:?}", step.after, step.to);
+                events.push(Event::Wrong { rule: "a job is in one place", detail });
+            }
+            match step.lease {
+                Some(lease) => {
+                    let how = self.how(step);
+                    *seen.entry(counter_of(how)).or_default() += 1;
+                    events.push(Event::LeaseEnded { n, lease, how });
+                }
+                None if is_over => {
+                    let counter = if step.to == Some(Place::Failed) { "failed" } else { "broken" };
+                    *seen.entry(counter).or_default() += 1;
+                    events.push(Event::SetAside { n });
+                }
+                None if step.before > 0 && step.after == 0 => {
+                    let detail = format!("job {n} left its place and came to no other");
+                    events.push(Event::Wrong { rule: "a job is in one place", detail });
+                }
+                None if step.inbox && self.counted("recovered") > 0 => {
+                    *seen.entry("recovered").or_default() += 1;
+                }
+                None if step.before == 0 && step.after > 0 => events.push(Event::Entered { n }),
+                None => {}
+            }
+        }
+        for counter in ["processed", "retried", "failed", "broken", "recovered"] {
+            let (seen, counted) = (seen.get(counter).copied().unwrap_or(0), self.counted(counter));
+            if seen != counted {
+                let detail = format!("{counted} {counter} were counted, and {seen} were");
+                events.push(Event::Wrong { rule: "counters say what happened", detail });
+            }
+        }
+    }
+
+    /// How a lease ended: where its job is now says it, and what the same change counted.
+    fn how(&self, step: &Step) -> Ended {
+        match step.to {
+            Some(Place::Failed) => Ended::Failed,
+            Some(Place::Broken) => Ended::Broken,
+            None if step.after == 0 => Ended::Acked,
+            _ if self.counted("recovered") > 0 => Ended::Recovered,
+            _ if self.counted("retried") > 0 => Ended::Retried,
+            _ => Ended::Released,
+        }
+    }
+}
+
+/// The counter in which the end of a lease is counted; none for what is given back.
+fn counter_of(how: Ended) -> &'static str {
+    match how {
+        Ended::Acked => "processed",
+        Ended::Retried => "retried",
+        Ended::Failed => "failed",
+        Ended::Broken => "broken",
+        Ended::Recovered => "recovered",
+        Ended::Released => "",
+    }
+}

@@ -1,0 +1,413 @@
+//! Holds what the processes noted and what the server logged against what is promised.
+//!
+//! Everything is looked at as soon as it is known, so that a run can end with the first violation; what can only be known
+//! at the end is in `verdict.rs`.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use crate::aof::Command;
+use crate::diary::{Note, Outcome, What};
+use crate::faults::Kind;
+use crate::ledger::{Ended, Event, Lease, Ledger};
+use crate::strikes::{SECOND, Strikes};
+use crate::tally::{Job, Jobs, Told};
+
+/// A lease that nobody ended for so long is stuck: longer than the longest body and the slowest recovery.
+const STUCK_AFTER: u64 = 60 * SECOND;
+
+/// What ended is judged after this: the diaries have been read, and whoever was not run for a while has said so.
+const JUDGED_AFTER: u64 = 10 * SECOND;
+
+/// Later than everything that is waited for, once all processes have ended.
+const ALL_IS_KNOWN_AFTER: u64 = 30 * SECOND;
+
+/// And forgotten after this.
+const FORGOTTEN_AFTER: u64 = 90 * SECOND;
+
+/// What a body noted before the server's log shows its lease waits at most so long: the server may have been unable to write.
+const EARLY_FOR: u64 = 20 * SECOND;
+
+/// No body starts later than 4 s after the sending of a heartbeat that was accepted; the rest is what watching takes.
+const PULSE_HOLDS_FOR: u64 = 4_700_000_000;
+
+/// Something that must not be.
+#[derive(Debug, Clone)]
+pub(crate) struct Violation {
+    pub(crate) at: u64,
+    pub(crate) rule: &'static str,
+    pub(crate) detail: String,
+}
+
+/// One lease, from its grant to its end.
+#[derive(Debug)]
+struct Hold {
+    n: u32,
+    life: usize,
+    granted: u64,
+    began: Option<u64>,
+    outcome: Outcome,
+    ended: Option<(Ended, u64)>,
+    reported: bool,
+}
+
+/// One worker in one queue, under one id.
+#[derive(Debug)]
+struct Life {
+    process: usize,
+    dead: Option<u64>,
+    pulses: VecDeque<u64>,
+}
+
+/// What is known so far.
+#[derive(Debug, Default)]
+pub(crate) struct Checker {
+    pub(crate) ledger: Ledger,
+    pub(crate) strikes: Strikes,
+    pub(crate) jobs: Jobs,
+    holds: HashMap<Lease, Hold>,
+    lives: Vec<Life>,
+    life_of: HashMap<(u8, String), usize>,
+    /// Processes whose async bodies end when they are cut off.
+    stop_when_cut: HashSet<usize>,
+    early: Vec<(usize, Note)>,
+    to_judge: VecDeque<(u64, Lease)>,
+    to_forget: VecDeque<(u64, Lease)>,
+    /// Workers that were declared dead, why is not known yet.
+    deaths: VecDeque<(u64, usize, String)>,
+    violations: Vec<Violation>,
+    /// Bodies that began after their lease was lost, which a fault explains.
+    pub(crate) late_starts: u64,
+    pub(crate) begun: u64,
+    seen: u64,
+}
+
+impl Checker {
+    /// A process ends its async bodies when it is cut off.
+    pub(crate) fn stops_when_cut(&mut self, process: usize) {
+        self.stop_when_cut.insert(process);
+    }
+
+    pub(crate) fn violations(&self) -> &[Violation] {
+        &self.violations
+    }
+
+    pub(crate) fn wrong(&mut self, rule: &'static str, detail: String) {
+        self.violations.push(Violation { at: self.seen, rule, detail });
+    }
+
+    /// A fault strikes now.
+    pub(crate) fn strike(&mut self, kind: Kind, process: Option<usize>, at: u64) -> usize {
+        self.strikes.begin(kind, process, at, self.ledger.held())
+    }
+
+    /// One change of the server's data, read at this time.
+    pub(crate) fn changed(&mut self, commands: &[Command], seen: u64) {
+        self.seen = seen;
+        for event in self.ledger.apply(commands) {
+            self.event(event);
+        }
+    }
+
+    fn event(&mut self, event: Event) {
+        match event {
+            Event::Entered { n } => self.entered(n),
+            Event::Granted { n, lease, worker } => self.granted(n, lease, worker),
+            Event::LeaseEnded { n, lease, how } => self.lease_ended(n, lease, how),
+            Event::SetAside { n } => self.settled(n, Ended::Broken),
+            Event::Dead { queue, worker } => self.declared_dead(queue, worker),
+            Event::Pulse { queue, worker } => {
+                let seen = self.seen;
+                if let Some(life) = self.life(queue, worker) {
+                    let pulses = &mut self.lives[life].pulses;
+                    pulses.push_back(seen);
+                    if pulses.len() > 16 {
+                        pulses.pop_front();
+                    }
+                }
+            }
+            Event::Wrong { rule, detail } => self.wrong(rule, detail),
+        }
+    }
+
+    fn entered(&mut self, n: u32) {
+        let job = self.jobs.get(n);
+        let (again, refused) = (std::mem::replace(&mut job.seen, true), job.told == Told::Refused);
+        let ended = job.ended;
+        if again {
+            let detail = format!("job {n} came back from nowhere, settled before: {ended:?}");
+            self.wrong("what is settled is settled", detail);
+        }
+        if refused {
+            self.wrong("refused is refused", format!("job {n} is in"));
+        }
+    }
+
+    fn granted(&mut self, n: u32, lease: Lease, worker: String) {
+        let Some(life) = self.life(lease.0, worker) else { return };
+        if self.lives[life].dead.is_some() {
+            let process = self.lives[life].process;
+            let detail = format!("job {n}, lease {lease:?}, process {process}");
+            self.wrong("the dead get no leases", detail);
+        }
+        let granted = self.seen;
+        let hold = Hold { n, life, granted, began: None, outcome: Outcome::None, ended: None, reported: false };
+        self.holds.insert(lease, hold);
+    }
+
+    fn lease_ended(&mut self, n: u32, lease: Lease, how: Ended) {
+        let seen = self.seen;
+        let Some(hold) = self.holds.get_mut(&lease) else { return };
+        hold.ended = Some((how, seen));
+        let (began, process) = (hold.began.is_some(), self.lives[hold.life].process);
+        self.to_judge.push_back((seen, lease));
+        match how {
+            Ended::Acked | Ended::Failed | Ended::Broken => self.settled(n, how),
+            Ended::Retried => {}
+            Ended::Recovered => {
+                self.jobs.get(n).recoveries += 1;
+                let cause = self.strikes.silenced(process, seen);
+                if let Some(cause) = cause {
+                    self.strikes.get_mut(cause).taken_back += 1;
+                }
+                self.jobs.get(n).lost(cause, began);
+            }
+            Ended::Released if began => {
+                let cause = self.why_given_back(process, seen);
+                self.jobs.get(n).lost(cause, began);
+            }
+            Ended::Released => {}
+        }
+    }
+
+    /// Why a worker may give back what it had begun.
+    fn why_given_back(&self, process: usize, at: u64) -> Option<usize> {
+        let strikes = &self.strikes;
+        let when_cut = || {
+            let stops = self.stop_when_cut.contains(&process);
+            stops.then(|| strikes.server_was_away(at)).flatten()
+        };
+        strikes.terminated(process, at).or_else(|| strikes.silenced(process, at)).or_else(when_cut)
+    }
+
+    fn settled(&mut self, n: u32, how: Ended) {
+        let seen = self.seen;
+        let job = self.jobs.get(n);
+        let before = job.ended.replace(how);
+        job.ended_at = seen;
+        if let Some(before) = before {
+            self.wrong("settled once", format!("job {n}: {before:?}, and then {how:?}"));
+        }
+    }
+
+    fn declared_dead(&mut self, queue: u8, worker: String) {
+        let (seen, name) = (self.seen, worker.clone());
+        let Some(life) = self.life(queue, worker) else { return };
+        let life = &mut self.lives[life];
+        let process = life.process;
+        if life.dead.replace(seen).is_some() {
+            return;
+        }
+        // The later of the two: a worker that was cut off and is told to end says so itself.
+        let silenced = self.strikes.silenced(process, seen);
+        if let Some(cause) = silenced.max(self.strikes.terminated(process, seen)) {
+            self.strikes.get_mut(cause).noticed.get_or_insert(seen);
+        } else {
+            self.deaths.push_back((seen, process, name));
+        }
+    }
+
+    /// The worker under this id; none, with a violation, where it is none of the suite's.
+    fn life(&mut self, queue: u8, worker: String) -> Option<usize> {
+        if let Some(life) = self.life_of.get(&(queue, worker.clone())) {
+            return Some(*life);
+        }
+        let label = worker.split('.').next().and_then(|label| label.strip_prefix('w'));
+        let Some(process) = label.and_then(|number| number.parse().ok()) else {
+            self.wrong("every worker is known", worker);
+            return None;
+        };
+        self.lives.push(Life { process, dead: None, pulses: VecDeque::new() });
+        self.life_of.insert((queue, worker), self.lives.len() - 1);
+        Some(self.lives.len() - 1)
+    }
+
+    /// What a process noted, read at this time.
+    pub(crate) fn noted(&mut self, process: usize, note: Note, seen: u64) {
+        self.seen = seen;
+        match note.what {
+            What::Trying => self.told(note, Told::Trying),
+            What::Accepted => self.told(note, Told::Accepted),
+            What::Refused => self.told(note, Told::Refused),
+            What::Uncertain => self.told(note, Told::Uncertain),
+            What::Begin | What::End => {
+                if !self.body(process, note) {
+                    self.early.push((process, note));
+                }
+            }
+            What::Stalled => {
+                let from = note.at.saturating_sub(u64::from(note.count) * 1_000_000);
+                // Under SIGSTOP it is what was planned.
+                if !self.strikes.did_not_run(process, from, note.at) {
+                    let strike = self.strike(Kind::Busy, Some(process), from);
+                    self.strikes.end(strike, note.at);
+                }
+            }
+            What::Up | What::Done => {}
+        }
+        if note.outcome == Outcome::Abort {
+            let strike = self.strike(Kind::Abort, Some(process), note.at);
+            self.strikes.end(strike, note.at);
+        }
+    }
+
+    fn told(&mut self, note: Note, told: Told) {
+        for n in note.n..note.n + note.count {
+            let job = self.jobs.get(n);
+            job.told = told;
+            if told == Told::Refused && job.seen {
+                self.wrong("refused is refused", format!("job {n} is in"));
+            }
+        }
+    }
+
+    /// A line of a body. False where the lease is not known, or not yet.
+    fn body(&mut self, process: usize, note: Note) -> bool {
+        let lease = (note.queue, note.token);
+        let Some(hold) = self.holds.get_mut(&lease) else { return false };
+        let (n, at) = (note.n, note.at);
+        if note.what == What::End {
+            hold.outcome = note.outcome;
+            return true;
+        }
+        let (twice, ended, life) = (hold.began.replace(at).is_some(), hold.ended, hold.life);
+        let mistaken = hold.n != n || self.lives[life].process != process;
+        if mistaken || twice {
+            let rule = if twice { "one start for a lease" } else { "a body runs under its lease" };
+            self.wrong(rule, format!("job {n}, lease {lease:?}, process {process}"));
+        }
+        if ended.is_some_and(|(_, ended)| at > ended) {
+            if self.strikes.silenced(process, at).is_some() {
+                self.late_starts += 1;
+            } else {
+                let detail = format!("job {n}, lease {lease:?} of process {process}, {ended:?}, began {at}");
+                self.wrong("no start after the end of a lease", detail);
+            }
+        }
+        self.pulse_at(process, life, note);
+        self.begun += 1;
+        self.strikes.a_body_began(process, at);
+        let job = self.jobs.get(n);
+        // What two workers died with waits for its turn, a few at a time.
+        let suspect = job.recoveries > 1;
+        let (cause, again) = job.begins();
+        if let Some(cause) = cause {
+            let strike = self.strikes.get_mut(cause);
+            strike.second_starts += u64::from(again);
+            if !suspect {
+                strike.again = strike.again.max(Some(at));
+            }
+        }
+        true
+    }
+
+    /// No body starts without a heartbeat that was lately accepted, unless its process did not run in between.
+    fn pulse_at(&mut self, process: usize, life: usize, note: Note) {
+        let since = note.at.saturating_sub(PULSE_HOLDS_FOR);
+        let pulses = &self.lives[life].pulses;
+        let heard = pulses.iter().any(|pulse| *pulse >= since);
+        if !heard && !self.strikes.did_not_run(process, since, note.at) {
+            let ms = pulses.back().map(|last| note.at.saturating_sub(*last) / 1_000_000);
+            let detail = format!("job {}, process {process}, last heard of {ms:?} ms before", note.n);
+            self.wrong("no start without a pulse", detail);
+        }
+    }
+
+    /// Looks at what time brings about.
+    pub(crate) fn tick(&mut self, seen: u64) {
+        self.seen = seen;
+        for (process, note) in std::mem::take(&mut self.early) {
+            if self.body(process, note) {
+                continue;
+            }
+            if seen < note.at + EARLY_FOR {
+                self.early.push((process, note));
+            } else if note.what == What::Begin {
+                let detail = format!("job {}, token {}, process {process}", note.n, note.token);
+                self.wrong("a body runs under its lease", detail);
+            }
+        }
+        let is_due = |(at, ..): &(u64, usize, String)| *at + JUDGED_AFTER < seen;
+        while self.deaths.front().is_some_and(is_due) {
+            let Some((at, process, worker)) = self.deaths.pop_front() else { break };
+            if self.strikes.silenced(process, at).is_none() && !self.strikes.ends(process, at) {
+                let detail = format!("worker {worker}, process {process}");
+                self.wrong("only the silenced are declared dead", detail);
+            }
+        }
+        while let Some((ended, lease)) = self.to_judge.front().copied()
+            && ended + JUDGED_AFTER < seen
+        {
+            self.to_judge.pop_front();
+            self.judge(lease);
+            self.to_forget.push_back((ended, lease));
+        }
+        while let Some((ended, lease)) = self.to_forget.front().copied()
+            && ended + FORGOTTEN_AFTER < seen
+        {
+            self.to_forget.pop_front();
+            self.holds.remove(&lease);
+        }
+    }
+
+    /// All processes have ended, and everything was read.
+    pub(crate) fn all_is_known(&mut self, seen: u64) {
+        self.tick(seen + ALL_IS_KNOWN_AFTER);
+        self.seen = seen;
+    }
+
+    /// Looks for leases that nobody ends.
+    pub(crate) fn look_for_stuck(&mut self, seen: u64) {
+        self.seen = seen;
+        let mut stuck = Vec::new();
+        for (lease, hold) in &mut self.holds {
+            if hold.ended.is_none() && hold.granted + STUCK_AFTER < seen && !hold.reported {
+                hold.reported = true;
+                let process = self.lives[hold.life].process;
+                let (began, outcome) = (hold.began.is_some(), hold.outcome);
+                stuck.push(format!(
+                    "job {}, lease {lease:?} of process {process}, begun: {began}, ended: {outcome:?}",
+                    hold.n
+                ));
+            }
+        }
+        for detail in stuck {
+            self.wrong("no lease is held for ever", detail);
+        }
+    }
+
+    /// Holds the end of a lease against the end of its body.
+    fn judge(&mut self, lease: Lease) {
+        let Some(hold) = self.holds.get(&lease) else { return };
+        let Some((how, ended)) = hold.ended else { return };
+        let (n, process, outcome) = (hold.n, self.lives[hold.life].process, hold.outcome);
+        let began = hold.began.is_some();
+        let succeeded = outcome == Outcome::Success;
+        let fits = match how {
+            Ended::Acked => succeeded,
+            // A blocking body that is over its time may come to its end all the same.
+            Ended::Retried => began,
+            Ended::Failed => began || self.jobs.get(n).recoveries >= Job::CRASH_LIMIT,
+            Ended::Broken => !began,
+            Ended::Released => {
+                !began || outcome == Outcome::Snooze || self.why_given_back(process, ended).is_some()
+            }
+            Ended::Recovered => self.strikes.silenced(process, ended).is_some(),
+        };
+        if !fits {
+            let detail = format!(
+                "job {n}, lease {lease:?} of process {process}: {how:?}, its body began: {began}, ended: {outcome:?}"
+            );
+            self.wrong("leases end as their bodies do", detail);
+        }
+    }
+}

@@ -1,0 +1,466 @@
+//! Each rule of the checker finds the violation that it is there for, made by hand; and stories in which all is well have none.
+
+use std::collections::BTreeMap;
+
+use crate::aof::Command;
+use crate::checker::Checker;
+use crate::diary::{Note, Outcome, What};
+use crate::faults::Kind;
+use crate::strikes::SECOND;
+use crate::tally::Job;
+use crate::verdict::AtTheEnd;
+
+/// A story of jobs and workers, told in the words of the server's log and of diaries. It begins at second 100.
+struct Story {
+    checker: Checker,
+    now: u64,
+}
+
+fn words(line: &str) -> Command {
+    line.split(' ').map(|word| word.replace('_', " ").into_bytes()).collect()
+}
+
+fn envelope(n: u32) -> String {
+    format!(r#"{{"job":"work","args":{{"n":{n}}}}}"#)
+}
+
+const JOBS: &str = "hworker-jobs-default";
+const STAT: &str = "hworker-stat-default";
+
+impl Story {
+    fn new() -> Self {
+        let mut story = Self { checker: Checker::default(), now: 100 * SECOND };
+        story.beat(1);
+        story.beat(2);
+        story
+    }
+
+    /// Time passes, in which the workers beat.
+    fn pass(&mut self, seconds: u64) -> &mut Self {
+        for _ in 0..seconds {
+            self.silence(1);
+            self.beat(1);
+            self.beat(2);
+        }
+        self
+    }
+
+    /// Time passes.
+    fn silence(&mut self, seconds: u64) -> &mut Self {
+        self.now += seconds * SECOND;
+        self.checker.tick(self.now);
+        self
+    }
+
+    fn beat(&mut self, worker: u32) -> &mut Self {
+        self.change(&[&format!("ZADD hworker-workers-default 1 w{worker}.x")])
+    }
+
+    fn change(&mut self, lines: &[&str]) -> &mut Self {
+        let commands: Vec<_> = lines.iter().map(|line| words(line)).collect();
+        self.checker.changed(&commands, self.now);
+        self
+    }
+
+    fn note(&mut self, process: usize, note: Note) -> &mut Self {
+        self.checker.noted(process, note, self.now);
+        self
+    }
+
+    fn told(&mut self, what: What, n: u32) -> &mut Self {
+        let note = Note { at: self.now, ..Note::of(what, n, 1) };
+        self.note(99, note)
+    }
+
+    fn enqueue(&mut self, n: u32) -> &mut Self {
+        self.told(What::Trying, n).push(n).told(What::Accepted, n)
+    }
+
+    fn push(&mut self, n: u32) -> &mut Self {
+        self.change(&[&format!("LPUSH {JOBS} {}", envelope(n))])
+    }
+
+    fn reserve(&mut self, worker: u32, n: u32, token: u64) -> &mut Self {
+        let progress = format!("hworker-progress-default:w{worker}.x");
+        let pop = format!("RPOP {JOBS} 1");
+        self.change(&[&pop, &format!("HSET {progress} {token}.0 {}", envelope(n))])
+    }
+
+    fn body(&mut self, worker: u32, n: u32, token: u64, outcome: Outcome) -> &mut Self {
+        let what = if outcome == Outcome::None { What::Begin } else { What::End };
+        let note = Note { token, outcome, at: self.now, ..Note::of(what, n, 1) };
+        self.note(worker as usize, note)
+    }
+
+    fn run(&mut self, worker: u32, n: u32, token: u64, outcome: Outcome) -> &mut Self {
+        self.body(worker, n, token, Outcome::None).body(worker, n, token, outcome)
+    }
+
+    /// Ends the lease with what else the script does.
+    fn settle(&mut self, worker: u32, token: u64, rest: &[&str]) -> &mut Self {
+        let first = format!("HDEL hworker-progress-default:w{worker}.x {token}.0");
+        let mut lines = vec![first.as_str()];
+        lines.extend(rest);
+        self.change(&lines)
+    }
+
+    fn ack(&mut self, worker: u32, token: u64) -> &mut Self {
+        self.settle(worker, token, &[&format!("HINCRBY {STAT} processed 1")])
+    }
+
+    fn recover(&mut self, worker: u32, n: u32, token: u64) -> &mut Self {
+        let dead = format!("HSETNX hworker-worker-default:w{worker}.x dead 1");
+        let back = format!("RPUSH {JOBS} {}", envelope(n));
+        self.settle(worker, token, &[&dead, &back, &format!("HINCRBY {STAT} recovered 1")])
+    }
+
+    /// A fault that is over at once.
+    fn strike(&mut self, kind: Kind, worker: u32) -> &mut Self {
+        let strike = self.checker.strike(kind, Some(worker as usize), self.now);
+        self.checker.strikes.end(strike, self.now);
+        self
+    }
+
+    /// Time for everything to be judged, and the end.
+    fn rules(&mut self) -> Vec<&'static str> {
+        self.pass(30);
+        self.checker.look_for_stuck(self.now);
+        let counters = |queue| -> BTreeMap<String, i64> {
+            self.checker.ledger.counters(queue).map(|(name, n)| (name.to_owned(), n)).collect()
+        };
+        let end = |queue| AtTheEnd {
+            failed: self.checker.ledger.counter(queue, "failed") as u64,
+            broken: self.checker.ledger.counter(queue, "broken") as u64,
+            counters: counters(queue),
+            ..AtTheEnd::default()
+        };
+        let ends = [end(0), end(1)];
+        self.conclude(&ends)
+    }
+
+    fn conclude(&mut self, ends: &[AtTheEnd]) -> Vec<&'static str> {
+        self.checker.conclude(ends);
+        let mut rules: Vec<_> =
+            self.checker.violations().iter().map(|violation| violation.rule).collect();
+        rules.dedup();
+        rules
+    }
+}
+
+const NONE: [&str; 0] = [];
+
+#[test]
+fn a_job_that_runs_once_is_well() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Success).pass(1).ack(1, 10);
+    assert_eq!(story.rules(), NONE);
+    let totals = story.checker.totals();
+    assert_eq!((totals.accepted, totals.done, totals.settled, story.checker.begun), (1, 1, 1, 1));
+}
+
+#[test]
+fn every_way_of_ending_is_well() {
+    let mut story = Story::new();
+    let again = format!("LPUSH {JOBS} {}", envelope(1));
+    let retried = format!("HINCRBY {STAT} retried 1");
+    story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Error).settle(1, 10, &[&again, &retried]);
+    let later = format!("ZADD hworker-scheduled-default 5 {}", envelope(1));
+    story.reserve(2, 1, 11).run(2, 1, 11, Outcome::Panic).settle(2, 11, &[&later, &retried]);
+    let due = format!("ZREM hworker-scheduled-default {}", envelope(1));
+    story.change(&[&due, &again]).reserve(1, 1, 12).run(1, 1, 12, Outcome::Snooze);
+    story.settle(1, 12, &[&later]).change(&[&due, &again]);
+    let failed = format!("HINCRBY {STAT} failed 1");
+    let record = format!("LPUSH hworker-failed-default {}", envelope(1));
+    story.reserve(1, 1, 13).run(1, 1, 13, Outcome::Fail).settle(1, 13, &[&record, &failed]);
+    let broken = format!("HINCRBY {STAT} broken 1");
+    let kept = format!("HSET hworker-broken-default {} why", envelope(2));
+    story.enqueue(2).reserve(1, 2, 14).settle(1, 14, &[&kept, &broken]);
+    assert_eq!(story.rules(), NONE);
+    let totals = story.checker.totals();
+    assert_eq!((totals.failed, totals.broken, totals.done), (1, 1, 0));
+}
+
+#[test]
+fn a_job_waits_in_an_inbox() {
+    let mut story = Story::new();
+    let inbox = "hworker-inbox-default:w1.x";
+    story.enqueue(1).change(&[&format!("LMOVE {JOBS} {inbox} RIGHT LEFT")]);
+    let held = format!("HSET hworker-progress-default:w1.x 10.0 {}", envelope(1));
+    story.change(&[&format!("RPOP {inbox} 1000"), &held]);
+    story.run(1, 1, 10, Outcome::Success).ack(1, 10);
+    assert_eq!(story.rules(), NONE);
+    assert_eq!(story.checker.ledger.open(), 0);
+}
+
+#[test]
+fn a_job_that_leaves_and_arrives_in_two_changes_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).change(&[&format!("RPOP {JOBS} 1")]);
+    assert_eq!(story.rules()[0], "a job is in one place");
+}
+
+#[test]
+fn a_job_in_two_places_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).change(&[&format!("HSET hworker-progress-default:w1.x 10.0 {}", envelope(1))]);
+    assert_eq!(story.rules()[0], "a job is in one place");
+}
+
+#[test]
+fn a_settlement_that_is_not_counted_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Success).settle(1, 10, &[]);
+    assert_eq!(story.rules(), ["counters say what happened"]);
+}
+
+#[test]
+fn a_stale_settlement_that_counts_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Success).ack(1, 10).ack(1, 10);
+    assert_eq!(story.rules(), ["counters say what happened"]);
+}
+
+#[test]
+fn a_stale_retry_that_acts_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Success).ack(1, 10);
+    let (again, retried) = (format!("LPUSH {JOBS} {}", envelope(1)), format!("HINCRBY {STAT} retried 1"));
+    story.settle(1, 10, &[&again, &retried]);
+    assert!(story.rules().contains(&"what is settled is settled"));
+}
+
+#[test]
+fn a_second_settlement_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Success).ack(1, 10);
+    let record = format!("LPUSH hworker-failed-default {}", envelope(1));
+    story.settle(1, 10, &[&record, &format!("HINCRBY {STAT} failed 1")]);
+    assert_eq!(story.rules(), ["settled once"]);
+}
+
+#[test]
+fn a_loss_is_found() {
+    let mut story = Story::new();
+    story.told(What::Trying, 1).told(What::Accepted, 1);
+    assert_eq!(story.rules(), ["nothing is lost"]);
+    let mut story = Story::new();
+    assert_eq!(story.enqueue(1).rules(), ["nothing is lost", "nothing is left"]);
+    // Nobody was promised anything.
+    let mut story = Story::new();
+    assert_eq!(story.told(What::Trying, 1).told(What::Uncertain, 2).rules(), NONE);
+    // But what is in, though nobody knew, runs.
+    let mut story = Story::new();
+    assert_eq!(story.told(What::Uncertain, 1).push(1).rules(), ["nothing is lost", "nothing is left"]);
+}
+
+#[test]
+fn what_was_refused_and_is_in_is_found() {
+    let mut story = Story::new();
+    story.told(What::Refused, 1).push(1);
+    assert_eq!(story.rules()[0], "refused is refused");
+    let mut story = Story::new();
+    assert_eq!(story.push(1).rules()[0], "every job was enqueued");
+}
+
+#[test]
+fn a_recovery_without_a_fault_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).body(1, 1, 10, Outcome::None).pass(3).recover(1, 1, 10);
+    story.reserve(2, 1, 11).run(2, 1, 11, Outcome::Success).ack(2, 11);
+    assert_eq!(story.rules(), ["only the silenced are declared dead", "leases end as their bodies do"]);
+}
+
+#[test]
+fn a_recovery_after_a_fault_is_well_and_counted() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).body(1, 1, 10, Outcome::None).strike(Kind::WorkerKill, 1);
+    story.pass(6).recover(1, 1, 10).pass(1).reserve(2, 1, 11);
+    story.run(2, 1, 11, Outcome::Success).ack(2, 11);
+    assert_eq!(story.rules(), NONE);
+    let strike = story.checker.strikes.iter().next().expect("one");
+    assert_eq!((strike.taken_back, strike.second_starts), (1, 1));
+    assert_eq!(strike.noticed, Some(106 * SECOND));
+    assert_eq!(strike.again, Some(107 * SECOND));
+}
+
+#[test]
+fn a_fault_does_not_explain_what_comes_long_after_it() {
+    let mut story = Story::new();
+    story.strike(Kind::Stop, 1).enqueue(1).pass(11).reserve(1, 1, 10);
+    story.body(1, 1, 10, Outcome::None).recover(1, 1, 10);
+    story.reserve(2, 1, 11).run(2, 1, 11, Outcome::Success).ack(2, 11);
+    assert!(story.rules().contains(&"only the silenced are declared dead"));
+}
+
+#[test]
+fn a_fault_of_the_server_explains_no_recovery() {
+    let mut story = Story::new();
+    let strike = story.checker.strike(Kind::ServerKill, None, story.now);
+    story.checker.strikes.end(strike, story.now);
+    story.enqueue(1).reserve(1, 1, 10).body(1, 1, 10, Outcome::None).recover(1, 1, 10);
+    story.reserve(2, 1, 11).run(2, 1, 11, Outcome::Success).ack(2, 11);
+    assert!(story.rules().contains(&"only the silenced are declared dead"));
+}
+
+#[test]
+fn a_second_start_under_one_lease_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Success).pass(1);
+    story.run(1, 1, 10, Outcome::Success).ack(1, 10);
+    assert_eq!(story.rules(), ["one start for a lease"]);
+}
+
+#[test]
+fn a_start_after_the_end_of_its_lease_is_found() {
+    let late = |kind: Option<Kind>| {
+        let mut story = Story::new();
+        story.enqueue(1).reserve(1, 1, 10).pass(1);
+        if let Some(kind) = kind {
+            story.strike(kind, 1);
+        }
+        story.settle(1, 10, &[&format!("RPUSH {JOBS} {}", envelope(1))]);
+        story.reserve(2, 1, 11).run(2, 1, 11, Outcome::Success).ack(2, 11);
+        story.pass(1).body(1, 1, 10, Outcome::None);
+        (story.rules(), story.checker.late_starts)
+    };
+    let (rules, _) = late(None);
+    assert_eq!(rules[0], "no start after the end of a lease");
+    assert_eq!(late(Some(Kind::Stop)), (NONE.to_vec(), 1));
+}
+
+#[test]
+fn a_body_without_a_lease_is_found() {
+    let mut story = Story::new();
+    story.body(1, 1, 10, Outcome::None);
+    assert_eq!(story.rules(), ["a body runs under its lease"]);
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).run(2, 1, 10, Outcome::Success).ack(1, 10);
+    assert_eq!(story.rules(), ["a body runs under its lease"]);
+    // It may be noted before the log is read.
+    let mut story = Story::new();
+    story.enqueue(1).run(1, 1, 10, Outcome::Success).reserve(1, 1, 10).pass(1).ack(1, 10);
+    assert_eq!(story.rules(), NONE);
+}
+
+#[test]
+fn a_start_without_a_pulse_is_found() {
+    let start = |stopped: bool| {
+        let mut story = Story::new();
+        story.enqueue(1).reserve(1, 1, 10).silence(5);
+        if stopped {
+            story.strike(Kind::Stop, 1);
+        }
+        story.run(1, 1, 10, Outcome::Success).ack(1, 10);
+        story.rules()
+    };
+    assert_eq!(start(false), ["no start without a pulse"]);
+    assert_eq!(start(true), NONE);
+}
+
+#[test]
+fn a_lease_for_the_dead_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).strike(Kind::WorkerKill, 1).pass(5);
+    story.change(&["HSETNX hworker-worker-default:w1.x dead 1"]).reserve(1, 1, 10);
+    assert_eq!(story.rules()[0], "the dead get no leases");
+}
+
+#[test]
+fn a_token_that_does_not_grow_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Success).ack(1, 10);
+    story.enqueue(2).reserve(1, 2, 9).run(1, 2, 9, Outcome::Success).ack(1, 9);
+    assert_eq!(story.rules(), ["tokens grow"]);
+}
+
+#[test]
+fn a_lease_that_nobody_ends_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).pass(40);
+    assert_eq!(story.rules()[0], "no lease is held for ever");
+}
+
+#[test]
+fn a_settlement_that_does_not_fit_its_body_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Error).ack(1, 10);
+    assert_eq!(story.rules(), ["leases end as their bodies do"]);
+    let mut story = Story::new();
+    let back = format!("RPUSH {JOBS} {}", envelope(1));
+    story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Dropped).settle(1, 10, &[&back]);
+    story.reserve(1, 1, 11).run(1, 1, 11, Outcome::Success).ack(1, 11);
+    assert_eq!(story.rules(), ["leases end as their bodies do"]);
+    // A worker that ends gives back what runs.
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).strike(Kind::Term, 1);
+    story.run(1, 1, 10, Outcome::Dropped).settle(1, 10, &[&back]);
+    story.reserve(2, 1, 11).run(2, 1, 11, Outcome::Success).ack(2, 11);
+    assert_eq!(story.rules(), NONE);
+}
+
+#[test]
+fn a_job_fails_unrun_only_after_its_crashes() {
+    for crashes in [Job::CRASH_LIMIT - 1, Job::CRASH_LIMIT] {
+        let mut story = Story::new();
+        story.enqueue(1);
+        for crash in 0..u32::from(crashes) {
+            let worker = 10 + crash;
+            story.beat(worker).reserve(worker, 1, 10 + u64::from(crash));
+            story.body(worker, 1, 10 + u64::from(crash), Outcome::None);
+            story.strike(Kind::WorkerKill, worker).recover(worker, 1, 10 + u64::from(crash));
+        }
+        let record = format!("LPUSH hworker-failed-default {}", envelope(1));
+        story.reserve(1, 1, 50).settle(1, 50, &[&record, &format!("HINCRBY {STAT} failed 1")]);
+        let expected: &[&str] =
+            if crashes == Job::CRASH_LIMIT { &[] } else { &["leases end as their bodies do"] };
+        assert_eq!(story.rules(), expected);
+    }
+}
+
+#[test]
+fn stop_when_cut_gives_back_when_the_server_is_away() {
+    for stops in [true, false] {
+        let mut story = Story::new();
+        if stops {
+            story.checker.stops_when_cut(1);
+        }
+        story.enqueue(1).reserve(1, 1, 10);
+        let strike = story.checker.strike(Kind::ServerKill, None, story.now);
+        story.checker.strikes.end(strike, story.now);
+        let back = format!("RPUSH {JOBS} {}", envelope(1));
+        story.run(1, 1, 10, Outcome::Dropped).settle(1, 10, &[&back]);
+        story.reserve(2, 1, 11).run(2, 1, 11, Outcome::Success).ack(2, 11);
+        assert_eq!(story.rules().is_empty(), stops);
+    }
+}
+
+#[test]
+fn what_the_server_holds_at_the_end_is_compared() {
+    let ran = || {
+        let mut story = Story::new();
+        story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Success).ack(1, 10);
+        let counters = BTreeMap::from([("processed".to_owned(), 1)]);
+        (story, AtTheEnd { counters, ..AtTheEnd::default() })
+    };
+    let (mut story, end) = ran();
+    assert_eq!(story.conclude(&[end]), NONE);
+    let (mut story, mut end) = ran();
+    end.left.push(("hworker-inbox-default:w1.x".into(), 1));
+    assert_eq!(story.conclude(&[end]), ["nothing is left"]);
+    let (mut story, mut end) = ran();
+    end.counters.insert("processed".into(), 2);
+    assert_eq!(story.conclude(&[end]), ["counters say what happened"]);
+    let (mut story, mut end) = ran();
+    end.failed = 1;
+    assert_eq!(story.conclude(&[end]), ["counters say what happened"]);
+}
+
+#[test]
+fn a_machine_that_was_busy_explains_as_a_stop_does() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).body(1, 1, 10, Outcome::None).silence(6).recover(1, 1, 10);
+    let busy = Note { at: story.now, ..Note::of(What::Stalled, 0, 6_000) };
+    story.note(1, busy).reserve(2, 1, 11).beat(2).run(2, 1, 11, Outcome::Success).ack(2, 11);
+    assert_eq!(story.rules(), NONE);
+    assert_eq!(story.checker.strikes.iter().next().map(|strike| strike.kind), Some(Kind::Busy));
+}

@@ -1,0 +1,225 @@
+//! The jobs of the suite, and which of them producers enqueue.
+
+use std::fs::OpenOptions;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use fastrand::Rng;
+use hworker::{BoxError, Context, Enqueue, Outcome as Returned};
+use serde::{Deserialize, Serialize};
+
+use crate::diary::{Diary, Note, Outcome, What};
+
+/// The queues of the suite.
+pub(crate) const QUEUES: [&str; 2] = ["default", "second"];
+
+/// Longer than the time after which a silent worker is dead.
+const LONG_MS: std::ops::Range<u64> = 5_300..8_000;
+
+/// What a body does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) enum Plan {
+    /// Sleeps for so many milliseconds; 0 is nothing at all.
+    Sleep(u64),
+    /// Returns an error, in as many attempts.
+    Errors(u32),
+    /// Panics, in as many attempts.
+    Panics(u32),
+    /// Asks for another attempt soon, in the first.
+    Again,
+    /// Does not end by itself, in the first attempt.
+    Hangs,
+    /// Puts itself off, once.
+    Snoozes,
+    /// Will not run again.
+    Fails,
+    /// Ends its process, once.
+    AbortsOnce,
+    /// Ends its process whenever it runs.
+    Aborts,
+}
+
+/// What the bodies of a process have at hand.
+pub(crate) struct Desk {
+    pub(crate) diary: Diary,
+    /// Where jobs remember what they did already.
+    pub(crate) memory: PathBuf,
+}
+
+impl Desk {
+    /// That of this process.
+    pub(crate) fn get() -> &'static Self {
+        static DESK: OnceLock<Desk> = OnceLock::new();
+        DESK.get_or_init(|| {
+            let path = |name| PathBuf::from(std::env::var_os(name).expect("it is set"));
+            let diary = Diary::open(&path("HWORKER_TEST_DIARY")).expect("the diary");
+            Self { diary, memory: path("HWORKER_TEST_MEMORY") }
+        })
+    }
+
+    /// Whether a job does this for the first time, over all processes.
+    fn first(&self, n: u32) -> bool {
+        let mark = self.memory.join(n.to_string());
+        OpenOptions::new().write(true).create_new(true).open(mark).is_ok()
+    }
+}
+
+/// A run of a body, in the diary from its begin to its end, however it ends.
+struct Run {
+    note: Note,
+    over: bool,
+}
+
+impl Run {
+    fn begin(n: u32, context: &Context) -> Self {
+        let queue = QUEUES.iter().position(|queue| *queue == context.queue()).unwrap_or(99);
+        let queue = queue as u8;
+        let note = Note { token: context.token(), queue, ..Note::of(What::Begin, n, 1) };
+        Desk::get().diary.note(note);
+        Self { note, over: false }
+    }
+
+    fn end(&mut self, outcome: Outcome) {
+        self.over = true;
+        let end = Note { outcome, token: self.note.token, queue: self.note.queue, ..Note::of(What::End, self.note.n, 1) };
+        Desk::get().diary.note(end);
+    }
+
+    /// What the body returns for its plan; `sleep` is how it sleeps.
+    fn result(&mut self, plan: &Plan, attempt: u32) -> Result<Returned, BoxError> {
+        let first = || Desk::get().first(self.note.n);
+        let (outcome, result) = match plan {
+            Plan::Errors(times) if attempt <= *times => {
+                (Outcome::Error, Err("as it was told".into()))
+            }
+            Plan::Panics(times) if attempt <= *times => {
+                self.end(Outcome::Panic);
+                panic!("as it was told");
+            }
+            Plan::Again if attempt == 1 => {
+                (Outcome::Error, Err(hworker::retry_in(Duration::from_millis(200)).into()))
+            }
+            Plan::Snoozes if first() => {
+                (Outcome::Snooze, Err(hworker::snooze(Duration::from_millis(300)).into()))
+            }
+            Plan::Fails => (Outcome::Fail, Err(hworker::fail("as it was told").into())),
+            Plan::Aborts => self.abort(),
+            Plan::AbortsOnce if first() => self.abort(),
+            _ => (Outcome::Success, Ok(Returned::Success)),
+        };
+        self.end(outcome);
+        result
+    }
+
+    fn abort(&mut self) -> ! {
+        self.end(Outcome::Abort);
+        std::process::abort();
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        if !self.over {
+            self.end(Outcome::Dropped);
+        }
+    }
+}
+
+fn sleeps(plan: &Plan, attempt: u32) -> Duration {
+    match plan {
+        Plan::Sleep(ms) => Duration::from_millis(*ms),
+        Plan::Hangs if attempt == 1 => Duration::from_secs(3_600),
+        _ => Duration::ZERO,
+    }
+}
+
+/// Most jobs. `n` is the first argument: the checker finds it in the bytes of the envelope.
+#[hworker::job(backoff = "50ms, 1s", max_attempts = 5)]
+pub(crate) async fn work(
+    n: u32,
+    plan: Plan,
+    ballast: String,
+    context: Context,
+) -> Result<Returned, BoxError> {
+    let mut run = Run::begin(n, &context);
+    let sleep = sleeps(&plan, context.attempt());
+    if !sleep.is_zero() {
+        tokio::time::sleep(sleep).await;
+    }
+    drop(ballast);
+    run.result(&plan, context.attempt())
+}
+
+/// The same on a thread of its own.
+#[hworker::job(backoff = "0s", max_attempts = 5)]
+pub(crate) fn work_blocking(n: u32, plan: Plan, context: Context) -> Result<Returned, BoxError> {
+    let mut run = Run::begin(n, &context);
+    std::thread::sleep(sleeps(&plan, context.attempt()));
+    run.result(&plan, context.attempt())
+}
+
+/// A job to be enqueued.
+pub(crate) enum Drawn {
+    Work(Enqueue<work>),
+    Blocking(Enqueue<work_blocking>),
+    /// Bytes that a producer of another language pushes, and the queue.
+    Raw(&'static str, String),
+}
+
+/// The job number `n`, of a kind at random.
+pub(crate) fn draw(n: u32, rng: &mut Rng) -> Drawn {
+    let queue = if rng.u8(..10) < 8 { QUEUES[0] } else { QUEUES[1] };
+    let short = Plan::Sleep(rng.u64(1..60));
+    let plan = match rng.u32(..10_000) {
+        0..5_700 => Plan::Sleep(0),
+        5_700..8_200 => short,
+        8_200..9_260 => Plan::Sleep(rng.u64(LONG_MS)),
+        9_260..9_440 => Plan::Errors(rng.u32(1..4)),
+        9_440..9_560 => Plan::Panics(rng.u32(1..4)),
+        9_560..9_590 => Plan::Errors(99),
+        9_590..9_620 => Plan::Panics(99),
+        9_620..9_650 => Plan::Fails,
+        9_650..9_680 => Plan::Snoozes,
+        9_680..9_710 => Plan::Again,
+        9_710..9_735 => Plan::Hangs,
+        9_735..9_950 => return rarer(n, rng, queue),
+        9_950..9_980 => return raw(n, rng, queue),
+        _ => {
+            let job = work::with(n, short, String::new()).queue(queue);
+            return Drawn::Work(job.delay(Duration::from_millis(rng.u64(1..4_000))));
+        }
+    };
+    let hangs = plan == Plan::Hangs;
+    let job = work::with(n, plan, String::new()).queue(queue);
+    Drawn::Work(if hangs { job.timeout(Duration::from_secs(2)) } else { job })
+}
+
+fn rarer(n: u32, rng: &mut Rng, queue: &'static str) -> Drawn {
+    match rng.u32(..215) {
+        0..5 => {
+            let ballast = "x".repeat(rng.usize(200_000..2_000_000));
+            Drawn::Work(work::with(n, Plan::Sleep(0), ballast).queue(queue))
+        }
+        5..20 => {
+            Drawn::Blocking(work_blocking::with(n, Plan::Sleep(rng.u64(LONG_MS))).queue(queue))
+        }
+        20..30 => Drawn::Blocking(work_blocking::with(n, Plan::Panics(1)).queue(queue)),
+        30..35 => {
+            let job = work_blocking::with(n, Plan::Sleep(5_000)).queue(queue);
+            Drawn::Blocking(job.timeout(Duration::from_secs(1)).max_attempts(2))
+        }
+        _ => Drawn::Blocking(work_blocking::with(n, Plan::Sleep(rng.u64(1..200))).queue(queue)),
+    }
+}
+
+fn raw(n: u32, rng: &mut Rng, queue: &'static str) -> Drawn {
+    let bytes = match rng.u32(..6) {
+        0 => format!("{{\"n\":{n}, and this is no JSON"),
+        1 => format!(r#"{{"job":"work","args":{{"n":{n}}}}}"#),
+        2 => format!(r#"{{"job":"nobody_knows","args":{{"n":{n}}}}}"#),
+        3 => format!(r#"{{"job":"work","args":{{"n":{n},"n":{n},"plan":{{"Sleep":0}},"ballast":""}}}}"#),
+        _ => format!(r#"{{"job":"work","args":{{"n":{n},"plan":{{"Sleep":5}},"ballast":""}}}}"#),
+    };
+    Drawn::Raw(queue, bytes)
+}

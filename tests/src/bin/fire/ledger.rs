@@ -1,0 +1,360 @@
+//! Where each job is, as the server's own log tells it.
+//!
+//! The ledger follows every list, set and hash of the queues as `docs/wire-format.md` describes them, and looks at the end
+//! of each change whether what the change did is a move that hworker may make. A server that is killed comes back with the
+//! state after one of these changes: so each of them is a crash that was looked at.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use crate::aof::Command;
+use crate::change::{Change, Place};
+use crate::jobs::QUEUES;
+
+/// A lease: the queue, and the token.
+pub(crate) type Lease = (u8, u64);
+
+/// How a lease ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Acked,
+    Retried,
+    Failed,
+    Broken,
+    /// Given back by its worker.
+    Released,
+    /// Taken back from its worker.
+    Recovered,
+}
+
+/// What a change did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A job is there that was nowhere.
+    Entered {
+        n: u32,
+    },
+    Granted {
+        n: u32,
+        lease: Lease,
+        worker: String,
+    },
+    /// What had a lease came to its end, or waits again.
+    LeaseEnded {
+        n: u32,
+        lease: Lease,
+        how: Ended,
+    },
+    /// The job came to its end without a lease.
+    SetAside {
+        n: u32,
+    },
+    /// A worker was marked dead in a queue, by others or by itself.
+    Dead {
+        queue: u8,
+        worker: String,
+    },
+    /// A heartbeat, or the first word of a worker.
+    Pulse {
+        queue: u8,
+        worker: String,
+    },
+    /// A move that must not be.
+    Wrong {
+        rule: &'static str,
+        detail: String,
+    },
+}
+
+/// The number of the job that a payload is about; all payloads of the suite have one.
+pub(crate) fn number_in(payload: &[u8]) -> Option<u32> {
+    const FIELD: &[u8] = b"\"n\":";
+    let at = payload.windows(FIELD.len()).position(|window| window == FIELD)? + FIELD.len();
+    let digits = payload[at..].iter().take_while(|byte| byte.is_ascii_digit());
+    let mut digits = digits.map(|digit| u32::from(digit - b'0')).peekable();
+    digits.peek()?;
+    digits.try_fold(0_u32, |number, digit| number.checked_mul(10)?.checked_add(digit))
+}
+
+/// A key of a queue: what kind, of which queue, and what belongs to a part of it.
+struct Key {
+    kind: Kind,
+    queue: u8,
+    part: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Jobs,
+    Inbox,
+    Progress,
+    Scheduled,
+    Failed,
+    Broken,
+    Workers,
+    Worker,
+    Stat,
+}
+
+impl Key {
+    fn of(name: &[u8]) -> Option<Self> {
+        let name = str::from_utf8(name).ok()?.strip_prefix("hworker-")?;
+        let (kind, rest) = name.split_once('-')?;
+        let kind = match kind {
+            "jobs" => Kind::Jobs,
+            "inbox" => Kind::Inbox,
+            "progress" => Kind::Progress,
+            "scheduled" => Kind::Scheduled,
+            "failed" => Kind::Failed,
+            "broken" => Kind::Broken,
+            "workers" => Kind::Workers,
+            "worker" => Kind::Worker,
+            "stat" => Kind::Stat,
+            _ => return None,
+        };
+        let (queue, part) = rest.split_once(':').unwrap_or((rest, ""));
+        let queue = QUEUES.iter().position(|name| *name == queue)? as u8;
+        Some(Self { kind, queue, part: part.to_owned() })
+    }
+}
+
+/// Where each job is.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    lists: HashMap<Vec<u8>, VecDeque<u32>>,
+    scheduled: HashMap<u8, HashSet<u32>>,
+    progress: HashMap<Vec<u8>, HashMap<u64, u32>>,
+    /// How many copies there are of a job that has not come to its end.
+    copies: HashMap<u32, u8>,
+    last_token: [u64; QUEUES.len()],
+    counters: [HashMap<String, i64>; QUEUES.len()],
+    held: usize,
+    change: Change,
+}
+
+impl Ledger {
+    /// How many leases are held.
+    pub(crate) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// How many jobs are somewhere and not at their end.
+    pub(crate) fn open(&self) -> usize {
+        self.copies.len()
+    }
+
+    /// A counter of a queue, as all increments make it.
+    pub(crate) fn counter(&self, queue: usize, name: &str) -> i64 {
+        self.counters[queue].get(name).copied().unwrap_or(0)
+    }
+
+    /// Every counter of a queue.
+    pub(crate) fn counters(&self, queue: usize) -> impl Iterator<Item = (&str, i64)> {
+        self.counters[queue].iter().map(|(name, count)| (name.as_str(), *count))
+    }
+
+    /// The jobs that are not at their end, and where they are.
+    pub(crate) fn left(&self) -> Vec<(u32, String)> {
+        let key = |key: &[u8]| String::from_utf8_lossy(key).into_owned();
+        let lists =
+            self.lists.iter().flat_map(|(name, jobs)| jobs.iter().map(move |n| (*n, key(name))));
+        let held = self.progress.iter().flat_map(|(name, jobs)| {
+            jobs.iter().map(move |(token, n)| (*n, format!("{} {token}", key(name))))
+        });
+        let scheduled = self.scheduled.iter().flat_map(|(queue, jobs)| {
+            jobs.iter().map(move |n| (*n, format!("scheduled in {}", QUEUES[usize::from(*queue)])))
+        });
+        lists.chain(held).chain(scheduled).collect()
+    }
+
+    /// Follows one change, and says what it did.
+    pub(crate) fn apply(&mut self, commands: &[Command]) -> Vec<Event> {
+        let mut events = Vec::new();
+        for command in commands {
+            if let [name, key, rest @ ..] = command.as_slice()
+                && let Some(of) = Key::of(key)
+            {
+                self.command(&name.to_ascii_uppercase(), key, &of, rest, &mut events);
+            }
+        }
+        let change = std::mem::take(&mut self.change);
+        for (n, step) in change.steps() {
+            let copies = step.after;
+            match copies {
+                0 => self.copies.remove(&n),
+                _ => self.copies.insert(n, copies),
+            };
+        }
+        change.judge(&mut events);
+        self.change = change.cleared();
+        events
+    }
+
+    fn command(
+        &mut self,
+        name: &[u8],
+        key: &[u8],
+        of: &Key,
+        rest: &[Vec<u8>],
+        events: &mut Vec<Event>,
+    ) {
+        match (name, of.kind) {
+            (b"LPUSH" | b"RPUSH", Kind::Jobs | Kind::Inbox) => {
+                for payload in rest {
+                    self.push(key, of, number_in(payload), name == b"LPUSH");
+                }
+            }
+            (b"LPUSH", Kind::Failed) => {
+                rest.iter().for_each(|record| self.ends(record, Place::Failed));
+            }
+            (b"LPOP" | b"RPOP", Kind::Jobs | Kind::Inbox) => {
+                let count = rest.first().and_then(|count| number(count)).unwrap_or(1);
+                for _ in 0..count {
+                    self.pop(key, of, name == b"LPOP");
+                }
+            }
+            (b"LMOVE", Kind::Jobs | Kind::Inbox) => self.list_move(key, of, rest),
+            (b"HSET", Kind::Progress) => self.grant(key, of, rest, events),
+            (b"HDEL", Kind::Progress) => self.end_leases(key, of, rest),
+            (b"HSET", Kind::Broken) => {
+                rest.iter().step_by(2).for_each(|payload| self.ends(payload, Place::Broken));
+            }
+            (b"ZADD", Kind::Scheduled) => {
+                for payload in rest.iter().skip(1).step_by(2) {
+                    self.schedule(of.queue, payload);
+                }
+            }
+            (b"ZREM", Kind::Scheduled) => {
+                for payload in rest {
+                    self.unschedule(of.queue, payload);
+                }
+            }
+            (b"ZADD", Kind::Workers) => {
+                for worker in rest.iter().skip(1).step_by(2) {
+                    events.push(Event::Pulse { queue: of.queue, worker: text(worker) });
+                }
+            }
+            (b"HSETNX", Kind::Worker) if rest.first().is_some_and(|field| field == b"dead") => {
+                events.push(Event::Dead { queue: of.queue, worker: of.part.clone() });
+            }
+            (b"HINCRBY", Kind::Stat) if of.part.is_empty() => self.count(of.queue, rest),
+            (b"DEL" | b"UNLINK", Kind::Jobs | Kind::Inbox | Kind::Progress | Kind::Scheduled) => {
+                let (rule, key) = ("a structure was deleted", text(key));
+                events.push(Event::Wrong { rule, detail: key });
+            }
+            _ => {}
+        }
+    }
+
+    fn copies(&self, n: u32) -> u8 {
+        self.copies.get(&n).copied().unwrap_or(0)
+    }
+
+    fn push(&mut self, key: &[u8], of: &Key, n: Option<u32>, left: bool) {
+        let Some(n) = n else { return self.change.wrong("a payload that nobody wrote", text(key)) };
+        let list = self.lists.entry(key.to_vec()).or_default();
+        if left { list.push_front(n) } else { list.push_back(n) }
+        let place = if of.kind == Kind::Jobs { Place::Waiting } else { Place::Inbox };
+        let copies = self.copies(n);
+        self.change.enters(n, copies, place);
+    }
+
+    fn pop(&mut self, key: &[u8], of: &Key, left: bool) -> Option<u32> {
+        let list = self.lists.get_mut(key)?;
+        let n = if left { list.pop_front() } else { list.pop_back() }?;
+        if list.is_empty() {
+            self.lists.remove(key);
+        }
+        let copies = self.copies(n);
+        self.change.leaves(n, copies, None, of.kind == Kind::Inbox);
+        Some(n)
+    }
+
+    fn list_move(&mut self, key: &[u8], of: &Key, rest: &[Vec<u8>]) {
+        let [to, from_end, to_end, ..] = rest else { return };
+        let Some(to_key) = Key::of(to) else { return };
+        if let Some(n) = self.pop(key, of, from_end.eq_ignore_ascii_case(b"LEFT")) {
+            self.push(to, &to_key, Some(n), to_end.eq_ignore_ascii_case(b"LEFT"));
+        }
+    }
+
+    fn grant(&mut self, key: &[u8], of: &Key, rest: &[Vec<u8>], events: &mut Vec<Event>) {
+        for pair in rest.chunks_exact(2) {
+            let (Some(token), Some(n)) = (token(&pair[0]), number_in(&pair[1])) else {
+                self.change.wrong("a payload that nobody wrote", text(&pair[0]));
+                continue;
+            };
+            let last = &mut self.last_token[usize::from(of.queue)];
+            if token <= *last {
+                self.change.wrong("tokens grow", format!("{token} after {last}, job {n}"));
+            }
+            *last = token.max(*last);
+            let copies = self.copies(n);
+            self.progress.entry(key.to_vec()).or_default().insert(token, n);
+            self.held += 1;
+            self.change.enters(n, copies, Place::Held);
+            let (lease, worker) = ((of.queue, token), of.part.clone());
+            events.push(Event::Granted { n, lease, worker });
+        }
+    }
+
+    fn end_leases(&mut self, key: &[u8], of: &Key, rest: &[Vec<u8>]) {
+        let Some(leases) = self.progress.get_mut(key) else { return };
+        let mut ended = Vec::new();
+        for token in rest.iter().filter_map(|lease| token(lease)) {
+            ended.extend(leases.remove(&token).map(|n| (n, token)));
+        }
+        if leases.is_empty() {
+            self.progress.remove(key);
+        }
+        self.held -= ended.len();
+        for (n, token) in ended {
+            let copies = self.copies(n);
+            self.change.leaves(n, copies, Some((of.queue, token)), false);
+        }
+    }
+
+    fn schedule(&mut self, queue: u8, payload: &[u8]) {
+        let Some(n) = number_in(payload) else {
+            return self.change.wrong("a payload that nobody wrote", "scheduled".into());
+        };
+        let copies = self.copies(n);
+        self.scheduled.entry(queue).or_default().insert(n);
+        self.change.enters(n, copies, Place::Scheduled);
+    }
+
+    fn unschedule(&mut self, queue: u8, payload: &[u8]) {
+        let Some(n) = number_in(payload) else { return };
+        if self.scheduled.entry(queue).or_default().remove(&n) {
+            let copies = self.copies(n);
+            self.change.leaves(n, copies, None, false);
+        }
+    }
+
+    fn ends(&mut self, payload: &[u8], place: Place) {
+        let Some(n) = number_in(payload) else {
+            return self.change.wrong("a payload that nobody wrote", format!("{place:?}"));
+        };
+        let copies = self.copies(n);
+        self.change.comes_to_its_end(n, copies, place);
+    }
+
+    fn count(&mut self, queue: u8, rest: &[Vec<u8>]) {
+        let [field, by] = rest else { return };
+        let (field, by) = (text(field), text(by).parse().unwrap_or(0));
+        self.change.counts(&field, by);
+        *self.counters[usize::from(queue)].entry(field).or_default() += by;
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn number(bytes: &[u8]) -> Option<u64> {
+    str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+/// The token in the name of a lease; none in the empty name, which removes nothing.
+fn token(lease: &[u8]) -> Option<u64> {
+    number(lease.strip_suffix(b".0")?)
+}

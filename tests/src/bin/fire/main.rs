@@ -1,0 +1,68 @@
+#![forbid(unsafe_code)]
+//! Everything under fire: workers and producers as processes, a real server, faults at random from a seed, and a checker that
+//! holds the history of all of it against what hworker promises. `script/fire` runs it; `docs/reliability.md` says what it
+//! does and what it found.
+
+// A program that prints is what this is.
+#![allow(clippy::print_stdout)]
+
+mod aof;
+mod change;
+mod checker;
+#[cfg(test)]
+mod checker_tests;
+mod diary;
+mod faults;
+mod jobs;
+mod ledger;
+mod options;
+mod producer;
+mod report;
+mod room;
+mod run;
+mod stage;
+mod strike;
+mod strikes;
+mod tally;
+mod verdict;
+mod worker;
+
+use std::process::ExitCode;
+
+use crate::faults::Kind;
+use crate::options::{HELP, Options};
+use crate::report::Failure;
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let ended = match args.first().map(String::as_str) {
+        Some("worker") => in_runtime(worker::run()).map(|()| true),
+        Some("producer") => produce(&args[1..]).map(|()| true),
+        Some("--help" | "-h") => {
+            print!("{HELP}");
+            Ok(true)
+        }
+        Some("--kinds") => {
+            Kind::all().for_each(|kind| println!("{}", kind.name()));
+            Ok(true)
+        }
+        _ => Options::parse(args.into_iter()).map_err(Failure::from).and_then(|o| run::run(&o)),
+    };
+    match ended {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("fire: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn in_runtime<T>(future: impl Future<Output = Result<T, Failure>>) -> Result<T, Failure> {
+    tokio::runtime::Runtime::new()?.block_on(future)
+}
+
+fn produce(args: &[String]) -> Result<(), Failure> {
+    let [first, seed, rate] = args else { return Err("a producer has three arguments".into()) };
+    in_runtime(producer::run(first.parse()?, seed.parse()?, rate.parse()?))
+}

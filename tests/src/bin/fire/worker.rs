@@ -1,0 +1,45 @@
+//! A worker: a program as a user would write it, that also notes when it was kept from running.
+
+use std::io::Read;
+use std::time::Duration;
+
+use hworker::{Registry, Worker};
+
+use crate::diary::{Note, What, now};
+use crate::jobs::{Desk, work, work_blocking};
+use crate::report::Failure;
+
+/// What keeps a process from running for less than this can make no worker look dead.
+const WORTH_A_NOTE: Duration = Duration::from_secs(1);
+
+/// Runs until SIGTERM.
+pub(crate) async fn run() -> Result<(), Failure> {
+    let desk = Desk::get();
+    desk.diary.note(Note::of(What::Up, 0, std::process::id()));
+    std::thread::spawn(|| {
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        // The suite is gone.
+        std::process::exit(9);
+    });
+    std::thread::spawn(watch_the_machine);
+    let jobs = Registry::new().with::<work>().with::<work_blocking>();
+    let worker = Worker::builder().registry(jobs).build()?;
+    worker.run().await?;
+    desk.diary.note(Note::of(What::Done, 0, 0));
+    // Blocking bodies may run on.
+    std::process::exit(0)
+}
+
+/// Notes when this process was not run for long: a machine with too much to do is a fault like others.
+fn watch_the_machine() {
+    let pause = Duration::from_millis(100);
+    let mut last = now();
+    loop {
+        std::thread::sleep(pause);
+        let gap = Duration::from_nanos(now() - last).saturating_sub(pause);
+        if gap > WORTH_A_NOTE {
+            Desk::get().diary.note(Note::of(What::Stalled, 0, gap.as_millis() as u32));
+        }
+        last = now();
+    }
+}

@@ -79,8 +79,8 @@ impl Client {
         ClientBuilder::default()
     }
 
-    /// A client for the server at this URL: `redis://`, `redis+unix://`, `redis-cluster://`, `rediss://` and
-    /// `rediss-cluster://` (with the feature `tls`).
+    /// A client for the server at this URL: `redis://`, `redis+unix://`, `redis-sentinel://`, `redis-cluster://`, and with
+    /// the feature `tls` the same with `rediss`.
     ///
     /// # Errors
     /// [`Error::Config`] where the URL or a variable of the environment is wrong. No connection is made yet.

@@ -15,11 +15,13 @@ mod job {}
 
 mod cluster;
 mod jobs;
+mod node;
 mod process;
 mod proxy;
 mod redis_side;
 mod resp;
 mod runs;
+mod sentinel;
 mod server;
 mod worker;
 
@@ -31,6 +33,7 @@ pub use process::{Process, produce};
 pub use proxy::{Fault, Proxy};
 pub use redis_side::RedisSide;
 pub use runs::{Run, Runs};
+pub use sentinel::{TestSentinels, TestSentinelsBuilder};
 pub use server::{TestServer, TestServerBuilder, program, servers};
 pub use worker::InProcess;
 

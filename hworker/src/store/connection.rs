@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, PushKind, RedisError, Value};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::{Cluster, Node};
@@ -20,7 +21,15 @@ const CALLS_IN_FLIGHT: usize = 1024;
 
 /// Makes a connection, driven by the runtime that this is called in.
 pub(super) async fn open(server: ConnectionInfo) -> Result<Connection, Fault> {
-    let ended = CancellationToken::new();
+    open_with(server, CancellationToken::new(), None).await
+}
+
+/// The same with a token that ends it; `told` is notified of every message of a channel.
+pub(super) async fn open_with(
+    server: ConnectionInfo,
+    ended: CancellationToken,
+    told: Option<Arc<Notify>>,
+) -> Result<Connection, Fault> {
     let notice = ended.clone();
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_WITHIN))
@@ -28,8 +37,10 @@ pub(super) async fn open(server: ConnectionInfo) -> Result<Connection, Fault> {
         .set_response_timeout(None)
         .set_pipeline_buffer_size(CALLS_IN_FLIGHT)
         .set_push_sender(move |push: redis::PushInfo| {
-            if push.kind == PushKind::Disconnection {
-                notice.cancel();
+            match (push.kind, &told) {
+                (PushKind::Disconnection, _) => notice.cancel(),
+                (PushKind::Message, Some(told)) => told.notify_one(),
+                _ => {}
             }
             Ok::<(), redis::aio::SendError>(())
         });
@@ -102,6 +113,13 @@ impl Connection {
             }
         }
         result
+    }
+
+    /// Asks for the messages of these channels.
+    pub(super) async fn subscribe(&self, to: &[&str], within: Duration) -> Result<(), Fault> {
+        let mut inner = self.inner.clone();
+        let reply = tokio::time::timeout(within, inner.subscribe(to)).await;
+        reply.map_err(|_| Fault::no_answer(within))?.map_err(|error| Fault::from_redis(error, true))
     }
 
     fn fault(&self, error: RedisError) -> Fault {

@@ -19,8 +19,8 @@ pub(crate) struct Fault {
 /// What is to be done about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKind {
-    /// The connection is of no more use: make a new one. Also when the server has become a replica, since a new
-    /// connection may lead to the new master, and when the slot of a queue has moved to another server of the cluster.
+    /// The connection is of no more use: make a new one. Also when the server has become a replica (`READONLY`, and
+    /// `UNBLOCKED` for who waited), since a new connection may lead to the new master, and when the slot of a queue has moved to another server of the cluster.
     Connection,
     /// The server does not serve now but will: it loads its data, a script keeps it busy, or the slot is on its way to
     /// another server.
@@ -71,7 +71,8 @@ impl Fault {
             kind,
             FaultKind::Busy | FaultKind::Full | FaultKind::NoScript | FaultKind::Denied
         );
-        let sent = sent && !refused && !matches!(error.code(), Some("READONLY" | "MOVED"));
+        let sent =
+            sent && !refused && !matches!(error.code(), Some("READONLY" | "MOVED" | "UNBLOCKED"));
         Self { kind, sent, cause: Arc::new(error) }
     }
 
@@ -120,7 +121,7 @@ fn kind(error: &RedisError) -> FaultKind {
         FaultKind::Busy
     } else if is(&["OOM", "MISCONF"]) {
         FaultKind::Full
-    } else if is(&["READONLY", "MOVED"]) {
+    } else if is(&["READONLY", "MOVED", "UNBLOCKED"]) {
         FaultKind::Connection
     } else if error.code().is_some() || is_setup(error) {
         FaultKind::Denied

@@ -10,6 +10,7 @@ mod lease;
 mod life;
 mod reply;
 mod script;
+mod sentinel;
 mod server;
 
 use std::sync::Arc;

@@ -12,6 +12,7 @@ use super::cluster::{Cluster, Node};
 use super::fault::Fault;
 use super::lease::Lease;
 use super::script::Script;
+use crate::durability::Durability;
 
 /// How long making a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
@@ -57,8 +58,9 @@ pub(super) async fn open_with(
         let _end = guard.clone().drop_guard();
         guard.cancelled().await;
     });
-    Ok(Connection { inner, ended, home: None })
+    Ok(Connection { inner, ended, home: None, confirms: None })
 }
+
 /// A connection; clones share it.
 #[derive(Clone)]
 pub(crate) struct Connection {
@@ -66,12 +68,24 @@ pub(crate) struct Connection {
     ended: CancellationToken,
     /// The cluster, and which of its servers this one leads to.
     home: Option<(Arc<Cluster>, Node)>,
+    /// How safe what is written here has to be.
+    confirms: Option<Durability>,
 }
 
 impl Connection {
     /// What is learned on this connection is of use to every other to the same cluster.
     pub(super) fn in_cluster(self, cluster: Arc<Cluster>, node: Node) -> Self {
         Self { home: Some((cluster, node)), ..self }
+    }
+
+    /// The same connection, on which writes are confirmed.
+    pub(crate) fn confirming(self, asked: Durability) -> Self {
+        Self { confirms: asked.asks(), ..self }
+    }
+
+    /// How safe what is written on it has to be.
+    pub(super) fn confirms(&self) -> Option<Durability> {
+        self.confirms
     }
 
     /// Whether the connection was not seen to end. What is asked of one that is not alive is certainly not sent.
@@ -152,7 +166,7 @@ impl std::fmt::Debug for Connection {
 #[derive(Debug)]
 pub(crate) struct Call {
     script: &'static Script,
-    by_hash: Cmd,
+    pub(super) by_hash: Cmd,
 }
 
 impl Call {
@@ -192,7 +206,7 @@ impl Call {
         self
     }
 
-    fn by_text(&self) -> Cmd {
+    pub(super) fn by_text(&self) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(self.script.text());
         // After the name of the command and the hash.

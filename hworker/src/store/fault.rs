@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use redis::RedisError;
 
+use crate::envelope::JobId;
 use crate::error::{Cause, Error};
 
 /// A call that failed; clones are for those who shared it.
@@ -33,6 +34,8 @@ pub(crate) enum FaultKind {
     Denied,
     /// The reply is not one that the operation gives.
     Reply,
+    /// It was executed, but is not known to be as safe as was asked for.
+    NotDurable,
 }
 
 impl Fault {
@@ -58,6 +61,11 @@ impl Fault {
         Self { kind: FaultKind::Connection, sent: true, cause: text(cause) }
     }
 
+    /// It was executed, but is not known to be as safe as was asked for.
+    pub(super) fn not_durable(why: impl Into<String>) -> Self {
+        Self { kind: FaultKind::NotDurable, sent: true, cause: text(why) }
+    }
+
     pub(crate) fn reply(operation: &'static str, detail: impl fmt::Display) -> Self {
         let cause = text(format!("the reply to {operation} is not understood: {detail}"));
         Self { kind: FaultKind::Reply, sent: true, cause }
@@ -76,6 +84,15 @@ impl Fault {
         Self { kind, sent, cause: Arc::new(error) }
     }
 
+    /// The public error of an enqueue, for a job that has this id.
+    pub(crate) fn into_error_of(self, id: JobId, doing: impl FnOnce(&JobId) -> String) -> Error {
+        match self.kind {
+            FaultKind::NotDurable => Error::NotDurable { id, source: self.into_cause() },
+            _ if self.sent => Error::Uncertain { id, source: self.into_cause() },
+            _ => self.into_error(doing(&id)),
+        }
+    }
+
     /// Whether the call was certainly not executed, and may well be when it is made again.
     pub(crate) fn passes(&self) -> bool {
         !self.sent && matches!(self.kind, FaultKind::Connection | FaultKind::Busy)
@@ -91,9 +108,10 @@ impl Fault {
             FaultKind::Reply => {
                 Error::Protocol { operation: "a call", detail: self.cause.to_string() }
             }
-            FaultKind::Connection | FaultKind::Busy | FaultKind::NoScript => {
-                Error::Unavailable { doing, source: Cause::new(self.cause) }
-            }
+            FaultKind::Connection
+            | FaultKind::Busy
+            | FaultKind::NoScript
+            | FaultKind::NotDurable => Error::Unavailable { doing, source: Cause::new(self.cause) },
         }
     }
 

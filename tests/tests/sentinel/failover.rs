@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use hworker::Error;
+use hworker::{Durability, Error};
 use hworker_tests::{Act, InProcess, TestSentinels, act, program};
 
 use crate::{GOES_ON, SOON};
@@ -113,13 +113,69 @@ async fn a_failover_for_maintenance_interrupts_nothing() {
     worker.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_replica_has_survives_its_master_on_redis() {
+    // `replicated=1` under load, and the master is killed, twice: every accepted job runs. (Those of which it was said that they
+    // may not be safe, or in, are left out.)
+    // Guard: `Connection::confirm`.
+    if let Some(program) = program("redis-server") {
+        survives(&TestSentinels::builder().program(&program).start()).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_replica_has_survives_its_master_on_valkey() {
+    // The same.
+    // Guard: as above.
+    if let Some(program) = program("valkey-server") {
+        survives(&TestSentinels::builder().program(&program).start()).await;
+    }
+}
+
+async fn survives(servers: &TestSentinels) {
+    let durable = servers.client_builder().durability(Durability::replicated(1));
+    let durable = durable.build().expect("a client");
+    let worker = InProcess::run(servers.worker().concurrency(10).register::<act>());
+    let notes = servers.notes();
+    let stop = Arc::new(AtomicBool::new(false));
+    let producers: Vec<_> =
+        (0..4).map(|_| tokio::spawn(produce(durable.clone(), Arc::clone(&stop)))).collect();
+    servers.eventually("jobs run", SOON, || notes.ended("job") > 50);
+    let mut master = 0;
+    for _ in 0..2 {
+        servers.kill(master);
+        let new = servers.failed_over_from(master);
+        let before = notes.ended("job");
+        servers.eventually("jobs go on", GOES_ON, || notes.ended("job") > before + 50);
+        servers.start_again(master);
+        servers.wait_until_whole();
+        master = new;
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut accepted = HashSet::new();
+    for producer in producers {
+        accepted.extend(producer.await.expect("no panic"));
+    }
+    servers.eventually("all run", GOES_ON, || {
+        let ended = notes.runs_of("job").into_iter().filter(|run| run.what == "end");
+        let ended: HashSet<_> = ended.map(|run| run.id).collect();
+        accepted.is_subset(&ended)
+    });
+    let (begun, settled) = (notes.begun("job"), accepted.len());
+    println!("{settled} accepted, {begun} runs");
+    // Those that ran when a master died may run again, ten at each.
+    assert!(begun <= settled + 40 + 20, "{begun} runs of {settled}");
+    worker.stop().await;
+}
+
 /// Enqueues one job after the other; gives the ids of those that were accepted.
 async fn produce(client: hworker::Client, stop: Arc<AtomicBool>) -> HashSet<String> {
     let mut accepted = HashSet::new();
     while !stop.load(Ordering::Relaxed) {
         match act::with("job".into(), vec![]).on(&client).enqueue().await {
             Ok(id) => drop(accepted.insert(id.to_string())),
-            Err(Error::Unavailable { .. } | Error::Uncertain { .. }) => {}
+            Err(Error::Unavailable { .. } | Error::Uncertain { .. } | Error::NotDurable { .. }) => {
+            }
             Err(error) => panic!("{error}"),
         }
         tokio::time::sleep(Duration::from_millis(5)).await;

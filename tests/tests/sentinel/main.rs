@@ -3,6 +3,7 @@
 //! The first comment of a test says what is checked, and after it stands the guard: what, when it is taken away, makes the
 //! test fail.
 
+mod durability;
 mod failover;
 mod finding;
 

@@ -1,4 +1,4 @@
-//! A cluster of three masters for one test.
+//! A cluster of three masters, with or without replicas, for one test.
 
 use std::path::Path;
 use std::sync::MutexGuard;
@@ -19,6 +19,8 @@ const SLOTS: u16 = 16_384;
 /// Three masters on this machine, and a server beside them where bodies note their runs.
 pub struct TestCluster {
     masters: Vec<Node>,
+    /// That of each master, if they have any.
+    replicas: Vec<Node>,
     notes: TestServer,
     client: Client,
     _dir: TempDir,
@@ -32,11 +34,40 @@ impl TestCluster {
 
     /// The same of another server program.
     pub fn of(program: &Path) -> Self {
+        Self::start_with(program, 0)
+    }
+
+    /// Three masters with a replica each, of this server program.
+    pub fn with_replicas(program: &Path) -> Self {
+        let cluster = Self::start_with(program, MASTERS);
+        for (replica, master) in cluster.replicas.iter().zip(&cluster.masters) {
+            let id: String = master.redis().ask(&["CLUSTER", "MYID"]);
+            cluster.eventually("it is known", Duration::from_secs(30), || {
+                replica.redis().try_ask::<String>(&["CLUSTER", "REPLICATE", &id]).is_ok()
+            });
+        }
+        cluster.wait_until_replicated();
+        cluster
+    }
+
+    /// Waits until the servers that were started as replicas are, and have what their masters have.
+    pub fn wait_until_replicated(&self) {
+        self.eventually("the replicas follow", Duration::from_secs(30), || {
+            self.replicas.iter().all(|replica| {
+                let info = replica.redis().try_ask::<String>(&["INFO", "replication"]);
+                info.is_ok_and(|info| info.contains("master_link_status:up"))
+            })
+        });
+    }
+
+    fn start_with(program: &Path, replicas: usize) -> Self {
         crate::show_log();
         let dir = TempDir::new().expect("a directory for the cluster");
         let masters: Vec<_> = (0..MASTERS)
             .map(|number| start(program, &dir.path().join(number.to_string())))
             .collect();
+        let replica = |number| start(program, &dir.path().join(format!("replica-{number}")));
+        let replicas: Vec<_> = (0..replicas).map(replica).collect();
         let first = masters[0].port().to_string();
         for (number, master) in masters.iter().enumerate() {
             let mut redis = master.redis();
@@ -47,9 +78,16 @@ impl TestCluster {
             let _: String = redis.ask(&["CLUSTER", "ADDSLOTSRANGE", &from, &to]);
             let _: String = redis.ask(&["CLUSTER", "MEET", "127.0.0.1", &first]);
         }
+        for (number, replica) in replicas.iter().enumerate() {
+            let mut redis = replica.redis();
+            let epoch = (MASTERS + number + 1).to_string();
+            let _: String = redis.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]);
+            let _: String = redis.ask(&["CLUSTER", "MEET", "127.0.0.1", &first]);
+        }
         let url = url_of(&masters);
         let cluster = Self {
             masters,
+            replicas,
             notes: TestServer::start(),
             client: Client::new(url).expect("the client of a test's cluster"),
             _dir: dir,
@@ -58,13 +96,14 @@ impl TestCluster {
         cluster
     }
 
-    /// Waits until every master sees all of them and all slots.
+    /// Waits until every server sees all of them and all slots.
     pub fn wait_until_ok(&self) {
         self.eventually("the cluster is whole", Duration::from_secs(30), || {
-            self.masters.iter().all(|master| {
-                let info = master.redis().try_ask::<String>(&["CLUSTER", "INFO"]);
+            let nodes = format!("cluster_known_nodes:{}", MASTERS + self.replicas.len());
+            self.masters.iter().chain(&self.replicas).all(|server| {
+                let info = server.redis().try_ask::<String>(&["CLUSTER", "INFO"]);
                 info.is_ok_and(|info| {
-                    ["cluster_state:ok", "cluster_known_nodes:3", "cluster_size:3"]
+                    ["cluster_state:ok", &nodes, "cluster_size:3"]
                         .iter()
                         .all(|line| info.contains(line))
                 })
@@ -196,6 +235,30 @@ impl TestCluster {
         self.masters[master].kill();
     }
 
+    /// Waits until a master's replica has taken its place.
+    pub fn failed_over(&self, master: usize) {
+        self.eventually("the replica is the master", Duration::from_secs(40), || {
+            let role = self.replicas[master].redis().try_ask::<redis::Value>(&["ROLE"]);
+            // A master's role has three parts, a replica's five.
+            role.is_ok_and(|role| matches!(role, redis::Value::Array(parts) if parts.len() == 3))
+        });
+    }
+
+    /// Makes a server master again that has become a replica of its own replica, without a loss.
+    pub fn take_back(&self, master: usize) {
+        let master = &self.masters[master];
+        let mut asked: Option<Instant> = None;
+        self.eventually("it is the master again", Duration::from_secs(40), || {
+            // It gives up after 5 s, where it has not caught up.
+            if asked.is_none_or(|asked| asked.elapsed() > Duration::from_secs(6)) {
+                let accepted = master.redis().try_ask::<String>(&["CLUSTER", "FAILOVER"]);
+                asked = accepted.is_ok().then(Instant::now);
+            }
+            let role = master.redis().try_ask::<redis::Value>(&["ROLE"]);
+            role.is_ok_and(|role| matches!(role, redis::Value::Array(parts) if parts.len() == 3))
+        });
+    }
+
     /// Starts a master again that was killed, with what it has on disk.
     pub fn start_again(&self, master: usize) {
         self.masters[master].start_again();
@@ -233,7 +296,7 @@ impl TestCluster {
 
     /// Everything that the masters hold.
     pub fn report(&self) -> String {
-        self.masters.iter().map(Node::report).collect()
+        self.masters.iter().chain(&self.replicas).map(Node::report).collect()
     }
 }
 

@@ -95,7 +95,10 @@ impl Node {
         let log = String::from_utf8_lossy(&log);
         let mut tail: Vec<_> = log.lines().rev().take(25).collect();
         tail.reverse();
-        let dump = RedisSide::new(&self.url()).dump();
+        let mut redis = RedisSide::new(&self.url());
+        // A replica of a cluster answers for its master only if it is told to.
+        let _ = redis.try_ask::<String>(&["READONLY"]);
+        let dump = redis.dump();
         format!("--- {}\n{dump}{}\n", self.port, tail.join("\n"))
     }
 }

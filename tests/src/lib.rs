@@ -62,3 +62,7 @@ pub(crate) fn show_log() {
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/reliability.md")]
 struct Reliability;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/high-availability.md")]
+struct HighAvailability;

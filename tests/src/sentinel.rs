@@ -84,7 +84,8 @@ impl TestSentinelsBuilder {
             let conf = dir.join("sentinel.conf");
             let lines = [
                 format!("sentinel monitor {NAME} 127.0.0.1 {port} 2"),
-                format!("sentinel down-after-milliseconds {NAME} 700"),
+                // Less, and a busy machine would look like a dead server.
+                format!("sentinel down-after-milliseconds {NAME} 2000"),
                 format!("sentinel auth-user {NAME} {LINK}"),
                 format!("sentinel auth-pass {NAME} link"),
                 format!("sentinel failover-timeout {NAME} 3000"),
@@ -254,6 +255,14 @@ impl TestSentinels {
         let _: u64 = redis.ask(&["ACL", "DELUSER", LINK]);
         // A sentinel that may not be who it is goes on as everybody, and asks for a sign of life.
         let _: String = redis.ask(&["ACL", "SETUSER", "default", "-ping"]);
+    }
+
+    /// Lets replicas and sentinels reach a server again.
+    pub fn join_again(&self, server: usize) {
+        let mut redis = self.servers[server].redis();
+        let link = ["ACL", "SETUSER", LINK, "on", ">link", "~*", "&*", "+@all"];
+        let _: String = redis.ask(&link);
+        let _: String = redis.ask(&["ACL", "SETUSER", "default", "+ping"]);
     }
 
     /// Waits until the replicas of a master have what it has.

@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use crate::client::Client;
+use crate::durability::Durability;
 use crate::enqueue::{Enqueue, Ready, block_on, in_a_runtime};
 use crate::envelope::JobId;
 use crate::error::{Error, Fate};
@@ -190,6 +191,7 @@ struct Chunk<'a> {
     client: &'a Client,
     queue: Queue,
     delayed: bool,
+    confirms: Option<Durability>,
     /// The places of its jobs in the bulk.
     jobs: Vec<usize>,
     bytes: usize,
@@ -198,7 +200,14 @@ struct Chunk<'a> {
 impl<'a> Chunk<'a> {
     fn for_jobs_like(job: &'a Ready<Place>) -> Self {
         let queue = job.client.queue(&job.queue);
-        Self { client: &job.client, queue, delayed: job.due.is_some(), jobs: Vec::new(), bytes: 0 }
+        Self {
+            client: &job.client,
+            queue,
+            delayed: job.due.is_some(),
+            confirms: job.confirms,
+            jobs: Vec::new(),
+            bytes: 0,
+        }
     }
 
     fn has_room_for(&self, job: &Ready<Place>) -> bool {
@@ -216,10 +225,12 @@ impl<'a> Chunk<'a> {
                 self.queue.schedule(&connection, &jobs, within).await
             } else {
                 let jobs: Vec<&[u8]> = jobs.map(envelope).collect();
-                self.queue.enqueue(&connection, &jobs, within).await
+                let enqueued = self.queue.enqueue(&connection, &jobs, within);
+                let (enqueued, confirmed) = tokio::join!(enqueued, connection.confirm());
+                enqueued.and(confirmed)
             }
         };
-        self.client.until_sent(&self.queue, call).await
+        self.client.until_sent(&self.queue, self.confirms, call).await
     }
 }
 
@@ -229,7 +240,7 @@ fn chunks(bulk: &[Ready<Place>]) -> Vec<Chunk<'_>> {
     let mut last_of = HashMap::new();
     let mut before = None;
     for (index, job) in bulk.iter().enumerate() {
-        let kind = (job.client.identity(), job.queue.as_ref(), job.due.is_some());
+        let kind = (job.client.identity(), job.queue.as_ref(), job.due.is_some(), job.confirms);
         // Most jobs go where the one before them went.
         let last = before.filter(|(before, _)| *before == kind).map(|(_, last)| last);
         let last = last.or_else(|| last_of.get(&kind).copied());
@@ -249,12 +260,15 @@ fn chunks(bulk: &[Ready<Place>]) -> Vec<Chunk<'_>> {
 async fn send(bulk: Encoded) -> Result<Vec<JobId>, Error> {
     let mut fates = vec![Fate::NotEnqueued; bulk.ready.len()];
     let mut failed: Option<Fault> = None;
-    for side_by_side in chunks(&bulk.ready).chunks(CHUNKS) {
+    // One that waits for replicas holds up those behind it, until they would be given up.
+    let waits = bulk.ready.iter().any(|job| job.confirms.is_some());
+    for side_by_side in chunks(&bulk.ready).chunks(if waits { 1 } else { CHUNKS }) {
         let results = join_all(side_by_side.iter().map(|chunk| chunk.send(&bulk))).await;
         let mut others_may_do = true;
         for (chunk, result) in side_by_side.iter().zip(results) {
             let fate = match &result {
                 Ok(()) => Fate::Enqueued,
+                Err(fault) if fault.kind == FaultKind::NotDurable => Fate::NotDurable,
                 Err(fault) if fault.sent => Fate::Uncertain,
                 Err(_) => Fate::NotEnqueued,
             };

@@ -11,6 +11,7 @@ use tokio::runtime::{Handle, Id};
 
 use self::gather::Gathers;
 use crate::config::{self, Limits, defaults};
+use crate::durability::Durability;
 use crate::error::{Error, Problems};
 use crate::keys::KeySpace;
 use crate::store::{Address, Connection, Fault, Home, Queue};
@@ -43,9 +44,14 @@ struct Inner {
     spread: BTreeMap<String, Spread>,
     max_payload: usize,
     enqueue_within: Duration,
-    connections: Mutex<HashMap<(Id, Home), Arc<Shared>>>,
+    durability: Option<Durability>,
+    connections: Mutex<HashMap<Whose, Arc<Shared>>>,
     gathers: Gathers,
 }
+
+/// The runtime and the server of a connection, and how safe what is written on it has to be: who waits for replicas does
+/// not hold up others.
+type Whose = (Id, Home, Option<Durability>);
 
 /// A queue that is spread over shards.
 #[derive(Debug)]
@@ -69,6 +75,7 @@ pub struct ClientBuilder {
     shards: BTreeMap<String, usize>,
     max_payload: Option<usize>,
     enqueue_within: Option<Duration>,
+    durability: Option<Durability>,
 }
 
 static DEFAULT: OnceLock<Client> = OnceLock::new();
@@ -79,8 +86,8 @@ impl Client {
         ClientBuilder::default()
     }
 
-    /// A client for the server at this URL: `redis://`, `redis+unix://`, `redis-cluster://`, `rediss://` and
-    /// `rediss-cluster://` (with the feature `tls`).
+    /// A client for the server at this URL: `redis://`, `redis+unix://`, `redis-sentinel://`, `redis-cluster://`, and with
+    /// the feature `tls` the same with `rediss`.
     ///
     /// # Errors
     /// [`Error::Config`] where the URL or a variable of the environment is wrong. No connection is made yet.
@@ -156,19 +163,32 @@ impl Client {
 
     /// The connection to the server of a queue, of the runtime that this is called in.
     pub(crate) async fn connection(&self, queue: &Queue) -> Result<Connection, Fault> {
+        self.connection_that_confirms(queue, None).await
+    }
+
+    /// The same for writes that have to be so safe.
+    pub(crate) async fn connection_that_confirms(
+        &self,
+        queue: &Queue,
+        confirms: Option<Durability>,
+    ) -> Result<Connection, Fault> {
         let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
         let home = self.inner.address.home(queue).await?;
-        let shared = self.shared((runtime.id(), home.clone()));
+        let shared = self.shared((runtime.id(), home.clone(), confirms));
         let mut slot = shared.lock().await;
         if let Some(connection) = slot.as_ref().filter(|connection| connection.is_alive()) {
             return Ok(connection.clone());
         }
-        let connection = self.inner.address.connect_to(&home).await?;
+        let mut connection = self.inner.address.connect_to(&home).await?;
+        if let Some(asked) = confirms {
+            connection = connection.confirming(asked);
+            connection.can_confirm().await?;
+        }
         *slot = Some(connection.clone());
         Ok(connection)
     }
 
-    fn shared(&self, whose: (Id, Home)) -> Arc<Shared> {
+    fn shared(&self, whose: Whose) -> Arc<Shared> {
         let mut connections = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner);
         if !connections.contains_key(&whose) {
             // Runtimes come and go, with each test for instance; those that went took their connection along.
@@ -191,6 +211,11 @@ impl Client {
         self.inner.max_payload
     }
 
+    /// How safe jobs have to be that do not say it themselves.
+    pub(crate) fn durability(&self) -> Option<Durability> {
+        self.inner.durability
+    }
+
     /// When an enqueue that begins now gives up.
     fn give_up(&self) -> Instant {
         let now = Instant::now();
@@ -203,6 +228,7 @@ impl Client {
     pub(crate) async fn until_sent<F>(
         &self,
         queue: &Queue,
+        confirms: Option<Durability>,
         operation: impl Fn(Connection, Duration) -> F,
     ) -> Result<(), Fault>
     where
@@ -212,8 +238,8 @@ impl Client {
         let mut pause = Duration::from_millis(20);
         let mut last = None;
         loop {
-            let result = match tokio::time::timeout_at(give_up.into(), self.connection(queue)).await
-            {
+            let connection = self.connection_that_confirms(queue, confirms);
+            let result = match tokio::time::timeout_at(give_up.into(), connection).await {
                 Ok(Ok(connection)) => {
                     // What is under way gets a moment even at the end: its answer is worth more than none.
                     let left = give_up.saturating_duration_since(Instant::now());
@@ -271,6 +297,12 @@ impl ClientBuilder {
         self
     }
 
+    /// How safe a job must be before its enqueue returns. Default: `HWORKER_DURABILITY`, then [`Durability::accepted`].
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+
     /// Makes the client.
     ///
     /// # Errors
@@ -279,6 +311,7 @@ impl ClientBuilder {
         let mut problems = Problems(Vec::new());
         let prefix = config::prefix(self.prefix, &mut problems);
         let max_payload = config::max_payload(self.max_payload, &mut problems);
+        let durability = config::durability(self.durability, &mut problems);
         let shards = config::shards(self.shards, &mut problems);
         let address = match Address::parse(&config::redis_url(self.redis_url)) {
             Ok(address) if problems.0.is_empty() => address,
@@ -304,6 +337,7 @@ impl ClientBuilder {
                 space,
                 max_payload,
                 enqueue_within: self.enqueue_within.unwrap_or(defaults::ENQUEUE_WITHIN),
+                durability: durability.asks(),
                 connections: Mutex::default(),
                 gathers: Gathers::default(),
             }),

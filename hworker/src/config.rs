@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use crate::durability::Durability;
 use crate::error::Problems;
 use crate::keys::{is_name, is_prefix};
 use crate::shards;
@@ -67,6 +68,7 @@ pub(crate) struct WorkerConfig {
     pub(crate) crash_limit: usize,
     pub(crate) stop_when_cut: bool,
     pub(crate) prefetch: bool,
+    pub(crate) durability: Durability,
     pub(crate) name: String,
     pub(crate) limits: Limits,
 }
@@ -85,6 +87,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) max_payload: Option<usize>,
     pub(crate) stop_when_cut: Option<bool>,
     pub(crate) prefetch: Option<bool>,
+    pub(crate) durability: Option<Durability>,
     pub(crate) name: Option<String>,
 }
 
@@ -127,6 +130,12 @@ impl WorkerSettings {
             ),
             stop_when_cut: env.or(self.stop_when_cut, "HWORKER_STOP_WHEN_CUT", boolean, false),
             prefetch: env.or(self.prefetch, "HWORKER_PREFETCH", boolean, true),
+            durability: env.or(
+                self.durability,
+                "HWORKER_SETTLE_DURABILITY",
+                Durability::parse,
+                Durability::accepted(),
+            ),
             name: env.or(self.name, "HWORKER_NAME", |text| Ok(text.to_owned()), host_name()),
             limits: Limits {
                 failed: env.or(
@@ -155,6 +164,11 @@ impl WorkerSettings {
 }
 
 impl WorkerConfig {
+    /// How safe settlements have to be. Two round trips that wait may be under way, and a third call behind them.
+    pub(crate) fn settles(&self) -> Durability {
+        self.durability.within(self.durability.time().min(Duration::from_secs(2)))
+    }
+
     fn check(&self, problems: &mut Problems) {
         let mut wrong = |problem: String| problems.0.push(problem);
         if self.concurrency == 0 {
@@ -199,10 +213,12 @@ impl WorkerConfig {
 
 /// Variables of the environment that look like settings and are none.
 pub(crate) fn unknown_variables() -> Vec<String> {
-    const KNOWN: [&str; 16] = [
+    const KNOWN: [&str; 18] = [
         "HWORKER_REDIS_URL",
         "HWORKER_PREFIX",
         "HWORKER_SHARDS",
+        "HWORKER_DURABILITY",
+        "HWORKER_SETTLE_DURABILITY",
         "HWORKER_QUEUES",
         "HWORKER_CONCURRENCY",
         "HWORKER_SHUTDOWN_GRACE",
@@ -243,6 +259,11 @@ pub(crate) fn prefix(given: Option<String>, problems: &mut Problems) -> String {
 
 pub(crate) fn max_payload(given: Option<usize>, problems: &mut Problems) -> usize {
     Environment { problems }.or(given, "HWORKER_MAX_PAYLOAD", number, defaults::MAX_PAYLOAD)
+}
+
+pub(crate) fn durability(given: Option<Durability>, problems: &mut Problems) -> Durability {
+    let mut env = Environment { problems };
+    env.or(given, "HWORKER_DURABILITY", Durability::parse, Durability::accepted())
 }
 
 /// Over how many shards a queue is spread.

@@ -9,6 +9,7 @@ use tokio::runtime::{self, Handle, Runtime};
 
 use crate::backoff::CallBackoff;
 use crate::client::Client;
+use crate::durability::Durability;
 use crate::envelope::{JobId, NewEnvelope, VERSION};
 use crate::error::{Cause, Error, Problems};
 use crate::job::Job;
@@ -37,6 +38,7 @@ pub struct Enqueue<J: Job> {
     timeout: Option<u64>,
     backoff: Option<String>,
     retry_until: Option<u64>,
+    durability: Option<Durability>,
 }
 
 impl<J: Job> Enqueue<J> {
@@ -51,6 +53,7 @@ impl<J: Job> Enqueue<J> {
             timeout: None,
             backoff: None,
             retry_until: None,
+            durability: None,
         }
     }
 
@@ -96,6 +99,12 @@ impl<J: Job> Enqueue<J> {
         self
     }
 
+    /// How safe the job must be before the enqueue returns; what the client says if this is not called.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+
     /// Uses another client than the default one.
     pub fn on(mut self, client: &Client) -> Self {
         self.client = Some(client.clone());
@@ -110,8 +119,8 @@ impl<J: Job> Enqueue<J> {
     /// Dropping the future before it is ready leaves the job enqueued or not, never half.
     ///
     /// # Errors
-    /// [`Error::Uncertain`] where the server may have it but its answer was lost; with every other error the job is
-    /// not enqueued.
+    /// [`Error::Uncertain`] where the server may have it but its answer was lost, [`Error::NotDurable`] where it has it, but
+    /// not as safely as asked; with every other error the job is not enqueued.
     pub async fn enqueue(self) -> Result<JobId, Error> {
         let runtime = in_a_runtime()?;
         let ready =
@@ -182,7 +191,11 @@ impl<J: Job> Enqueue<J> {
             let doing = format!("enqueue job {} {id}", J::NAME);
             return Err(Error::Refused { doing, source: Cause::new(why) });
         }
-        Ok(Ready { client, queue, due: self.due, job: J::NAME, id, envelope })
+        let confirms = match self.durability {
+            None => client.durability(),
+            Some(durability) => durability.asks(),
+        };
+        Ok(Ready { client, queue, due: self.due, job: J::NAME, id, confirms, envelope })
     }
 }
 
@@ -194,6 +207,7 @@ pub(crate) struct Ready<E> {
     pub(crate) due: Option<Due>,
     job: &'static str,
     pub(crate) id: JobId,
+    pub(crate) confirms: Option<Durability>,
     /// The bytes, or where they are.
     pub(crate) envelope: E,
 }
@@ -213,29 +227,29 @@ impl<E> Ready<E> {
         due: Option<Due>,
         envelope: E,
     ) -> Self {
-        Self { client, queue: queue.into(), due, job: "test", id: JobId::fresh(), envelope }
+        let (queue, id) = (queue.into(), JobId::fresh());
+        Self { client, queue, due, job: "test", id, confirms: None, envelope }
     }
 }
 
 impl Ready<Vec<u8>> {
     async fn send(self, runtime: runtime::Id) -> Result<JobId, Error> {
         let sent = match self.due {
-            None => self.client.push(runtime, &self.queue, self.envelope).await,
+            None => self.client.push(runtime, &self.queue, self.envelope, self.confirms).await,
             Some(due) => {
                 let queue = &self.client.queue(&self.queue);
                 let envelope = &self.envelope;
                 let schedule = |connection, within| async move {
                     queue.schedule(&connection, &[(due, envelope.as_slice())], within).await
                 };
-                self.client.until_sent(queue, schedule).await
+                self.client.until_sent(queue, self.confirms, schedule).await
             }
         };
         match sent {
             Ok(()) => Ok(self.id),
-            Err(fault) if fault.sent => {
-                Err(Error::Uncertain { id: self.id, source: fault.into_cause() })
+            Err(fault) => {
+                Err(fault.into_error_of(self.id, |id| format!("enqueue job {} {id}", self.job)))
             }
-            Err(fault) => Err(fault.into_error(format!("enqueue job {} {}", self.job, self.id))),
         }
     }
 }

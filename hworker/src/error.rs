@@ -10,7 +10,7 @@ pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 
 /// What went wrong, sorted by what the caller can do about it.
 ///
-/// For an enqueue every variant but [`Error::Uncertain`] means that the job was *not* enqueued; for a
+/// For an enqueue every variant but [`Error::Uncertain`] and [`Error::NotDurable`] means that the job was *not* enqueued; for a
 /// [`Bulk`](crate::Bulk) every one but [`Error::Bulk`] means that *none* of its jobs was.
 ///
 /// `Debug` says what `Display` says, for that is what a `main` prints that returns it.
@@ -29,6 +29,14 @@ pub enum Error {
         /// The id that the job has if it is enqueued.
         id: JobId,
         /// What the connection said.
+        source: Cause,
+    },
+    /// The job *is* enqueued and will run, but not known to be as safe as its [`Durability`](crate::Durability) asks: too few
+    /// replicas, or no disk, had it in time. A failover could still lose it. Enqueued again, it would run twice.
+    NotDurable {
+        /// The job's id.
+        id: JobId,
+        /// Who had it and who did not.
         source: Cause,
     },
     /// The server or a limit refused it: out of memory, not allowed, payload too large.
@@ -80,6 +88,8 @@ pub enum Error {
 pub enum Fate {
     /// The server has it.
     Enqueued,
+    /// The server has it, but not known to be as safe as was asked for: see [`Error::NotDurable`].
+    NotDurable,
     /// The server does not have it.
     NotEnqueued,
     /// Its bytes may have reached the server, but the server's answer did not reach us.
@@ -102,6 +112,9 @@ impl fmt::Display for Error {
                 f,
                 "job {id} may or may not be enqueued, the server's answer was lost: {source}"
             ),
+            Self::NotDurable { id, source } => {
+                write!(f, "job {id} is enqueued, but it may not be safe yet: {source}")
+            }
             Self::Refused { doing, source } => write!(f, "could not {doing}, refused: {source}"),
             Self::Encode { job, source } => {
                 write!(f, "the arguments of job {job} cannot be written as JSON: {source}")
@@ -118,11 +131,12 @@ impl fmt::Display for Error {
                 let count = |of| jobs.iter().filter(|(_, fate)| *fate == of).count();
                 let [enqueued, not, uncertain] =
                     [Fate::Enqueued, Fate::NotEnqueued, Fate::Uncertain].map(count);
-                write!(
-                    f,
-                    "of {} jobs of a bulk {enqueued} are enqueued, {not} are not, and {uncertain} may or may not be: {source}",
-                    jobs.len()
-                )
+                write!(f, "of {} jobs of a bulk {enqueued} are enqueued, ", jobs.len())?;
+                match count(Fate::NotDurable) {
+                    0 => {}
+                    some => write!(f, "{some} are but may not be safe yet, ")?,
+                }
+                write!(f, "{not} are not, and {uncertain} may or may not be: {source}")
             }
             Self::Config(problems) => problems.fmt(f),
             Self::NotFound { what } => write!(f, "{what} not found"),
@@ -144,6 +158,7 @@ impl StdError for Error {
         match self {
             Self::Unavailable { source, .. }
             | Self::Uncertain { source, .. }
+            | Self::NotDurable { source, .. }
             | Self::Refused { source, .. }
             | Self::Encode { source, .. }
             | Self::Bulk { source, .. } => Some(source),

@@ -10,6 +10,7 @@ mod bulk;
 mod client;
 mod config;
 mod context;
+mod durability;
 #[cfg(feature = "embedded")]
 pub mod embedded;
 mod enqueue;
@@ -38,6 +39,7 @@ pub use bulk::Bulk;
 pub use client::{Client, ClientBuilder};
 pub use config::defaults;
 pub use context::{Context, Inject, Needs, State};
+pub use durability::Durability;
 pub use enqueue::Enqueue;
 pub use envelope::{AttemptError, Crash, JobId};
 pub use error::{BoxError, Cause, Error, Fate, Problems};

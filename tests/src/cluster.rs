@@ -1,54 +1,74 @@
-//! A cluster of three masters for one test.
+//! A cluster of three masters, with or without replicas, for one test.
 
-use std::net::TcpListener;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::path::Path;
+use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
 use hworker::{Client, ClientBuilder, JobId, Registry, Worker, WorkerBuilder};
 use tempfile::TempDir;
 
 use crate::jobs::{Act, act};
+use crate::node::{Node, any_program};
 use crate::process::Process;
 use crate::redis_side::RedisSide;
-use crate::server::{TestServer, program, servers};
+use crate::server::TestServer;
 
 const MASTERS: usize = 3;
 const SLOTS: u16 = 16_384;
 
 /// Three masters on this machine, and a server beside them where bodies note their runs.
 pub struct TestCluster {
-    masters: Vec<Master>,
+    masters: Vec<Node>,
+    /// That of each master, if they have any.
+    replicas: Vec<Node>,
     notes: TestServer,
     client: Client,
     _dir: TempDir,
 }
 
-/// One master. It ends with the test.
-struct Master {
-    program: PathBuf,
-    dir: PathBuf,
-    port: u16,
-    process: Mutex<Child>,
-    redis: Mutex<RedisSide>,
-}
-
 impl TestCluster {
     /// Three masters with a third of the slots each.
     pub fn start() -> Self {
-        let first = servers().into_iter().next().flatten();
-        let found = || program("redis-server").or_else(|| program("valkey-server"));
-        Self::of(&first.or_else(found).expect("a server program on the PATH"))
+        Self::of(&any_program())
     }
 
     /// The same of another server program.
     pub fn of(program: &Path) -> Self {
+        Self::start_with(program, 0)
+    }
+
+    /// Three masters with a replica each, of this server program.
+    pub fn with_replicas(program: &Path) -> Self {
+        let cluster = Self::start_with(program, MASTERS);
+        for (replica, master) in cluster.replicas.iter().zip(&cluster.masters) {
+            let id: String = master.redis().ask(&["CLUSTER", "MYID"]);
+            cluster.eventually("it is known", Duration::from_secs(30), || {
+                replica.redis().try_ask::<String>(&["CLUSTER", "REPLICATE", &id]).is_ok()
+            });
+        }
+        cluster.wait_until_replicated();
+        cluster
+    }
+
+    /// Waits until the servers that were started as replicas are, and have what their masters have.
+    pub fn wait_until_replicated(&self) {
+        self.eventually("the replicas follow", Duration::from_secs(30), || {
+            self.replicas.iter().all(|replica| {
+                let info = replica.redis().try_ask::<String>(&["INFO", "replication"]);
+                info.is_ok_and(|info| info.contains("master_link_status:up"))
+            })
+        });
+    }
+
+    fn start_with(program: &Path, replicas: usize) -> Self {
         crate::show_log();
         let dir = TempDir::new().expect("a directory for the cluster");
-        let masters: Vec<_> =
-            (0..MASTERS).map(|number| Master::start(program, dir.path(), number)).collect();
-        let first = masters[0].port.to_string();
+        let masters: Vec<_> = (0..MASTERS)
+            .map(|number| start(program, &dir.path().join(number.to_string())))
+            .collect();
+        let replica = |number| start(program, &dir.path().join(format!("replica-{number}")));
+        let replicas: Vec<_> = (0..replicas).map(replica).collect();
+        let first = masters[0].port().to_string();
         for (number, master) in masters.iter().enumerate() {
             let mut redis = master.redis();
             let (from, to) = (third(number), third(number + 1) - 1);
@@ -58,9 +78,16 @@ impl TestCluster {
             let _: String = redis.ask(&["CLUSTER", "ADDSLOTSRANGE", &from, &to]);
             let _: String = redis.ask(&["CLUSTER", "MEET", "127.0.0.1", &first]);
         }
+        for (number, replica) in replicas.iter().enumerate() {
+            let mut redis = replica.redis();
+            let epoch = (MASTERS + number + 1).to_string();
+            let _: String = redis.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]);
+            let _: String = redis.ask(&["CLUSTER", "MEET", "127.0.0.1", &first]);
+        }
         let url = url_of(&masters);
         let cluster = Self {
             masters,
+            replicas,
             notes: TestServer::start(),
             client: Client::new(url).expect("the client of a test's cluster"),
             _dir: dir,
@@ -69,13 +96,14 @@ impl TestCluster {
         cluster
     }
 
-    /// Waits until every master sees all of them and all slots.
+    /// Waits until every server sees all of them and all slots.
     pub fn wait_until_ok(&self) {
         self.eventually("the cluster is whole", Duration::from_secs(30), || {
-            self.masters.iter().all(|master| {
-                let info = master.redis().try_ask::<String>(&["CLUSTER", "INFO"]);
+            let nodes = format!("cluster_known_nodes:{}", MASTERS + self.replicas.len());
+            self.masters.iter().chain(&self.replicas).all(|server| {
+                let info = server.redis().try_ask::<String>(&["CLUSTER", "INFO"]);
                 info.is_ok_and(|info| {
-                    ["cluster_state:ok", "cluster_known_nodes:3", "cluster_size:3"]
+                    ["cluster_state:ok", &nodes, "cluster_size:3"]
                         .iter()
                         .all(|line| info.contains(line))
                 })
@@ -179,7 +207,7 @@ impl TestCluster {
 
     /// Moves what is in the slot, and then the slot.
     pub fn finish_moving(&self, slot: u16, from: usize, to: usize) {
-        let (port, slot_text) = (self.masters[to].port.to_string(), slot.to_string());
+        let (port, slot_text) = (self.masters[to].port().to_string(), slot.to_string());
         loop {
             let keys: Vec<String> =
                 self.redis(from).ask(&["CLUSTER", "GETKEYSINSLOT", &slot_text, "100"]);
@@ -204,16 +232,36 @@ impl TestCluster {
 
     /// Kills a master.
     pub fn kill(&self, master: usize) {
-        let mut process = self.masters[master].process();
-        let _ = process.kill();
-        let _ = process.wait();
+        self.masters[master].kill();
+    }
+
+    /// Waits until a master's replica has taken its place.
+    pub fn failed_over(&self, master: usize) {
+        self.eventually("the replica is the master", Duration::from_secs(40), || {
+            let role = self.replicas[master].redis().try_ask::<redis::Value>(&["ROLE"]);
+            // A master's role has three parts, a replica's five.
+            role.is_ok_and(|role| matches!(role, redis::Value::Array(parts) if parts.len() == 3))
+        });
+    }
+
+    /// Makes a server master again that has become a replica of its own replica, without a loss.
+    pub fn take_back(&self, master: usize) {
+        let master = &self.masters[master];
+        let mut asked: Option<Instant> = None;
+        self.eventually("it is the master again", Duration::from_secs(40), || {
+            // It gives up after 5 s, where it has not caught up.
+            if asked.is_none_or(|asked| asked.elapsed() > Duration::from_secs(6)) {
+                let accepted = master.redis().try_ask::<String>(&["CLUSTER", "FAILOVER"]);
+                asked = accepted.is_ok().then(Instant::now);
+            }
+            let role = master.redis().try_ask::<redis::Value>(&["ROLE"]);
+            role.is_ok_and(|role| matches!(role, redis::Value::Array(parts) if parts.len() == 3))
+        });
     }
 
     /// Starts a master again that was killed, with what it has on disk.
     pub fn start_again(&self, master: usize) {
-        let master = &self.masters[master];
-        *master.process() = spawn(&master.program, &master.dir, master.port);
-        master.redis().wait_until_up(Duration::from_secs(10));
+        self.masters[master].start_again();
     }
 
     /// Waits until a condition holds.
@@ -248,10 +296,7 @@ impl TestCluster {
 
     /// Everything that the masters hold.
     pub fn report(&self) -> String {
-        let dump = |master: &Master| {
-            format!("--- {}\n{}", master.port, RedisSide::new(&master.url()).dump())
-        };
-        self.masters.iter().map(dump).collect()
+        self.masters.iter().chain(&self.replicas).map(Node::report).collect()
     }
 }
 
@@ -260,87 +305,24 @@ fn third(number: usize) -> usize {
     usize::from(SLOTS) * number / MASTERS
 }
 
-fn url_of(masters: &[Master]) -> String {
-    let hosts: Vec<_> = masters.iter().map(|master| format!("127.0.0.1:{}", master.port)).collect();
+fn url_of(masters: &[Node]) -> String {
+    let hosts: Vec<_> =
+        masters.iter().map(|master| format!("127.0.0.1:{}", master.port())).collect();
     format!("redis-cluster://{}", hosts.join(","))
 }
 
-impl Master {
-    fn start(program: &Path, dir: &Path, number: usize) -> Self {
-        let dir = dir.join(number.to_string());
-        std::fs::create_dir(&dir).expect("a directory for a master");
-        // Somebody else may take the port between the look and the start.
-        for _ in 0..20 {
-            let port = free_port();
-            let mut process = spawn(program, &dir, port);
-            let mut redis = RedisSide::new(&format!("redis://127.0.0.1:{port}"));
-            let give_up = Instant::now() + Duration::from_secs(10);
-            while Instant::now() < give_up && process.try_wait().is_ok_and(|ended| ended.is_none())
-            {
-                if redis.try_ask::<String>(&["PING"]).is_ok() {
-                    let (process, redis) = (Mutex::new(process), Mutex::new(redis));
-                    return Self { program: program.to_owned(), dir, port, process, redis };
-                }
-                std::thread::sleep(Duration::from_millis(10));
-            }
-            let _ = process.kill();
-            let _ = process.wait();
-        }
-        panic!("no master could be started: {}", dir.join("log").display());
-    }
-
-    fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
-    }
-
-    fn redis(&self) -> MutexGuard<'_, RedisSide> {
-        self.redis.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn process(&self) -> MutexGuard<'_, Child> {
-        self.process.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Drop for Master {
-    fn drop(&mut self) {
-        let mut process = self.process();
-        let _ = process.kill();
-        let _ = process.wait();
-    }
+/// Starts one server of a cluster.
+fn start(program: &Path, dir: &Path) -> Node {
+    let cluster = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"];
+    let kept = ["--save", "", "--appendonly", "yes", "--appendfsync", "always"];
+    let timeout = ["--cluster-node-timeout", "2000"];
+    Node::start(program, dir.to_owned(), &[&cluster[..], &kept, &timeout].concat())
 }
 
 impl Drop for TestCluster {
     fn drop(&mut self) {
         if std::thread::panicking() {
             eprintln!("{}\n{}", self.report(), self.notes.report());
-        }
-    }
-}
-
-fn spawn(program: &Path, dir: &Path, port: u16) -> Child {
-    let mut command = Command::new(program);
-    command
-        .args(["--port", &port.to_string(), "--bind", "127.0.0.1"])
-        .args(["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"])
-        .args(["--cluster-node-timeout", "2000"])
-        .args(["--save", "", "--appendonly", "yes", "--appendfsync", "always"])
-        .args(["--logfile", "log"])
-        .arg("--dir")
-        .arg(dir);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().unwrap_or_else(|error| panic!("{}: {error}", program.display()))
-}
-
-/// A port that nobody listens on, nor on the one of the cluster's bus, 10,000 above.
-fn free_port() -> u16 {
-    loop {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
-        let port = free.expect("a free port").port();
-        let port = if port > 55_000 { port - 20_000 } else { port };
-        let all = [port, port + 10_000].map(|port| TcpListener::bind(("127.0.0.1", port)));
-        if all.iter().all(Result::is_ok) {
-            return port;
         }
     }
 }

@@ -16,11 +16,13 @@ mod job {}
 mod clock;
 mod cluster;
 mod jobs;
+mod node;
 mod process;
 mod proxy;
 mod redis_side;
 mod resp;
 mod runs;
+mod sentinel;
 mod server;
 mod worker;
 
@@ -33,6 +35,7 @@ pub use process::{Process, produce};
 pub use proxy::{Fault, Proxy};
 pub use redis_side::RedisSide;
 pub use runs::{Run, Runs};
+pub use sentinel::{TestSentinels, TestSentinelsBuilder};
 pub use server::{TestServer, TestServerBuilder, program, servers};
 pub use worker::InProcess;
 
@@ -61,3 +64,7 @@ pub(crate) fn show_log() {
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/reliability.md")]
 struct Reliability;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/high-availability.md")]
+struct HighAvailability;

@@ -93,7 +93,7 @@ async fn a_wrong_password_is_an_error_at_once_that_does_not_repeat_it() {
 #[test]
 fn urls_that_cannot_be_used_say_why_without_their_secrets() {
     for (url, why) in [
-        ("redis-sentinel://jobs:s3cret@host/main", "not yet supported"),
+        ("redis-sentinel://jobs:s3cret@host", "names no master"),
         ("redis-cluster://jobs:s3cret@host:port", "cannot be used"),
         ("http://jobs:s3cret@host", "cannot be used"),
         ("redis://jobs:s3cret@host:port", "cannot be used"),

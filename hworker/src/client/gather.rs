@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 use self::sender::Sender;
 use super::Client;
+use crate::durability::Durability;
 use crate::store::{Connection, Fault, Queue, SCRIPT_BYTES, SCRIPT_JOBS};
 
 /// Commands that one write has at most; a command holds 1000 jobs or 4 MB. What is beyond stays withdrawable.
@@ -47,7 +48,16 @@ struct Kept {
 }
 
 impl Gathers {
-    fn of(&self, runtime: Id, queue: &str, make: impl FnOnce() -> Queue) -> Arc<Gather> {
+    fn of(
+        &self,
+        runtime: Id,
+        queue: &str,
+        confirms: Option<Durability>,
+        make: impl FnOnce() -> Queue,
+    ) -> Arc<Gather> {
+        // Who waits for replicas does not hold up others. No queue has a blank in its name.
+        let of_its_own = confirms.map(|asked| format!("{queue} {asked:?}"));
+        let queue = of_its_own.as_deref().unwrap_or(queue);
         let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(gather) = kept.get(runtime, queue) {
             return gather;
@@ -60,7 +70,7 @@ impl Gathers {
         if kept.count >= kept.sweep_at {
             kept.sweep();
         }
-        let gather = Arc::new(Gather { queue: make(), state: Mutex::default() });
+        let gather = Arc::new(Gather { queue: make(), confirms, state: Mutex::default() });
         kept.of.entry(runtime).or_default().insert(queue.into(), Arc::clone(&gather));
         kept.count += 1;
         gather
@@ -87,6 +97,8 @@ impl Kept {
 #[derive(Debug)]
 struct Gather {
     queue: Queue,
+    /// How safe its jobs have to be.
+    confirms: Option<Durability>,
     state: Mutex<State>,
 }
 
@@ -132,10 +144,12 @@ impl Client {
         runtime: Id,
         queue: &str,
         envelope: Vec<u8>,
+        confirms: Option<Durability>,
     ) -> Result<(), Fault> {
+        let gathers = &self.inner.gathers;
         let gather = match self.next_shard(queue) {
-            None => self.inner.gathers.of(runtime, queue, || self.queue(queue)),
-            Some(shard) => self.inner.gathers.of(runtime, &shard.label, || shard.clone()),
+            None => gathers.of(runtime, queue, confirms, || self.queue(queue)),
+            Some(shard) => gathers.of(runtime, &shard.label, confirms, || shard.clone()),
         };
         let give_up = self.give_up();
         let waits = match gather.enter(envelope, give_up) {
@@ -218,10 +232,11 @@ impl Gather {
     }
 
     /// A turn of one's own, where hardly anybody's job is under way and the connection is there. What follows is not held up
-    /// by it, whether its future is polled or not: it is behind it on the same connection.
+    /// by it, whether its future is polled or not: it is behind it on the same connection. Where it would be, since the server
+    /// waits for replicas, more go together.
     fn enter(&self, envelope: Vec<u8>, give_up: Instant) -> Turn<'_> {
         let mut state = self.state();
-        if state.direct < ALONE && state.senders == 0 {
+        if self.confirms.is_none() && state.direct < ALONE && state.senders == 0 {
             let connection = state.connection.clone().filter(Connection::is_alive);
             if let Some(connection) = connection {
                 state.direct += 1;

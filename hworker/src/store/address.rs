@@ -1,4 +1,4 @@
-//! Where the server is, or the servers of a cluster.
+//! Where the server is, the servers of a cluster, or who knows where the server is.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,6 +10,7 @@ use super::Queue;
 use super::cluster::{Cluster, Node};
 use super::connection::{Connection, open};
 use super::fault::Fault;
+use super::sentinel::Sentinels;
 use crate::error::Error;
 
 /// Where the server is.
@@ -22,6 +23,7 @@ pub(crate) struct Address {
 #[derive(Clone)]
 enum Place {
     One(Arc<ConnectionInfo>),
+    Sentinels(Arc<Sentinels>),
     Cluster(Arc<Cluster>),
 }
 
@@ -29,21 +31,20 @@ enum Place {
 pub(crate) type Home = Option<Node>;
 
 impl Address {
-    /// Reads `redis://`, `redis+unix://`, `unix://`, `redis-cluster://` with one host or several and, with the feature `tls`,
-    /// `rediss://` and `rediss-cluster://`.
+    /// Reads `redis://`, `redis+unix://`, `unix://`, `redis-sentinel://` and `redis-cluster://` with one host or several
+    /// and, with the feature `tls`, `rediss://`, `rediss-sentinel://` and `rediss-cluster://`.
     pub(crate) fn parse(url: &str) -> Result<Self, Error> {
         let shown: Arc<str> = without_secrets(url).into();
         let wrong = |why: &dyn std::fmt::Display| {
             Error::config(format!(
                 "the Redis URL `{shown}` cannot be used: {why}; write `redis://user:password@host:6379/0`, \
-                 `redis+unix:///path`, `redis-cluster://user:password@host:6379,other-host:6379`, or `rediss://` and \
-                 `rediss-cluster://` for TLS, and `%23` for a `#` in a password and the like"
+                 `redis+unix:///path`, `redis-sentinel://user:password@host:26379,other-host:26379/master/0`, \
+                 `redis-cluster://user:password@host:6379,other-host:6379`, or `rediss` instead of `redis` for TLS, and \
+                 `%23` for a `#` in a password and the like"
             ))
         };
-        if url.starts_with("redis-sentinel:") {
-            return Err(wrong(&"redis-sentinel:// is not yet supported"));
-        }
-        let tls = url.starts_with("rediss:") || url.starts_with("rediss-cluster:");
+        let tls = ["rediss:", "rediss-sentinel:", "rediss-cluster:"];
+        let tls = tls.iter().any(|scheme| url.starts_with(scheme));
         if tls && !cfg!(feature = "tls") {
             return Err(wrong(&"rediss:// needs the feature `tls` of hworker"));
         }
@@ -52,10 +53,15 @@ impl Address {
             // Another thread, or the program itself, may be quicker; then theirs is used.
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
-        let place = match servers_of_cluster(url) {
+        let place = match Several::of(url) {
             None => Place::One(Arc::new(server(url).map_err(|error| wrong(&error))?)),
-            Some(urls) => {
-                let servers: Result<Vec<_>, _> = urls.iter().map(|url| server(url)).collect();
+            Some(several) if several.kind == "sentinel" => {
+                let sentinels = Sentinels::parse(&several).map_err(|why| wrong(&why))?;
+                Place::Sentinels(Arc::new(sentinels))
+            }
+            Some(several) => {
+                let servers: Result<Vec<_>, _> =
+                    several.urls().iter().map(|url| server(url)).collect();
                 let servers = servers.map_err(|error| wrong(&error))?;
                 if servers.iter().any(|server| server.redis_settings().db() != 0) {
                     return Err(wrong(&"a cluster has no database but 0"));
@@ -75,7 +81,7 @@ impl Address {
     /// The server that has a queue now, as far as it is known.
     pub(crate) async fn home(&self, queue: &Queue) -> Result<Home, Fault> {
         match &self.place {
-            Place::One(_) => Ok(None),
+            Place::One(_) | Place::Sentinels(_) => Ok(None),
             Place::Cluster(cluster) => cluster.owner(queue.slot).await.map(Some),
         }
     }
@@ -84,6 +90,7 @@ impl Address {
     pub(crate) async fn connect_to(&self, home: &Home) -> Result<Connection, Fault> {
         match (&self.place, home) {
             (Place::One(server), _) => open(ConnectionInfo::clone(server)).await,
+            (Place::Sentinels(sentinels), _) => sentinels.connect().await,
             (Place::Cluster(cluster), Some(node)) => cluster.connect(node).await,
             (Place::Cluster(_), None) => Err(Fault::not_sent("no server of the cluster is named")),
         }
@@ -97,7 +104,7 @@ impl Address {
 }
 
 /// How one server is spoken to.
-fn server(url: &str) -> redis::RedisResult<ConnectionInfo> {
+pub(super) fn server(url: &str) -> redis::RedisResult<ConnectionInfo> {
     let info = url.into_connection_info()?;
     let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
     let keepalive = TcpKeepalive::new()
@@ -108,17 +115,40 @@ fn server(url: &str) -> redis::RedisResult<ConnectionInfo> {
     Ok(info.set_redis_settings(settings).set_tcp_settings(tcp))
 }
 
-/// The URLs of the servers that the URL of a cluster names; all have what stands before and after them.
-fn servers_of_cluster(url: &str) -> Option<Vec<String>> {
-    let (scheme, rest) = url.split_once("-cluster://")?;
-    if !matches!(scheme, "redis" | "rediss") {
-        return None;
+/// A URL that names several hosts, taken apart.
+#[derive(Debug)]
+pub(super) struct Several<'a> {
+    /// `redis` or `rediss`.
+    pub(super) scheme: &'a str,
+    /// `cluster` or `sentinel`.
+    kind: &'a str,
+    /// With its `@`.
+    pub(super) user: &'a str,
+    pub(super) hosts: Vec<&'a str>,
+    /// Path, query and fragment.
+    pub(super) after: &'a str,
+}
+
+impl<'a> Several<'a> {
+    fn of(url: &'a str) -> Option<Self> {
+        let (scheme, rest) = url.split_once("://")?;
+        let (scheme, kind) = scheme.split_once('-')?;
+        if !matches!((scheme, kind), ("redis" | "rediss", "cluster" | "sentinel")) {
+            return None;
+        }
+        // A password may have anything in it that the other parts begin with.
+        let (user, rest) = rest.rfind('@').map_or(("", rest), |at| rest.split_at(at + 1));
+        let (hosts, after) =
+            rest.find(['/', '?', '#']).map_or((rest, ""), |end| rest.split_at(end));
+        let hosts = hosts.split(',').filter(|host| !host.is_empty()).collect();
+        Some(Self { scheme, kind, user, hosts, after })
     }
-    // A password may have anything in it that the other parts begin with.
-    let (user, rest) = rest.rfind('@').map_or(("", rest), |at| rest.split_at(at + 1));
-    let (hosts, after) = rest.find(['/', '?', '#']).map_or((rest, ""), |end| rest.split_at(end));
-    let servers = hosts.split(',').filter(|host| !host.is_empty());
-    Some(servers.map(|host| format!("{scheme}://{user}{host}{after}")).collect())
+
+    /// The URL of each host alone; all have what stands before and after them.
+    fn urls(&self) -> Vec<String> {
+        let Self { scheme, user, after, .. } = self;
+        self.hosts.iter().map(|host| format!("{scheme}://{user}{host}{after}")).collect()
+    }
 }
 
 impl std::fmt::Display for Address {
@@ -151,7 +181,7 @@ fn without_secrets(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Address, servers_of_cluster, without_secrets};
+    use super::{Address, Several, without_secrets};
 
     #[test]
     fn no_password_is_shown_however_the_url_is_written() {
@@ -162,6 +192,7 @@ mod tests {
             ("redis//user:s3cret@host", "***@host"),
             ("redis+unix:///a.sock?user=u&pass=s3cret", "redis+unix:///a.sock"),
             ("redis-cluster://user:s3cret@a:1,b:2/?x=y", "redis-cluster://***@a:1,b:2/"),
+            ("redis-sentinel://a,b/jobs?sentinel_pass=s3cret", "redis-sentinel://a,b/jobs"),
             ("localhost:6379", "localhost:6379"),
         ] {
             assert_eq!(without_secrets(url), shown);
@@ -170,7 +201,7 @@ mod tests {
 
     #[test]
     fn the_url_of_a_cluster_names_its_servers() {
-        let urls = |url| servers_of_cluster(url).expect("a cluster");
+        let urls = |url| Several::of(url).expect("a cluster").urls();
         assert_eq!(urls("redis-cluster://a:1"), ["redis://a:1"]);
         assert_eq!(
             urls("rediss-cluster://u:p@a:1,[::1]:2,b/?protocol=resp3"),
@@ -180,12 +211,14 @@ mod tests {
                 "rediss://u:p@b/?protocol=resp3"
             ]
         );
-        assert_eq!(servers_of_cluster("redis://a-cluster://b"), None);
+        assert!(Several::of("redis://a-cluster://b").is_none());
         for (url, why) in [
             ("redis-cluster://", "names no server"),
             ("redis-cluster://a:1/3", "no database but 0"),
             ("redis-cluster://a:port", "cannot be used"),
-            ("redis-sentinel://a", "not yet supported"),
+            ("redis-sentinel://a", "names no master"),
+            ("redis-sentinel:///jobs", "names no sentinel"),
+            ("redis-sentinel://a/jobs/one", "cannot be used"),
         ] {
             let error = Address::parse(url).expect_err(url).to_string();
             assert!(error.contains(why), "{url}: {error}");

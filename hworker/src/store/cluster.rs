@@ -21,11 +21,29 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// and so often while a slot is known to have moved: where to, the server that had it said.
 const MOVED_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
-/// A server of a cluster, as connections name it.
+/// A server, as those name it that know where it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Node {
     host: Arc<str>,
     port: u16,
+}
+
+impl Node {
+    pub(super) fn new(host: &str, port: u16) -> Self {
+        Self { host: host.into(), port }
+    }
+
+    /// How this server is spoken to, where every one is as `common`.
+    pub(super) fn at(&self, common: &ConnectionInfo) -> ConnectionInfo {
+        let (host, port) = (self.host.to_string(), self.port);
+        let address = match common.addr().clone() {
+            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
+                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
+            }
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        common.clone().set_addr(address)
+    }
 }
 
 impl fmt::Display for Node {
@@ -94,7 +112,7 @@ impl Cluster {
     pub(super) fn new(servers: Vec<ConnectionInfo>) -> Option<Self> {
         let named = servers.iter().filter_map(|server| match server.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
-                Some(Node { host: host.as_str().into(), port: *port })
+                Some(Node::new(host, *port))
             }
             _ => None,
         });
@@ -131,7 +149,7 @@ impl Cluster {
 
     /// Makes a connection to one of the servers.
     pub(super) async fn connect(self: &Arc<Self>, node: &Node) -> Result<Connection, Fault> {
-        match open(self.info(node)).await {
+        match open(node.at(&self.common)).await {
             Ok(connection) => Ok(connection.in_cluster(Arc::clone(self), node.clone())),
             Err(fault) => {
                 self.doubt(node);
@@ -200,7 +218,7 @@ impl Cluster {
     }
 
     async fn ask_one(&self, node: &Node) -> Result<(Vec<Range>, Vec<Node>), Fault> {
-        let connection = open(self.info(node)).await?;
+        let connection = open(node.at(&self.common)).await?;
         let reply = connection.call(redis::cmd("CLUSTER").arg("SLOTS"), ASK_WITHIN).await;
         connection.end();
         let (ranges, nodes) = read(reply.map_err(|fault| explained(fault, node))?, node);
@@ -208,17 +226,6 @@ impl Cluster {
             return Err(Fault::not_sent(format!("the server {node} knows no owner of any slot")));
         }
         Ok((ranges, nodes))
-    }
-
-    fn info(&self, node: &Node) -> ConnectionInfo {
-        let (host, port) = (node.host.to_string(), node.port);
-        let address = match self.common.addr().clone() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
-            }
-            _ => ConnectionAddr::Tcp(host, port),
-        };
-        self.common.clone().set_addr(address)
     }
 }
 
@@ -308,7 +315,7 @@ mod tests {
     use super::*;
 
     fn node(host: &str, port: u16) -> Node {
-        Node { host: host.into(), port }
+        Node::new(host, port)
     }
 
     fn bulk(text: &str) -> Value {

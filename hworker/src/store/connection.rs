@@ -5,12 +5,14 @@ use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, PushKind, RedisError, Value};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::cluster::{Cluster, Node};
 use super::fault::Fault;
 use super::lease::Lease;
 use super::script::Script;
+use crate::durability::Durability;
 
 /// How long making a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
@@ -20,7 +22,15 @@ const CALLS_IN_FLIGHT: usize = 1024;
 
 /// Makes a connection, driven by the runtime that this is called in.
 pub(super) async fn open(server: ConnectionInfo) -> Result<Connection, Fault> {
-    let ended = CancellationToken::new();
+    open_with(server, CancellationToken::new(), None).await
+}
+
+/// The same with a token that ends it; `told` is notified of every message of a channel.
+pub(super) async fn open_with(
+    server: ConnectionInfo,
+    ended: CancellationToken,
+    told: Option<Arc<Notify>>,
+) -> Result<Connection, Fault> {
     let notice = ended.clone();
     let config = AsyncConnectionConfig::new()
         .set_connection_timeout(Some(CONNECT_WITHIN))
@@ -28,8 +38,10 @@ pub(super) async fn open(server: ConnectionInfo) -> Result<Connection, Fault> {
         .set_response_timeout(None)
         .set_pipeline_buffer_size(CALLS_IN_FLIGHT)
         .set_push_sender(move |push: redis::PushInfo| {
-            if push.kind == PushKind::Disconnection {
-                notice.cancel();
+            match (push.kind, &told) {
+                (PushKind::Disconnection, _) => notice.cancel(),
+                (PushKind::Message, Some(told)) => told.notify_one(),
+                _ => {}
             }
             Ok::<(), redis::aio::SendError>(())
         });
@@ -46,8 +58,9 @@ pub(super) async fn open(server: ConnectionInfo) -> Result<Connection, Fault> {
         let _end = guard.clone().drop_guard();
         guard.cancelled().await;
     });
-    Ok(Connection { inner, ended, home: None })
+    Ok(Connection { inner, ended, home: None, confirms: None })
 }
+
 /// A connection; clones share it.
 #[derive(Clone)]
 pub(crate) struct Connection {
@@ -55,12 +68,24 @@ pub(crate) struct Connection {
     ended: CancellationToken,
     /// The cluster, and which of its servers this one leads to.
     home: Option<(Arc<Cluster>, Node)>,
+    /// How safe what is written here has to be.
+    confirms: Option<Durability>,
 }
 
 impl Connection {
     /// What is learned on this connection is of use to every other to the same cluster.
     pub(super) fn in_cluster(self, cluster: Arc<Cluster>, node: Node) -> Self {
         Self { home: Some((cluster, node)), ..self }
+    }
+
+    /// The same connection, on which writes are confirmed.
+    pub(crate) fn confirming(self, asked: Durability) -> Self {
+        Self { confirms: asked.asks(), ..self }
+    }
+
+    /// How safe what is written on it has to be.
+    pub(super) fn confirms(&self) -> Option<Durability> {
+        self.confirms
     }
 
     /// Whether the connection was not seen to end. What is asked of one that is not alive is certainly not sent.
@@ -104,6 +129,13 @@ impl Connection {
         result
     }
 
+    /// Asks for the messages of these channels.
+    pub(super) async fn subscribe(&self, to: &[&str], within: Duration) -> Result<(), Fault> {
+        let mut inner = self.inner.clone();
+        let reply = tokio::time::timeout(within, inner.subscribe(to)).await;
+        reply.map_err(|_| Fault::no_answer(within))?.map_err(|error| Fault::from_redis(error, true))
+    }
+
     fn fault(&self, error: RedisError) -> Fault {
         if let Some((cluster, node)) = &self.home {
             cluster.note_moved(&error, node);
@@ -134,7 +166,7 @@ impl std::fmt::Debug for Connection {
 #[derive(Debug)]
 pub(crate) struct Call {
     script: &'static Script,
-    by_hash: Cmd,
+    pub(super) by_hash: Cmd,
 }
 
 impl Call {
@@ -174,7 +206,7 @@ impl Call {
         self
     }
 
-    fn by_text(&self) -> Cmd {
+    pub(super) fn by_text(&self) -> Cmd {
         let mut command = redis::cmd("EVAL");
         command.arg(self.script.text());
         // After the name of the command and the hash.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use redis::RedisError;
 
+use crate::envelope::JobId;
 use crate::error::{Cause, Error};
 
 /// A call that failed; clones are for those who shared it.
@@ -19,8 +20,8 @@ pub(crate) struct Fault {
 /// What is to be done about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKind {
-    /// The connection is of no more use: make a new one. Also when the server has become a replica, since a new
-    /// connection may lead to the new master, and when the slot of a queue has moved to another server of the cluster.
+    /// The connection is of no more use: make a new one. Also when the server has become a replica (`READONLY`, and
+    /// `UNBLOCKED` for who waited), since a new connection may lead to the new master, and when the slot of a queue has moved to another server of the cluster.
     Connection,
     /// The server does not serve now but will: it loads its data, a script keeps it busy, or the slot is on its way to
     /// another server.
@@ -33,6 +34,8 @@ pub(crate) enum FaultKind {
     Denied,
     /// The reply is not one that the operation gives.
     Reply,
+    /// It was executed, but is not known to be as safe as was asked for.
+    NotDurable,
 }
 
 impl Fault {
@@ -58,6 +61,11 @@ impl Fault {
         Self { kind: FaultKind::Connection, sent: true, cause: text(cause) }
     }
 
+    /// It was executed, but is not known to be as safe as was asked for.
+    pub(super) fn not_durable(why: impl Into<String>) -> Self {
+        Self { kind: FaultKind::NotDurable, sent: true, cause: text(why) }
+    }
+
     pub(crate) fn reply(operation: &'static str, detail: impl fmt::Display) -> Self {
         let cause = text(format!("the reply to {operation} is not understood: {detail}"));
         Self { kind: FaultKind::Reply, sent: true, cause }
@@ -71,8 +79,18 @@ impl Fault {
             kind,
             FaultKind::Busy | FaultKind::Full | FaultKind::NoScript | FaultKind::Denied
         );
-        let sent = sent && !refused && !matches!(error.code(), Some("READONLY" | "MOVED"));
+        let sent =
+            sent && !refused && !matches!(error.code(), Some("READONLY" | "MOVED" | "UNBLOCKED"));
         Self { kind, sent, cause: Arc::new(error) }
+    }
+
+    /// The public error of an enqueue, for a job that has this id.
+    pub(crate) fn into_error_of(self, id: JobId, doing: impl FnOnce(&JobId) -> String) -> Error {
+        match self.kind {
+            FaultKind::NotDurable => Error::NotDurable { id, source: self.into_cause() },
+            _ if self.sent => Error::Uncertain { id, source: self.into_cause() },
+            _ => self.into_error(doing(&id)),
+        }
     }
 
     /// Whether the call was certainly not executed, and may well be when it is made again.
@@ -90,9 +108,10 @@ impl Fault {
             FaultKind::Reply => {
                 Error::Protocol { operation: "a call", detail: self.cause.to_string() }
             }
-            FaultKind::Connection | FaultKind::Busy | FaultKind::NoScript => {
-                Error::Unavailable { doing, source: Cause::new(self.cause) }
-            }
+            FaultKind::Connection
+            | FaultKind::Busy
+            | FaultKind::NoScript
+            | FaultKind::NotDurable => Error::Unavailable { doing, source: Cause::new(self.cause) },
         }
     }
 
@@ -120,7 +139,7 @@ fn kind(error: &RedisError) -> FaultKind {
         FaultKind::Busy
     } else if is(&["OOM", "MISCONF"]) {
         FaultKind::Full
-    } else if is(&["READONLY", "MOVED"]) {
+    } else if is(&["READONLY", "MOVED", "UNBLOCKED"]) {
         FaultKind::Connection
     } else if error.code().is_some() || is_setup(error) {
         FaultKind::Denied

@@ -162,10 +162,12 @@ impl Settlement {
 }
 
 /// How many leases of a batch were held when it was settled.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) struct Settled {
     pub(crate) held: u64,
     pub(crate) stale: u64,
+    /// Why it is not as safe as asked, where it is not.
+    pub(crate) not_durable: Option<Fault>,
 }
 
 impl Queue {
@@ -228,7 +230,9 @@ impl Queue {
                 return Ok(Settled::default());
             }
             let (call, sizes) = self.settle_call(worker, day, batch);
-            settled(on.run(&call, CALL_WITHIN).await?, &sizes)
+            let within = CALL_WITHIN + on.confirms_within();
+            let (reply, confirmed) = on.run_confirmed(&call, within).await?;
+            Ok(Settled { not_durable: confirmed.err(), ..settled(reply, &sizes)? })
         };
         let release = async {
             let count = releases.len() as u64;
@@ -237,11 +241,12 @@ impl Queue {
             }
             let call = self.release_call(worker, releases.clone());
             let held = number("release", &on.run(&call, CALL_WITHIN).await?)?.unsigned_abs();
-            Ok(Settled { held, stale: count.saturating_sub(held) })
+            Ok(Settled { held, stale: count.saturating_sub(held), not_durable: None })
         };
         let (settle, release) = tokio::join!(settle, release);
         let (settle, release): (Settled, Settled) = (settle?, release?);
-        Ok(Settled { held: settle.held + release.held, stale: settle.stale + release.stale })
+        let (held, stale) = (settle.held + release.held, settle.stale + release.stale);
+        Ok(Settled { held, stale, ..settle })
     }
 
     /// The call, and for each of its operations how many leases it covers.

@@ -3,6 +3,7 @@
 
 mod address;
 mod cluster;
+mod confirm;
 mod connection;
 mod fault;
 mod inspect;
@@ -10,6 +11,7 @@ mod lease;
 mod life;
 mod reply;
 mod script;
+mod sentinel;
 mod server;
 
 use std::sync::Arc;
@@ -99,7 +101,8 @@ impl Queue {
             };
             call.arg(*envelope);
         }
-        to.run(&call, within).await.map(drop)
+        let (_, confirmed) = to.run_confirmed(&call, within).await?;
+        confirmed.inspect_err(|_| to.end())
     }
 
     /// Moves up to 1000 due jobs to the queue; gives how many, and how long until the next is due.

@@ -10,6 +10,7 @@ use super::panic;
 use crate::client::Client;
 use crate::config::{QueueSetting, WorkerSettings};
 use crate::context::States;
+use crate::durability::Durability;
 use crate::error::{Error, Problems};
 use crate::job::{Definition, Job, OnFault};
 use crate::registry::Registry;
@@ -126,6 +127,15 @@ impl WorkerBuilder {
     /// `HWORKER_CRASH_LIMIT`, then 4.
     pub fn crash_limit(mut self, crashes: usize) -> Self {
         self.settings.crash_limit = Some(crashes);
+        self
+    }
+
+    /// How safe a settlement must be before the worker forgets it. Default: `HWORKER_SETTLE_DURABILITY`, then
+    /// [`Durability::accepted`], which is enough for nearly everyone: no job is lost with a settlement, it runs again, and
+    /// while the worker lives it settles again for a minute what a failover took back. Each round trip waits for replicas or disks then, at
+    /// most 2 s; what is not safe by then is logged and counts as settled.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.settings.durability = Some(durability);
         self
     }
 

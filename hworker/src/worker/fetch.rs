@@ -100,6 +100,7 @@ impl Fetch {
     ) -> Result<Option<(Connection, u64)>, Fault> {
         let (lane, incarnation) = (&self.lane, &self.incarnation);
         let connection = incarnation.core.client.address().connect(&lane.queue).await?;
+        let connection = connection.confirming(incarnation.core.config.settles());
         let believed = lane.leases.believed();
         let record = record(incarnation);
         let reconciled = lane
@@ -308,7 +309,7 @@ impl Fetch {
         let batch = Arc::unwrap_or_clone(batch);
         let mut fault = None;
         match settled {
-            Ok(settled) => self.has_settled(batch, settled),
+            Ok(settled) => self.has_settled(batch, &settled),
             Err(why) => {
                 lane.outbox.put_back(batch);
                 fault = Some(why);
@@ -339,10 +340,16 @@ impl Fetch {
         }
     }
 
-    fn has_settled(&self, batch: Vec<Settlement>, settled: Settled) {
+    fn has_settled(&mut self, batch: Vec<Settlement>, settled: &Settled) {
         self.lane.outbox.settled(batch.len());
         if !batch.is_empty() {
             self.lane.leases.settled(batch);
+        }
+        if let Some(fault) = &settled.not_durable {
+            if self.refusals.is_multiple_of(120) {
+                warn!(queue = %self.lane.queue.name, "results may not be safe yet, a failover may run their jobs again: {fault}");
+            }
+            self.refusals += 1;
         }
         if settled.stale > 0 {
             // Their jobs were given to others; what happened here counts for nothing.
@@ -358,7 +365,11 @@ impl Fetch {
                 sleep(REFUSED_PAUSE).await;
                 return Some(Left::Reconnect(fault.to_string()));
             }
-            FaultKind::Busy | FaultKind::Full | FaultKind::NoScript | FaultKind::Denied => {
+            FaultKind::Busy
+            | FaultKind::Full
+            | FaultKind::NoScript
+            | FaultKind::Denied
+            | FaultKind::NotDurable => {
                 if self.refusals.is_multiple_of(120) {
                     warn!(queue = %self.lane.queue.name, "the server refuses, trying again: {fault}");
                 }

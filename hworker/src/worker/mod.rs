@@ -36,7 +36,7 @@ pub use builder::WorkerBuilder;
 
 use crate::error::Error;
 use crate::log;
-use crate::store::{FaultKind, server_info};
+use crate::store::{Connection, FaultKind, server_info};
 use incarnation::{Core, Incarnation};
 
 /// After the grace, what was given back is on its way to the server for at most so long.
@@ -154,12 +154,28 @@ impl Worker {
             }
             Err(_) => return Ok(()),
         };
+        self.look_at_durability(&connection).await?;
         // Not everyone may ask for `INFO`, which is no reason not to work.
         let Ok(info) = server_info(&connection).await else { return Ok(()) };
         if let Some(why) = info.evicts() {
             warn!("{why}");
         }
         info.too_old().map_or(Ok(()), |why| Err(Error::config(why)))
+    }
+
+    /// Whether the server can do what is asked of it beyond its own memory, for what this program enqueues and settles.
+    async fn look_at_durability(&self, connection: &Connection) -> Result<(), Error> {
+        let enqueues = self.core.client.durability();
+        for asked in enqueues.into_iter().chain(self.core.config.settles().asks()) {
+            match connection.clone().confirming(asked).can_confirm().await {
+                Err(fault) if fault.kind == FaultKind::Denied => {
+                    return Err(fault.into_error("start the worker"));
+                }
+                Err(fault) => warn!("not all is as it should be: {fault}"),
+                Ok(()) => {}
+            }
+        }
+        Ok(())
     }
 
     fn announce(&self, incarnation: &Incarnation) {

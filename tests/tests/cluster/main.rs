@@ -1,8 +1,9 @@
-//! hworker on a real cluster of three masters: routing, and queues that are spread over shards.
+//! hworker on a real cluster of three masters: routing, queues that are spread over shards, failovers and resharding.
 //!
 //! The first comment of a test says what is checked, and after it stands the guard: what, when it is taken away, makes the
 //! test fail.
 
+mod failover;
 mod routing;
 mod shards;
 mod work;

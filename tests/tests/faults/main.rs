@@ -12,6 +12,7 @@ mod clocks;
 mod idle;
 mod interleavings;
 mod limits;
+mod loading;
 mod lost;
 mod matrix;
 mod outages;

@@ -36,7 +36,9 @@ impl Sender {
                 self.end_if_nothing_waits();
                 continue;
             };
-            match timeout_at(give_up.into(), self.client.connection(&self.gather.queue)).await {
+            let Gather { queue, confirms, .. } = &*self.gather;
+            let connection = self.client.connection_that_confirms(queue, *confirms);
+            match timeout_at(give_up.into(), connection).await {
                 Ok(Ok(connection)) => self.send(connection).await,
                 Ok(Err(fault)) => self.not_reached(fault).await,
                 Err(_) => {}
@@ -121,19 +123,27 @@ impl Sender {
         commands: &mut [Command],
     ) -> Vec<Result<(), Fault>> {
         let began = Instant::now();
-        let mut last = began + LAST_MOMENT;
+        let moment = LAST_MOMENT + connection.confirms_within();
+        let mut last = began + moment;
         let (envelopes, mut callers): (Vec<_>, Vec<_>) = commands
             .iter_mut()
             .map(|command| (command.envelopes.as_slice(), &mut command.callers))
             .unzip();
         for caller in callers.iter_mut().flat_map(|callers| callers.iter_mut().flatten()) {
-            caller.give_up = caller.give_up.max(began + LAST_MOMENT);
+            caller.give_up = caller.give_up.max(began + moment);
             last = last.max(caller.give_up);
         }
         let within = last - began;
         let queue = &self.gather.queue;
         let calls = envelopes.into_iter().map(|jobs| queue.enqueue(connection, jobs, within));
-        let mut calls = pin!(join_all(calls));
+        let calls = async {
+            let (enqueued, confirmed) = tokio::join!(join_all(calls), connection.confirm());
+            match confirmed {
+                Ok(()) => enqueued,
+                Err(fault) => enqueued.into_iter().map(|one| one.and(Err(fault.clone()))).collect(),
+            }
+        };
+        let mut calls = pin!(calls);
         loop {
             let waiting = callers.iter().flat_map(|callers| callers.iter().flatten());
             let next = waiting.map(|caller| caller.give_up).min();
@@ -158,7 +168,9 @@ impl Sender {
             let within = job.caller.give_up.saturating_duration_since(Instant::now());
             let within = within.max(LAST_MOMENT);
             let envelopes = std::slice::from_ref(&job.envelope);
-            match self.gather.queue.enqueue(connection, envelopes, within).await {
+            let enqueued = self.gather.queue.enqueue(connection, envelopes, within);
+            let (enqueued, confirmed) = tokio::join!(enqueued, connection.confirm());
+            match enqueued.and(confirmed) {
                 Err(fault) if fault.passes() => {
                     self.gather.put_back(vec![job], fault.clone());
                     kept_from = Some(fault);

@@ -4,7 +4,7 @@ use super::*;
 
 fn gather() -> Gather {
     let client = Client::new("redis://localhost").expect("a client");
-    Gather { queue: client.queue("a"), state: Mutex::default() }
+    Gather { queue: client.queue("a"), confirms: None, state: Mutex::default() }
 }
 
 fn waiting(ticket: u64, bytes: usize) -> (Waiting, oneshot::Receiver<Result<(), Fault>>) {
@@ -65,8 +65,9 @@ fn what_is_put_back_has_its_place_again_and_what_is_over_is_told() {
 fn gatherings_of_queues_with_changing_names_are_forgotten() {
     let client = Client::new("redis://localhost").expect("a client");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let of =
-        |name: &str| client.inner.gathers.of(runtime.handle().id(), name, || client.queue(name));
+    let of = |name: &str| {
+        client.inner.gathers.of(runtime.handle().id(), name, None, || client.queue(name))
+    };
     let held = of("held");
     for number in 0..10_000 {
         of(&number.to_string());

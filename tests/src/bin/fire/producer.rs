@@ -143,7 +143,7 @@ async fn enqueue_bulk(n: u32, jobs: Vec<Drawn>, redis: &redis::Client) {
                 note(
                     *n,
                     match fate {
-                        Fate::Enqueued => What::Accepted,
+                        Fate::Enqueued | Fate::NotDurable => What::Accepted,
                         Fate::NotEnqueued => What::Refused,
                         Fate::Uncertain => What::Uncertain,
                     },

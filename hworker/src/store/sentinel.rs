@@ -1,0 +1,352 @@
+//! Redis Sentinel: which server is the master. It is asked for every connection that is made, and connections to a
+//! server that is the master no more are ended, since what it still accepts will be lost.
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use redis::{ConnectionInfo, Value};
+use tokio::runtime::{Handle, Id};
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::address::{Several, server};
+use super::cluster::Node;
+use super::connection::{Connection, open_with};
+use super::fault::{Fault, FaultKind};
+use super::reply::{Reply, bytes};
+
+/// Where sentinels listen if nobody says otherwise.
+const PORT: u16 = 26_379;
+
+/// One sentinel is asked at most so long; then the next is.
+const ASK_WITHIN: Duration = Duration::from_secs(1);
+
+/// What a sentinel says when the master is, or will be, another one.
+const EVENTS: [&str; 2] = ["+switch-master", "+promoted-slave"];
+
+/// Pauses between tries to find a sentinel that tells when the master moves.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The sentinels of one master, as this process sees them.
+pub(super) struct Sentinels {
+    /// What they call the master.
+    name: Box<str>,
+    /// How servers are spoken to; the address is that of a sentinel.
+    common: ConnectionInfo,
+    /// Where they are; the one that served last comes first.
+    places: Mutex<Vec<ConnectionInfo>>,
+    watches: Mutex<HashMap<Id, Arc<Shared>>>,
+}
+
+/// The watch of one runtime; the lock is held while a sentinel is looked for.
+type Shared = tokio::sync::Mutex<Option<Watch>>;
+
+/// A sentinel that tells when the master moves.
+struct Watch {
+    sentinel: Connection,
+    master: Node,
+    /// Cancelled when it is the master no more: all connections to it end with this.
+    moved: CancellationToken,
+}
+
+/// The URL's parts for the sentinels themselves, as they are written.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Parts<'a> {
+    name: &'a str,
+    /// What follows the host in the URL of a server.
+    after: String,
+    user: &'a str,
+    password: &'a str,
+    fragment: &'a str,
+}
+
+impl Sentinels {
+    /// Reads what stands behind `redis-sentinel://`: `user:password@host:26379,other/<master>/<db>?sentinel_user=..`. Others
+    /// write the master into the query (`?master=..`, `?sentinelMasterId=..`), which is understood too.
+    pub(super) fn parse(url: &Several<'_>) -> Result<Self, String> {
+        let parts = Parts::of(url.after)?;
+        let redis = |error: redis::RedisError| error.to_string();
+        let (scheme, after) = (url.scheme, &parts.after);
+        let auth = match (parts.user, parts.password) {
+            ("", "") => String::new(),
+            (user, password) => format!("{user}:{password}@"),
+        };
+        let places: Result<Vec<_>, _> = url
+            .hosts
+            .iter()
+            .map(|host| server(&format!("{scheme}://{auth}{}{}", with_port(host), parts.fragment)))
+            .collect();
+        let places = places.map_err(redis)?;
+        let host = url.hosts.first().ok_or("it names no sentinel")?;
+        Ok(Self {
+            name: parts.name.into(),
+            common: server(&format!("{scheme}://{}{host}{after}", url.user)).map_err(redis)?,
+            places: Mutex::new(places),
+            watches: Mutex::default(),
+        })
+    }
+
+    /// Makes a connection to the master, that ends when another server becomes the master.
+    pub(super) async fn connect(self: &Arc<Self>) -> Result<Connection, Fault> {
+        let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
+        let (sentinel, master, moved) = self.find(&self.watch(runtime.id())).await?;
+        let connected = async {
+            let connection = open_with(master.at(&self.common), moved.child_token(), None).await?;
+            if is_master(&connection).await? {
+                return Ok(connection);
+            }
+            connection.end();
+            Err(Fault::not_sent(format!("the server {master} is not the master, or not yet")))
+        };
+        let connection = connected.await;
+        if connection.is_err() {
+            // It may be behind, or cut off: the next try asks another.
+            sentinel.end();
+            self.places().rotate_left(1);
+        }
+        connection
+    }
+
+    fn places(&self) -> MutexGuard<'_, Vec<ConnectionInfo>> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn watch(&self, runtime: Id) -> Arc<Shared> {
+        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
+        if !watches.contains_key(&runtime) {
+            // The task that follows a sentinel ended with its runtime.
+            watches.retain(|_, watch| Arc::strong_count(watch) > 1);
+        }
+        Arc::clone(watches.entry(runtime).or_default())
+    }
+
+    /// Where the master is: by the sentinel that tells when it moves, or by the first that becomes that one.
+    async fn find(
+        self: &Arc<Self>,
+        watch: &Arc<Shared>,
+    ) -> Result<(Connection, Node, CancellationToken), Fault> {
+        let mut watch_now = watch.lock().await;
+        let known = watch_now.as_ref().map(|watch| watch.sentinel.clone());
+        if let Some(sentinel) = known.filter(Connection::is_alive) {
+            match timeout(ASK_WITHIN, self.ask(&sentinel)).await {
+                Ok(Ok(master)) => return Ok(note(&mut watch_now, sentinel, master)),
+                _ => sentinel.end(),
+            }
+        }
+        let mut failed: Option<Fault> = None;
+        let places = self.places().clone();
+        let count = places.len();
+        for (number, info) in places.into_iter().enumerate() {
+            let changed = Arc::new(Notify::new());
+            match timeout(ASK_WITHIN, self.subscribe(info, &changed)).await {
+                Ok(Ok((sentinel, master))) => {
+                    self.places().rotate_left(number);
+                    let (of, shared) = (Arc::downgrade(self), Arc::clone(watch));
+                    tokio::spawn(follow(of, shared, sentinel.clone(), changed));
+                    return Ok(note(&mut watch_now, sentinel, master));
+                }
+                // What is refused says more than what cannot be reached.
+                Ok(Err(fault)) => {
+                    let denied = |fault: &Fault| fault.kind == FaultKind::Denied;
+                    failed = failed.filter(denied).or(Some(fault));
+                }
+                Err(_) => {}
+            }
+        }
+        Err(failed.unwrap_or_else(|| {
+            Fault::not_sent(format!("none of {count} sentinels answered within {ASK_WITHIN:?}"))
+        }))
+    }
+
+    /// Makes a connection to a sentinel that tells when anything changes, and asks it where the master is.
+    async fn subscribe(
+        &self,
+        sentinel: ConnectionInfo,
+        changed: &Arc<Notify>,
+    ) -> Result<(Connection, Node), Fault> {
+        let place = sentinel.addr().to_string();
+        let told = Some(Arc::clone(changed));
+        let connection = open_with(sentinel, CancellationToken::new(), told).await?;
+        // Before the question, so that nothing is missed. One that forbids it still knows where the master is.
+        let subscribed = match connection.subscribe(&EVENTS, ASK_WITHIN).await {
+            Err(fault) if fault.kind != FaultKind::Denied => Err(fault),
+            _ => Ok(()),
+        };
+        let master = async { subscribed.and(self.ask(&connection).await) }.await;
+        match master {
+            Ok(master) => Ok((connection, master)),
+            Err(fault) => {
+                connection.end();
+                let denied = fault.kind == FaultKind::Denied;
+                Err(if denied {
+                    Fault::denied(format!("sentinel {place}: {fault}"))
+                } else {
+                    fault
+                })
+            }
+        }
+    }
+
+    /// Asks a sentinel where the master is.
+    async fn ask(&self, sentinel: &Connection) -> Result<Node, Fault> {
+        let mut command = redis::cmd("SENTINEL");
+        command.arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.name);
+        match sentinel.call(&command, ASK_WITHIN).await? {
+            Value::Nil => Err(Fault::denied(format!("knows no master `{}`", self.name))),
+            reply => {
+                let mut reply = Reply::list("SENTINEL", reply)?;
+                let (host, port) = (reply.text()?, reply.text()?);
+                let port = port.parse().map_err(|_| Fault::reply("SENTINEL", "not a port"))?;
+                Ok(Node::new(&host, port))
+            }
+        }
+    }
+}
+
+impl Drop for Sentinels {
+    fn drop(&mut self) {
+        // Whoever follows them has nobody to tell.
+        let watches = self.watches.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for watch in watches.values() {
+            if let Ok(Some(watch)) = watch.try_lock().as_deref() {
+                watch.sentinel.end();
+            }
+        }
+    }
+}
+
+/// Notes what a sentinel said, and ends the connections to the server that was the master before.
+fn note(
+    watch: &mut Option<Watch>,
+    sentinel: Connection,
+    master: Node,
+) -> (Connection, Node, CancellationToken) {
+    let moved = match watch.take() {
+        Some(before) if before.master == master => before.moved,
+        Some(before) => {
+            tracing::info!("the master is {master} now, no longer {}", before.master);
+            before.moved.cancel();
+            CancellationToken::new()
+        }
+        None => CancellationToken::new(),
+    };
+    let now = watch.insert(Watch { sentinel, master, moved });
+    (now.sentinel.clone(), now.master.clone(), now.moved.clone())
+}
+
+/// Looks where the master is whenever the sentinel tells of a change, and for another sentinel when this one is gone.
+///
+/// Boxed, since whoever finds another starts this again.
+fn follow(
+    of: Weak<Sentinels>,
+    watch: Arc<Shared>,
+    sentinel: Connection,
+    changed: Arc<Notify>,
+) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+    Box::pin(async move {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            tokio::select! {
+                () = sentinel.ended() => {
+                    sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                () = changed.notified() => {}
+            }
+            let Some(sentinels) = of.upgrade() else { return sentinel.end() };
+            let found = sentinels.find(&watch).await;
+            // Then somebody follows the one that was found.
+            if found.is_ok() && !sentinel.is_alive() {
+                return;
+            }
+        }
+    })
+}
+
+/// Whether the server says that it is a master. `ROLE` would need a permission that a user for jobs need not have.
+async fn is_master(server: &Connection) -> Result<bool, Fault> {
+    let Value::Map(said) = server.call(&redis::cmd("HELLO"), ASK_WITHIN).await? else {
+        return Err(Fault::reply("HELLO", "not a map"));
+    };
+    for (field, value) in said {
+        if bytes("HELLO", field)? == b"role" {
+            return Ok(bytes("HELLO", value)? == b"master");
+        }
+    }
+    Err(Fault::reply("HELLO", "it names no role"))
+}
+
+impl<'a> Parts<'a> {
+    /// Of what follows the hosts: `/<master>/<db>?<query>#<fragment>`.
+    fn of(after: &'a str) -> Result<Self, String> {
+        let (rest, fragment) = after.find('#').map_or((after, ""), |at| after.split_at(at));
+        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (mut parts, mut others) = (Self { fragment, ..Self::default() }, Vec::new());
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("master" | "sentinelMasterId", name)) => parts.name = name,
+                Some(("sentinel_user", user)) => parts.user = user,
+                Some(("sentinel_pass", password)) => parts.password = password,
+                _ => others.push(pair),
+            }
+        }
+        let mut path = path.trim_start_matches('/');
+        if parts.name.is_empty() {
+            (parts.name, path) = path.split_once('/').unwrap_or((path, ""));
+        }
+        if parts.name.is_empty() {
+            return Err("it names no master; write it after the hosts".into());
+        }
+        parts.after = format!("/{path}");
+        if !others.is_empty() {
+            parts.after = format!("{}?{}", parts.after, others.join("&"));
+        }
+        parts.after.push_str(fragment);
+        Ok(parts)
+    }
+}
+
+/// A host with a port.
+fn with_port(host: &str) -> String {
+    // The colons of an IPv6 address stand in brackets.
+    let has_port = host.rsplit(']').next().is_some_and(|rest| rest.contains(':'));
+    if has_port { host.to_owned() } else { format!("{host}:{PORT}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_write_is_understood() {
+        let parts = |after| Parts::of(after).expect(after);
+        let plain = parts("/jobs");
+        assert_eq!((plain.name, plain.after.as_str(), plain.password), ("jobs", "/", ""));
+        let all = parts("/jobs/2?sentinel_user=u&a=b&sentinel_pass=p%23#insecure");
+        assert_eq!((all.name, all.after.as_str()), ("jobs", "/2?a=b#insecure"));
+        assert_eq!((all.user, all.password, all.fragment), ("u", "p%23", "#insecure"));
+        for query in ["/2?sentinelMasterId=jobs", "/2?master=jobs"] {
+            let other = parts(query);
+            assert_eq!((other.name, other.after.as_str()), ("jobs", "/2"));
+        }
+        assert_eq!(parts("?master=jobs").after, "/");
+        assert!(Parts::of("").is_err() && Parts::of("/?x=y").is_err());
+    }
+
+    #[test]
+    fn a_sentinel_has_a_port_of_its_own() {
+        for (host, with) in [
+            ("a", "a:26379"),
+            ("a:1", "a:1"),
+            ("[::1]", "[::1]:26379"),
+            ("[::1]:1", "[::1]:1"),
+            ("10.0.0.1", "10.0.0.1:26379"),
+        ] {
+            assert_eq!(with_port(host), with);
+        }
+    }
+}

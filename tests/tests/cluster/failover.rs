@@ -9,7 +9,6 @@ use hworker::{Client, Durability, Error, WorkerBuilder};
 use hworker_tests::{InProcess, TestCluster, act, program};
 use tokio::task::JoinHandle;
 
-
 /// From the death of a master until jobs run again, with a cluster that notices after 2 s.
 const GOES_ON: Duration = Duration::from_secs(40);
 

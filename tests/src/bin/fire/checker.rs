@@ -150,7 +150,15 @@ impl Checker {
             self.wrong("the dead get no leases", detail);
         }
         let granted = self.seen;
-        let hold = Hold { n, life, granted, began: None, outcome: Outcome::None, ended: None, reported: false };
+        let hold = Hold {
+            n,
+            life,
+            granted,
+            began: None,
+            outcome: Outcome::None,
+            ended: None,
+            reported: false,
+        };
         self.holds.insert(lease, hold);
     }
 
@@ -289,7 +297,8 @@ impl Checker {
             if self.strikes.silenced(process, at).is_some() {
                 self.late_starts += 1;
             } else {
-                let detail = format!("job {n}, lease {lease:?} of process {process}, {ended:?}, began {at}");
+                let detail =
+                    format!("job {n}, lease {lease:?} of process {process}, {ended:?}, began {at}");
                 self.wrong("no start after the end of a lease", detail);
             }
         }
@@ -317,7 +326,8 @@ impl Checker {
         let heard = pulses.iter().any(|pulse| *pulse >= since);
         if !heard && !self.strikes.did_not_run(process, since, note.at) {
             let ms = pulses.back().map(|last| note.at.saturating_sub(*last) / 1_000_000);
-            let detail = format!("job {}, process {process}, last heard of {ms:?} ms before", note.n);
+            let detail =
+                format!("job {}, process {process}, last heard of {ms:?} ms before", note.n);
             self.wrong("no start without a pulse", detail);
         }
     }
@@ -399,7 +409,9 @@ impl Checker {
             Ended::Failed => began || self.jobs.get(n).recoveries >= Job::CRASH_LIMIT,
             Ended::Broken => !began,
             Ended::Released => {
-                !began || outcome == Outcome::Snooze || self.why_given_back(process, ended).is_some()
+                !began
+                    || outcome == Outcome::Snooze
+                    || self.why_given_back(process, ended).is_some()
             }
             Ended::Recovered => self.strikes.silenced(process, ended).is_some(),
         };

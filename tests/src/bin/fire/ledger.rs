@@ -252,7 +252,11 @@ impl Ledger {
     fn push(&mut self, key: &[u8], of: &Key, n: Option<u32>, left: bool) {
         let Some(n) = n else { return self.change.wrong("a payload that nobody wrote", text(key)) };
         let list = self.lists.entry(key.to_vec()).or_default();
-        if left { list.push_front(n) } else { list.push_back(n) }
+        if left {
+            list.push_front(n)
+        } else {
+            list.push_back(n)
+        }
         let place = if of.kind == Kind::Jobs { Place::Waiting } else { Place::Inbox };
         let copies = self.copies(n);
         self.change.enters(n, copies, place);

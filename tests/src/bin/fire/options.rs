@@ -62,7 +62,8 @@ impl Options {
                 Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
                 None => (arg.clone(), None),
             };
-            let mut value = || given.clone().or_else(|| args.next()).ok_or(format!("{name} needs a value"));
+            let mut value =
+                || given.clone().or_else(|| args.next()).ok_or(format!("{name} needs a value"));
             let number = |text: String| text.parse().map_err(|_| format!("`{text}` is no number"));
             match name.as_str() {
                 "--duration" => options.duration = duration(&value()?)?,

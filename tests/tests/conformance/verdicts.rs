@@ -187,7 +187,7 @@ async fn rt8_snooze_without_using_an_attempt() {
     server.redis().ask::<u64>(&["ZADD", "hworker-scheduled-default", "1", &envelope[0]]);
     server.eventually("it is done", SOON, || server.ended("snoozes") == 1);
     assert!(server.runs_of("snoozes").iter().all(|run| run.attempt == 1));
+    server.drained(SOON);
     let counters = (server.counter("processed"), server.counter("retried"));
     assert_eq!((counters, server.counter("failed")), ((1, 0), 0));
-    server.drained(SOON);
 }

@@ -182,7 +182,7 @@ impl Client {
         let mut connection = self.inner.address.connect_to(&home).await?;
         if let Some(asked) = confirms {
             connection = connection.confirming(asked);
-            connection.can_confirm().await?;
+            connection.can_confirm().await.inspect_err(|_| connection.end())?;
         }
         *slot = Some(connection.clone());
         Ok(connection)

@@ -98,6 +98,11 @@ impl Fault {
         !self.sent && matches!(self.kind, FaultKind::Connection | FaultKind::Busy)
     }
 
+    /// The same, with whom it is about. Before a connection is there nothing is sent to whom it was made for.
+    pub(super) fn about(self, whom: impl fmt::Display) -> Self {
+        Self { sent: false, cause: text(format!("{whom}: {}", self.cause)), ..self }
+    }
+
     /// The public error for a caller who wanted to `doing`.
     pub(crate) fn into_error(self, doing: impl Into<String>) -> Error {
         let doing = doing.into();

@@ -94,21 +94,29 @@ impl Sentinels {
     pub(super) async fn connect(self: &Arc<Self>) -> Result<Connection, Fault> {
         let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
         let (sentinel, master, moved) = self.find(&self.watch(runtime.id())).await?;
-        let connected = async {
-            let connection = open_with(master.at(&self.common), moved.child_token(), None).await?;
-            if is_master(&connection).await? {
-                return Ok(connection);
-            }
-            connection.end();
-            Err(Fault::not_sent(format!("the server {master} is not the master, or not yet")))
-        };
-        let connection = connected.await;
-        if connection.is_err() {
+        let connected = self.connect_to(&master, &moved).await;
+        connected.map_err(|fault| {
             // It may be behind, or cut off: the next try asks another.
             sentinel.end();
             self.places().rotate_left(1);
-        }
-        connection
+            fault.about(format_args!("master {master}"))
+        })
+    }
+
+    /// Makes a connection to what is said to be the master.
+    async fn connect_to(
+        &self,
+        master: &Node,
+        moved: &CancellationToken,
+    ) -> Result<Connection, Fault> {
+        let connection = open_with(master.at(&self.common), moved.child_token(), None).await?;
+        let why = match is_master(&connection).await {
+            Ok(true) => return Ok(connection),
+            Ok(false) => Fault::not_sent("it is not the master, or not yet"),
+            Err(fault) => fault,
+        };
+        connection.end();
+        Err(why)
     }
 
     fn places(&self) -> MutexGuard<'_, Vec<ConnectionInfo>> {
@@ -142,6 +150,7 @@ impl Sentinels {
         let count = places.len();
         for (number, info) in places.into_iter().enumerate() {
             let changed = Arc::new(Notify::new());
+            let place = info.addr().to_string();
             match timeout(ASK_WITHIN, self.subscribe(info, &changed)).await {
                 Ok(Ok((sentinel, master))) => {
                     self.places().rotate_left(number);
@@ -152,6 +161,7 @@ impl Sentinels {
                 // What is refused says more than what cannot be reached.
                 Ok(Err(fault)) => {
                     let denied = |fault: &Fault| fault.kind == FaultKind::Denied;
+                    let fault = fault.about(format_args!("sentinel {place}"));
                     failed = failed.filter(denied).or(Some(fault));
                 }
                 Err(_) => {}
@@ -168,7 +178,6 @@ impl Sentinels {
         sentinel: ConnectionInfo,
         changed: &Arc<Notify>,
     ) -> Result<(Connection, Node), Fault> {
-        let place = sentinel.addr().to_string();
         let told = Some(Arc::clone(changed));
         let connection = open_with(sentinel, CancellationToken::new(), told).await?;
         // Before the question, so that nothing is missed. One that forbids it still knows where the master is.
@@ -181,12 +190,7 @@ impl Sentinels {
             Ok(master) => Ok((connection, master)),
             Err(fault) => {
                 connection.end();
-                let denied = fault.kind == FaultKind::Denied;
-                Err(if denied {
-                    Fault::denied(format!("sentinel {place}: {fault}"))
-                } else {
-                    fault
-                })
+                Err(fault)
             }
         }
     }

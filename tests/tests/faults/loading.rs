@@ -35,7 +35,7 @@ fn a_server_that_loads_its_data_is_waited_for() {
         info.contains("aof_rewrite_in_progress:0") && info.contains("aof_rewrite_scheduled:0")
     });
 
-    let _ = server.process().kill();
+    server.process().kill();
     std::thread::scope(|scope| {
         scope.spawn(|| server.restart());
         let mut probe = RedisSide::new(server.url());

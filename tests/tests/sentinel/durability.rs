@@ -131,7 +131,7 @@ async fn a_server_that_cannot_wait_for_its_disk_says_so_before_anything_is_enque
     refused(&server, "appendonly").await;
     let server = TestServer::builder().program(Some(&program)).append_only().start();
     job(server.client()).durability(Durability::fsynced()).enqueue().await.expect("enqueued");
-    let _ = server.process().kill();
+    server.process().kill();
     server.restart();
     assert_eq!(server.redis().len(JOBS), 1);
 }

@@ -103,7 +103,7 @@ async fn enqueue(n: u32, job: Drawn, redis: &redis::Client) {
 
 fn told(error: Option<&Error>) -> What {
     match error {
-        None => What::Accepted,
+        None | Some(Error::NotDurable { .. }) => What::Accepted,
         Some(Error::Uncertain { .. }) => What::Uncertain,
         Some(Error::Unavailable { .. } | Error::Refused { .. }) => What::Refused,
         Some(other) => {

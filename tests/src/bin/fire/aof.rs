@@ -61,9 +61,8 @@ impl Log {
             entries => entries?,
         };
         let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-        let number = |name: String| {
-            name.strip_suffix(".incr.aof")?.rsplit_once('.')?.1.parse::<u64>().ok()
-        };
+        let number =
+            |name: String| name.strip_suffix(".incr.aof")?.rsplit_once('.')?.1.parse::<u64>().ok();
         Ok(names.filter_map(number).filter(|number| *number > after).min())
     }
 }

@@ -98,8 +98,7 @@ impl Change {
         for (n, step) in self.steps() {
             let is_over = matches!(step.to, Some(Place::Failed | Place::Broken));
             if step.after > 1 || (is_over && step.after > 0) {
-                let detail =
-                    format!("job {n} is there {} times, last {:?}", step.after, step.to);
+                let detail = format!("job {n} is there {} times, last {:?}", step.after, step.to);
                 events.push(Event::Wrong { rule: "a job is in one place", detail });
             }
             match step.lease {

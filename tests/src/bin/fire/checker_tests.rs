@@ -163,7 +163,11 @@ fn every_way_of_ending_is_well() {
     let mut story = Story::new();
     let again = format!("LPUSH {JOBS} {}", envelope(1));
     let retried = format!("HINCRBY {STAT} retried 1");
-    story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Error).settle(1, 10, &[&again, &retried]);
+    story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Error).settle(
+        1,
+        10,
+        &[&again, &retried],
+    );
     let later = format!("ZADD hworker-scheduled-default 5 {}", envelope(1));
     story.reserve(2, 1, 11).run(2, 1, 11, Outcome::Panic).settle(2, 11, &[&later, &retried]);
     let due = format!("ZREM hworker-scheduled-default {}", envelope(1));
@@ -224,7 +228,8 @@ fn a_stale_settlement_that_counts_is_found() {
 fn a_stale_retry_that_acts_is_found() {
     let mut story = Story::new();
     story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Success).ack(1, 10);
-    let (again, retried) = (format!("LPUSH {JOBS} {}", envelope(1)), format!("HINCRBY {STAT} retried 1"));
+    let (again, retried) =
+        (format!("LPUSH {JOBS} {}", envelope(1)), format!("HINCRBY {STAT} retried 1"));
     story.settle(1, 10, &[&again, &retried]);
     assert!(story.rules().contains(&"what is settled is settled"));
 }
@@ -250,7 +255,10 @@ fn a_loss_is_found() {
     assert_eq!(story.told(What::Trying, 1).told(What::Uncertain, 2).rules(), NONE);
     // But what is in, though nobody knew, runs.
     let mut story = Story::new();
-    assert_eq!(story.told(What::Uncertain, 1).push(1).rules(), ["nothing is lost", "nothing is left"]);
+    assert_eq!(
+        story.told(What::Uncertain, 1).push(1).rules(),
+        ["nothing is lost", "nothing is left"]
+    );
 }
 
 #[test]
@@ -267,7 +275,10 @@ fn a_recovery_without_a_fault_is_found() {
     let mut story = Story::new();
     story.enqueue(1).reserve(1, 1, 10).body(1, 1, 10, Outcome::None).pass(3).recover(1, 1, 10);
     story.reserve(2, 1, 11).run(2, 1, 11, Outcome::Success).ack(2, 11);
-    assert_eq!(story.rules(), ["only the silenced are declared dead", "leases end as their bodies do"]);
+    assert_eq!(
+        story.rules(),
+        ["only the silenced are declared dead", "leases end as their bodies do"]
+    );
 }
 
 #[test]

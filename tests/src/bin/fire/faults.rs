@@ -140,7 +140,7 @@ pub(crate) struct Planned {
 /// Faults come in rounds of this length. In the first part of each some strike the server, at least 3 s apart; in the second part
 /// it is left alone, so that those who died can be noticed: every fault of the server makes the workers watch anew.
 const ROUND: Duration = Duration::from_secs(30);
-const SERVER_PART: Duration = Duration::from_secs(11);
+const SERVER_PART: Duration = Duration::from_secs(12);
 const APART: Duration = Duration::from_secs(3);
 
 /// Other faults in a round.

@@ -82,7 +82,12 @@ impl Run {
 
     fn end(&mut self, outcome: Outcome) {
         self.over = true;
-        let end = Note { outcome, token: self.note.token, queue: self.note.queue, ..Note::of(What::End, self.note.n, 1) };
+        let end = Note {
+            outcome,
+            token: self.note.token,
+            queue: self.note.queue,
+            ..Note::of(What::End, self.note.n, 1)
+        };
         Desk::get().diary.note(end);
     }
 
@@ -153,6 +158,7 @@ pub(crate) async fn work(
 
 /// The same on a thread of its own.
 #[hworker::job(backoff = "0s", max_attempts = 5)]
+#[allow(clippy::needless_pass_by_value)] // arguments are handed over
 pub(crate) fn work_blocking(n: u32, plan: Plan, context: Context) -> Result<Returned, BoxError> {
     let mut run = Run::begin(n, &context);
     std::thread::sleep(sleeps(&plan, context.attempt()));
@@ -218,7 +224,9 @@ fn raw(n: u32, rng: &mut Rng, queue: &'static str) -> Drawn {
         0 => format!("{{\"n\":{n}, and this is no JSON"),
         1 => format!(r#"{{"job":"work","args":{{"n":{n}}}}}"#),
         2 => format!(r#"{{"job":"nobody_knows","args":{{"n":{n}}}}}"#),
-        3 => format!(r#"{{"job":"work","args":{{"n":{n},"n":{n},"plan":{{"Sleep":0}},"ballast":""}}}}"#),
+        3 => format!(
+            r#"{{"job":"work","args":{{"n":{n},"n":{n},"plan":{{"Sleep":0}},"ballast":""}}}}"#
+        ),
         _ => format!(r#"{{"job":"work","args":{{"n":{n},"plan":{{"Sleep":5}},"ballast":""}}}}"#),
     };
     Drawn::Raw(queue, bytes)

@@ -204,7 +204,9 @@ impl Ledger {
                 }
             }
             (b"LPUSH", Kind::Failed) => {
-                rest.iter().for_each(|record| self.ends(record, Place::Failed));
+                for record in rest {
+                    self.ends(record, Place::Failed);
+                }
             }
             (b"LPOP" | b"RPOP", Kind::Jobs | Kind::Inbox) => {
                 let count = rest.first().and_then(|count| number(count)).unwrap_or(1);
@@ -216,7 +218,9 @@ impl Ledger {
             (b"HSET", Kind::Progress) => self.grant(key, of, rest, events),
             (b"HDEL", Kind::Progress) => self.end_leases(key, of, rest),
             (b"HSET", Kind::Broken) => {
-                rest.iter().step_by(2).for_each(|payload| self.ends(payload, Place::Broken));
+                for payload in rest.iter().step_by(2) {
+                    self.ends(payload, Place::Broken);
+                }
             }
             (b"ZADD", Kind::Scheduled) => {
                 for payload in rest.iter().skip(1).step_by(2) {
@@ -252,7 +256,11 @@ impl Ledger {
     fn push(&mut self, key: &[u8], of: &Key, n: Option<u32>, left: bool) {
         let Some(n) = n else { return self.change.wrong("a payload that nobody wrote", text(key)) };
         let list = self.lists.entry(key.to_vec()).or_default();
-        if left { list.push_front(n) } else { list.push_back(n) }
+        if left {
+            list.push_front(n);
+        } else {
+            list.push_back(n);
+        }
         let place = if of.kind == Kind::Jobs { Place::Waiting } else { Place::Inbox };
         let copies = self.copies(n);
         self.change.enters(n, copies, place);

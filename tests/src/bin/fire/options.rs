@@ -62,7 +62,8 @@ impl Options {
                 Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
                 None => (arg.clone(), None),
             };
-            let mut value = || given.clone().or_else(|| args.next()).ok_or(format!("{name} needs a value"));
+            let mut value =
+                || given.clone().or_else(|| args.next()).ok_or(format!("{name} needs a value"));
             let number = |text: String| text.parse().map_err(|_| format!("`{text}` is no number"));
             match name.as_str() {
                 "--duration" => options.duration = duration(&value()?)?,
@@ -88,7 +89,7 @@ impl Options {
     pub(crate) fn command(&self) -> String {
         let mut command =
             format!("script/fire --seed {} --duration {}s", self.seed, self.duration.as_secs());
-        let mut add = |name: &str, value: String| command += &format!(" {name}{value}");
+        let mut add = |name: &str, value: String| command.extend([" ", name, value.as_str()]);
         if let Ok(guard) = std::env::var("HWORKER_TEST_FIRE_WITHOUT") {
             add("--without ", guard);
         }

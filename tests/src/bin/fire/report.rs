@@ -202,7 +202,9 @@ impl Report {
                 row.second_starts,
             );
         }
-        println!("Seconds, median / worst; with * where the server was struck before it was noticed.\n");
+        println!(
+            "Seconds, median / worst; with * where the server was struck before it was noticed.\n"
+        );
         for kind in &self.skipped {
             println!("skipped: {kind}, which this machine cannot have");
         }
@@ -218,7 +220,12 @@ impl Report {
         );
         println!(
             "{} done, {} failed, {} broken; {} bodies begun, {} of them late under a lost lease; {} recoveries",
-            totals.done, totals.failed, totals.broken, self.begun, self.late_starts, totals.recoveries
+            totals.done,
+            totals.failed,
+            totals.broken,
+            self.begun,
+            self.late_starts,
+            totals.recoveries
         );
         for (rule, details) in &self.violations {
             println!("\nVIOLATED {} times: {rule}", details.len());

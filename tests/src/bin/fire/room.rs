@@ -31,8 +31,7 @@ pub(crate) fn enter() -> Result<(), String> {
         return Err("there are no namespaces without root on Linux".into());
     }
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let error =
-        unshare().arg(program).args(std::env::args_os().skip(1)).env(INSIDE, "1").exec();
+    let error = unshare().arg(program).args(std::env::args_os().skip(1)).env(INSIDE, "1").exec();
     Err(error.to_string())
 }
 

@@ -144,7 +144,8 @@ impl Stage {
             ways.push(Way::Proxy(Proxy::to(&socket)));
         }
         for (index, way) in ways.into_iter().enumerate() {
-            let clock = (OF_EACH_SORT..2 * OF_EACH_SORT).contains(&index).then(Clock::new).flatten();
+            let clock =
+                (OF_EACH_SORT..2 * OF_EACH_SORT).contains(&index).then(Clock::new).flatten();
             let stop_when_cut = options.stop_when_cut || index + OF_EACH_SORT >= options.workers;
             let (process, number) = stage.start_worker(&way, clock.as_ref(), stop_when_cut)?;
             let sitting = Mutex::new(Sitting { process, number, struck: false });
@@ -221,7 +222,11 @@ impl Stage {
     }
 
     /// Seats a new producer in place of one that is gone.
-    pub(crate) fn replace_producer(&self, booth: &Booth, sitting: &mut Sitting) -> Result<(), Failure> {
+    pub(crate) fn replace_producer(
+        &self,
+        booth: &Booth,
+        sitting: &mut Sitting,
+    ) -> Result<(), Failure> {
         (sitting.process, sitting.number) = self.start_producer(&booth.proxy)?;
         Ok(())
     }
@@ -320,7 +325,8 @@ impl Stage {
                 std::thread::sleep(Duration::from_millis(50));
                 let mut checker = self.checker();
                 if status.signal() != Some(6) || !checker.strikes.aborted(number) {
-                    checker.wrong("no worker dies by itself", format!("process {number}: {status}"));
+                    checker
+                        .wrong("no worker dies by itself", format!("process {number}: {status}"));
                 }
                 drop(checker);
                 self.gone(number);
@@ -336,7 +342,8 @@ impl Stage {
             let mut sitting = lock(&booth.sitting);
             if let Some(status) = sitting.process.exited() {
                 let number = sitting.number;
-                self.checker().wrong("no producer dies by itself", format!("process {number}: {status}"));
+                self.checker()
+                    .wrong("no producer dies by itself", format!("process {number}: {status}"));
                 self.gone(number);
                 self.replace_producer(booth, &mut sitting)?;
             }

@@ -203,7 +203,8 @@ impl Stage {
 
     /// A request or a reply of a worker or a producer.
     fn lose(&self, fault: &Planned, rng: &mut Rng) -> bool {
-        let mut request = *rng.choice(&["reserve", "reserve", "settle", "heartbeat"]).unwrap_or(&"settle");
+        let mut request =
+            *rng.choice(&["reserve", "reserve", "settle", "heartbeat"]).unwrap_or(&"settle");
         let what = match fault.kind {
             Kind::HalfOpen if rng.bool() => Fault::HangRequest,
             Kind::HalfOpen => Fault::HangReply,

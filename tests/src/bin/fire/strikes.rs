@@ -46,7 +46,13 @@ pub(crate) struct Strikes {
 
 impl Strikes {
     /// One begins.
-    pub(crate) fn begin(&mut self, kind: Kind, process: Option<usize>, at: u64, leases: usize) -> usize {
+    pub(crate) fn begin(
+        &mut self,
+        kind: Kind,
+        process: Option<usize>,
+        at: u64,
+        leases: usize,
+    ) -> usize {
         let index = self.all.len();
         self.all.push(Strike {
             kind,
@@ -160,17 +166,18 @@ impl Strikes {
             // One that is dead stays so, and a fault of the server begins the watch anew.
             let for_ever = strike.kind.is_final() || strike.kind == Kind::Term;
             let patience = EXPLAINS_FOR * (1 + self.server_trouble(strike.at, at).min(1));
-            strike.at <= at
-                && (for_ever || strike.until.is_none_or(|until| at <= until + patience))
+            strike.at <= at && (for_ever || strike.until.is_none_or(|until| at <= until + patience))
         };
-        let found = self.of(process).rev().find(|(_, strike)| kinds(strike.kind) && explains(strike));
+        let found =
+            self.of(process).rev().find(|(_, strike)| kinds(strike.kind) && explains(strike));
         found.map(|(index, _)| index)
     }
 
     /// How many faults of the server there were in this time.
     pub(crate) fn server_trouble(&self, from: u64, to: u64) -> u64 {
         let count = self.of_the_server.iter().rev().map(|index| &self.all[*index]);
-        let count = count.take_while(|strike| strike.until.is_none_or(|until| until + SECOND >= from));
+        let count =
+            count.take_while(|strike| strike.until.is_none_or(|until| until + SECOND >= from));
         count.filter(|strike| strike.at <= to).count() as u64
     }
 }

@@ -89,9 +89,10 @@ impl Checker {
                 wrong.push(("nothing is left", format!("{key} has {length} entries")));
             }
             let counted = |counter| self.ledger.counter(queue, counter);
-            for (what, length, counter) in
-                [("failed", end.failed, counted("failed")), ("broken", end.broken, counted("broken"))]
-            {
+            for (what, length, counter) in [
+                ("failed", end.failed, counted("failed")),
+                ("broken", end.broken, counted("broken")),
+            ] {
                 if length as i64 != counter {
                     let detail = format!("{length} {what} in {name}, and {counter} were counted");
                     wrong.push(("counters say what happened", detail));

@@ -12,6 +12,9 @@ use crate::ledger::{Ended, Event, Lease, Ledger};
 use crate::strikes::Strikes;
 use crate::tally::{Jobs, Told};
 
+/// A worker is dead when its heartbeat is 5 s old by the server's clock; the rest is what watching takes.
+const SILENT_FOR: u64 = 4_800_000_000;
+
 /// No body starts later than 4 s after the sending of a heartbeat that was accepted; the rest is what watching takes.
 const PULSE_HOLDS_FOR: u64 = 4_700_000_000;
 
@@ -151,7 +154,13 @@ impl Checker {
         let seen = self.seen;
         let Some(hold) = self.holds.get_mut(&lease) else { return };
         hold.ended = Some((how, seen));
-        let (began, process) = (hold.began.is_some(), self.lives[hold.life].process);
+        let began = hold.began.is_some();
+        let life = &mut self.lives[hold.life];
+        let process = life.process;
+        if how == Ended::Recovered {
+            // Marked or not: from here on it must not go on under its id.
+            life.dead.get_or_insert(seen);
+        }
         self.to_judge.push_back((seen, lease));
         match how {
             Ended::Acked | Ended::Failed | Ended::Broken => self.settled(n, how),
@@ -198,6 +207,14 @@ impl Checker {
         let process = life.process;
         if life.dead.replace(seen).is_some() {
             return;
+        }
+        let heard = life.pulses.back().copied().filter(|pulse| pulse + SILENT_FOR > seen);
+        if let Some(heard) = heard
+            && !self.strikes.ends(process, seen)
+        {
+            let ms = (seen - heard) / 1_000_000;
+            let detail = format!("worker {name}, process {process}, heard of {ms} ms before");
+            self.wrong("only the silent are declared dead", detail);
         }
         // The later of the two: a worker that was cut off and is told to end says so itself.
         let silenced = self.strikes.silenced(process, seen);

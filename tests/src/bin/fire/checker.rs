@@ -66,6 +66,8 @@ pub(crate) struct Checker {
     /// Bodies that began after their lease was lost, which a fault explains.
     pub(crate) late_starts: u64,
     pub(crate) begun: u64,
+    /// What is in inboxes, and since when.
+    pub(crate) in_inboxes: HashMap<(u32, Vec<u8>), u64>,
     pub(crate) seen: u64,
 }
 

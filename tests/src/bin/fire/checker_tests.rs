@@ -144,7 +144,7 @@ impl Story {
             counters: counters(queue),
             ..AtTheEnd::default()
         };
-        let ends = [end(0), end(1)];
+        let ends = [end(0), end(1), end(2)];
         self.conclude(&ends)
     }
 
@@ -427,6 +427,21 @@ fn a_lease_that_nobody_ends_is_found() {
     let mut story = Story::new();
     story.enqueue(1).reserve(1, 1, 10).pass(40);
     assert_eq!(story.rules()[0], "no lease is held for ever");
+}
+
+#[test]
+fn an_inbox_that_nobody_empties_is_found() {
+    let look = |seconds: u64| {
+        let mut story = Story::new();
+        story.enqueue(1).change(&[&format!("LMOVE {JOBS} hworker-inbox-default:w1.x RIGHT LEFT")]);
+        story.checker.look_for_stuck(story.now);
+        for _ in 0..2 {
+            story.silence(seconds);
+            story.checker.look_for_stuck(story.now);
+        }
+        story.checker.violations().len()
+    };
+    assert_eq!((look(35), look(85)), (0, 1));
 }
 
 #[test]

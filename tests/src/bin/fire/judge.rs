@@ -9,6 +9,9 @@ use crate::tally::Job;
 /// A lease that nobody ended for so long is stuck: longer than the longest body and the slowest recovery.
 const STUCK_AFTER: u64 = 60 * SECOND;
 
+/// An inbox that holds something for so long is stuck: those of the dead are looked at once a minute at least.
+const SWEPT_AFTER: u64 = 80 * SECOND;
+
 /// What ended is judged after this: the diaries have been read, and whoever was not run for a while has said so.
 const JUDGED_AFTER: u64 = 10 * SECOND;
 
@@ -65,7 +68,7 @@ impl Checker {
         self.seen = seen;
     }
 
-    /// Looks for leases that nobody ends.
+    /// Looks for leases that nobody ends, and inboxes that nobody empties.
     pub(crate) fn look_for_stuck(&mut self, seen: u64) {
         self.seen = seen;
         let mut stuck = Vec::new();
@@ -79,6 +82,17 @@ impl Checker {
                     hold.n
                 ));
             }
+        }
+        let before = std::mem::take(&mut self.in_inboxes);
+        for (n, inbox) in self.ledger.in_inboxes() {
+            let key = (n, inbox.to_vec());
+            let since = before.get(&key).copied().unwrap_or(seen);
+            // Once: later it is as if it came into it then.
+            let is_stuck = since + SWEPT_AFTER < seen;
+            if is_stuck {
+                stuck.push(format!("job {n} in {}", String::from_utf8_lossy(inbox)));
+            }
+            self.in_inboxes.insert(key, if is_stuck { u64::MAX - SWEPT_AFTER } else { since });
         }
         for detail in stuck {
             self.wrong("no lease is held for ever", detail);

@@ -166,6 +166,12 @@ impl Ledger {
         lists.chain(held).chain(scheduled).collect()
     }
 
+    /// What is in inboxes, and in which.
+    pub(crate) fn in_inboxes(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        let inboxes = self.lists.iter().filter(|(name, _)| name.starts_with(b"hworker-inbox-"));
+        inboxes.flat_map(|(name, jobs)| jobs.iter().map(|n| (*n, name.as_slice())))
+    }
+
     /// Follows one change, and says what it did.
     pub(crate) fn apply(&mut self, commands: &[Command]) -> Vec<Event> {
         let mut events = Vec::new();

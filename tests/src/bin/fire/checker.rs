@@ -1,7 +1,7 @@
 //! Holds what the processes noted and what the server logged against what is promised.
 //!
 //! Everything is looked at as soon as it is known, so that a run can end with the first violation; what can only be known
-//! at the end is in `verdict.rs`.
+//! at the end is in `verdict.rs`, and what only time shows in `judge.rs`.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -9,23 +9,11 @@ use crate::aof::Command;
 use crate::diary::{Note, Outcome, What};
 use crate::faults::Kind;
 use crate::ledger::{Ended, Event, Lease, Ledger};
-use crate::strikes::{SECOND, Strikes};
-use crate::tally::{Job, Jobs, Told};
+use crate::strikes::Strikes;
+use crate::tally::{Jobs, Told};
 
-/// A lease that nobody ended for so long is stuck: longer than the longest body and the slowest recovery.
-const STUCK_AFTER: u64 = 60 * SECOND;
-
-/// What ended is judged after this: the diaries have been read, and whoever was not run for a while has said so.
-const JUDGED_AFTER: u64 = 10 * SECOND;
-
-/// Later than everything that is waited for, once all processes have ended.
-const ALL_IS_KNOWN_AFTER: u64 = 30 * SECOND;
-
-/// And forgotten after this.
-const FORGOTTEN_AFTER: u64 = 90 * SECOND;
-
-/// What a body noted before the server's log shows its lease waits at most so long: the server may have been unable to write.
-const EARLY_FOR: u64 = 20 * SECOND;
+/// A worker is dead when its heartbeat is 5 s old by the server's clock; the rest is what watching takes.
+const SILENT_FOR: u64 = 4_800_000_000;
 
 /// No body starts later than 4 s after the sending of a heartbeat that was accepted; the rest is what watching takes.
 const PULSE_HOLDS_FOR: u64 = 4_700_000_000;
@@ -40,20 +28,20 @@ pub(crate) struct Violation {
 
 /// One lease, from its grant to its end.
 #[derive(Debug)]
-struct Hold {
-    n: u32,
-    life: usize,
-    granted: u64,
-    began: Option<u64>,
-    outcome: Outcome,
-    ended: Option<(Ended, u64)>,
-    reported: bool,
+pub(crate) struct Hold {
+    pub(crate) n: u32,
+    pub(crate) life: usize,
+    pub(crate) granted: u64,
+    pub(crate) began: Option<u64>,
+    pub(crate) outcome: Outcome,
+    pub(crate) ended: Option<(Ended, u64)>,
+    pub(crate) reported: bool,
 }
 
 /// One worker in one queue, under one id.
 #[derive(Debug)]
-struct Life {
-    process: usize,
+pub(crate) struct Life {
+    pub(crate) process: usize,
     dead: Option<u64>,
     pulses: VecDeque<u64>,
 }
@@ -64,21 +52,23 @@ pub(crate) struct Checker {
     pub(crate) ledger: Ledger,
     pub(crate) strikes: Strikes,
     pub(crate) jobs: Jobs,
-    holds: HashMap<Lease, Hold>,
-    lives: Vec<Life>,
+    pub(crate) holds: HashMap<Lease, Hold>,
+    pub(crate) lives: Vec<Life>,
     life_of: HashMap<(u8, String), usize>,
     /// Processes whose async bodies end when they are cut off.
     stop_when_cut: HashSet<usize>,
-    early: Vec<(usize, Note)>,
-    to_judge: VecDeque<(u64, Lease)>,
-    to_forget: VecDeque<(u64, Lease)>,
+    pub(crate) early: Vec<(usize, Note)>,
+    pub(crate) to_judge: VecDeque<(u64, Lease)>,
+    pub(crate) to_forget: VecDeque<(u64, Lease)>,
     /// Workers that were declared dead, why is not known yet.
-    deaths: VecDeque<(u64, usize, String)>,
+    pub(crate) deaths: VecDeque<(u64, usize, String)>,
     violations: Vec<Violation>,
     /// Bodies that began after their lease was lost, which a fault explains.
     pub(crate) late_starts: u64,
     pub(crate) begun: u64,
-    seen: u64,
+    /// What is in inboxes, and since when.
+    pub(crate) in_inboxes: HashMap<(u32, Vec<u8>), u64>,
+    pub(crate) seen: u64,
 }
 
 impl Checker {
@@ -166,11 +156,16 @@ impl Checker {
         let seen = self.seen;
         let Some(hold) = self.holds.get_mut(&lease) else { return };
         hold.ended = Some((how, seen));
-        let (began, process) = (hold.began.is_some(), self.lives[hold.life].process);
+        let began = hold.began.is_some();
+        let life = &mut self.lives[hold.life];
+        let process = life.process;
+        if how == Ended::Recovered {
+            // Marked or not: from here on it must not go on under its id.
+            life.dead.get_or_insert(seen);
+        }
         self.to_judge.push_back((seen, lease));
         match how {
             Ended::Acked | Ended::Failed | Ended::Broken => self.settled(n, how),
-            Ended::Retried => {}
             Ended::Recovered => {
                 self.jobs.get(n).recoveries += 1;
                 let cause = self.strikes.silenced(process, seen);
@@ -183,12 +178,12 @@ impl Checker {
                 let cause = self.why_given_back(process, seen);
                 self.jobs.get(n).lost(cause, began);
             }
-            Ended::Released => {}
+            Ended::Retried | Ended::Released => {}
         }
     }
 
     /// Why a worker may give back what it had begun.
-    fn why_given_back(&self, process: usize, at: u64) -> Option<usize> {
+    pub(crate) fn why_given_back(&self, process: usize, at: u64) -> Option<usize> {
         let strikes = &self.strikes;
         let when_cut = || {
             let stops = self.stop_when_cut.contains(&process);
@@ -214,6 +209,14 @@ impl Checker {
         let process = life.process;
         if life.dead.replace(seen).is_some() {
             return;
+        }
+        let heard = life.pulses.back().copied().filter(|pulse| pulse + SILENT_FOR > seen);
+        if let Some(heard) = heard
+            && !self.strikes.ends(process, seen)
+        {
+            let ms = (seen - heard) / 1_000_000;
+            let detail = format!("worker {name}, process {process}, heard of {ms} ms before");
+            self.wrong("only the silent are declared dead", detail);
         }
         // The later of the two: a worker that was cut off and is told to end says so itself.
         let silenced = self.strikes.silenced(process, seen);
@@ -279,7 +282,7 @@ impl Checker {
     }
 
     /// A line of a body. False where the lease is not known, or not yet.
-    fn body(&mut self, process: usize, note: Note) -> bool {
+    pub(crate) fn body(&mut self, process: usize, note: Note) -> bool {
         let lease = (note.queue, note.token);
         let Some(hold) = self.holds.get_mut(&lease) else { return false };
         let (n, at) = (note.n, note.at);
@@ -329,97 +332,6 @@ impl Checker {
             let detail =
                 format!("job {}, process {process}, last heard of {ms:?} ms before", note.n);
             self.wrong("no start without a pulse", detail);
-        }
-    }
-
-    /// Looks at what time brings about.
-    pub(crate) fn tick(&mut self, seen: u64) {
-        self.seen = seen;
-        for (process, note) in std::mem::take(&mut self.early) {
-            if self.body(process, note) {
-                continue;
-            }
-            if seen < note.at + EARLY_FOR {
-                self.early.push((process, note));
-            } else if note.what == What::Begin {
-                let detail = format!("job {}, token {}, process {process}", note.n, note.token);
-                self.wrong("a body runs under its lease", detail);
-            }
-        }
-        let is_due = |(at, ..): &(u64, usize, String)| *at + JUDGED_AFTER < seen;
-        while self.deaths.front().is_some_and(is_due) {
-            let Some((at, process, worker)) = self.deaths.pop_front() else { break };
-            if self.strikes.silenced(process, at).is_none() && !self.strikes.ends(process, at) {
-                let detail = format!("worker {worker}, process {process}");
-                self.wrong("only the silenced are declared dead", detail);
-            }
-        }
-        while let Some((ended, lease)) = self.to_judge.front().copied()
-            && ended + JUDGED_AFTER < seen
-        {
-            self.to_judge.pop_front();
-            self.judge(lease);
-            self.to_forget.push_back((ended, lease));
-        }
-        while let Some((ended, lease)) = self.to_forget.front().copied()
-            && ended + FORGOTTEN_AFTER < seen
-        {
-            self.to_forget.pop_front();
-            self.holds.remove(&lease);
-        }
-    }
-
-    /// All processes have ended, and everything was read.
-    pub(crate) fn all_is_known(&mut self, seen: u64) {
-        self.tick(seen + ALL_IS_KNOWN_AFTER);
-        self.seen = seen;
-    }
-
-    /// Looks for leases that nobody ends.
-    pub(crate) fn look_for_stuck(&mut self, seen: u64) {
-        self.seen = seen;
-        let mut stuck = Vec::new();
-        for (lease, hold) in &mut self.holds {
-            if hold.ended.is_none() && hold.granted + STUCK_AFTER < seen && !hold.reported {
-                hold.reported = true;
-                let process = self.lives[hold.life].process;
-                let (began, outcome) = (hold.began.is_some(), hold.outcome);
-                stuck.push(format!(
-                    "job {}, lease {lease:?} of process {process}, begun: {began}, ended: {outcome:?}",
-                    hold.n
-                ));
-            }
-        }
-        for detail in stuck {
-            self.wrong("no lease is held for ever", detail);
-        }
-    }
-
-    /// Holds the end of a lease against the end of its body.
-    fn judge(&mut self, lease: Lease) {
-        let Some(hold) = self.holds.get(&lease) else { return };
-        let Some((how, ended)) = hold.ended else { return };
-        let (n, process, outcome) = (hold.n, self.lives[hold.life].process, hold.outcome);
-        let began = hold.began.is_some();
-        let succeeded = outcome == Outcome::Success;
-        let fits = match how {
-            Ended::Acked => succeeded,
-            // A blocking body that is over its time may come to its end all the same.
-            Ended::Retried => began,
-            Ended::Failed => began || self.jobs.get(n).recoveries >= Job::CRASH_LIMIT,
-            Ended::Broken => !began,
-            Ended::Released => {
-                !began
-                    || outcome == Outcome::Snooze
-                    || self.why_given_back(process, ended).is_some()
-            }
-            Ended::Recovered => self.strikes.silenced(process, ended).is_some(),
-        };
-        if !fits {
-            let detail = format!(
-                "job {n}, lease {lease:?} of process {process}: {how:?}, its body began: {began}, ended: {outcome:?}"
-            );
-            self.wrong("leases end as their bodies do", detail);
         }
     }
 }

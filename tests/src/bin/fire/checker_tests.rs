@@ -14,6 +14,7 @@ use crate::verdict::AtTheEnd;
 struct Story {
     checker: Checker,
     now: u64,
+    silent: Option<u32>,
 }
 
 fn words(line: &str) -> Command {
@@ -29,20 +30,29 @@ const STAT: &str = "hworker-stat-default";
 
 impl Story {
     fn new() -> Self {
-        let mut story = Self { checker: Checker::default(), now: 100 * SECOND };
+        let mut story = Self { checker: Checker::default(), now: 100 * SECOND, silent: None };
         story.beat(1);
         story.beat(2);
         story
     }
 
-    /// Time passes, in which the workers beat.
+    /// Time passes, in which the workers beat that live.
     fn pass(&mut self, seconds: u64) -> &mut Self {
         for _ in 0..seconds {
             self.silence(1);
-            self.beat(1);
-            self.beat(2);
+            for worker in [1, 2] {
+                if Some(worker) != self.silent {
+                    self.beat(worker);
+                }
+            }
         }
         self
+    }
+
+    /// Time passes, in which one worker does not beat.
+    fn without(&mut self, worker: u32, seconds: u64) -> &mut Self {
+        self.silent = Some(worker);
+        self.pass(seconds)
     }
 
     /// Time passes.
@@ -134,7 +144,7 @@ impl Story {
             counters: counters(queue),
             ..AtTheEnd::default()
         };
-        let ends = [end(0), end(1)];
+        let ends = [end(0), end(1), end(2)];
         self.conclude(&ends)
     }
 
@@ -273,7 +283,12 @@ fn what_was_refused_and_is_in_is_found() {
 #[test]
 fn a_recovery_without_a_fault_is_found() {
     let mut story = Story::new();
-    story.enqueue(1).reserve(1, 1, 10).body(1, 1, 10, Outcome::None).pass(3).recover(1, 1, 10);
+    story
+        .enqueue(1)
+        .reserve(1, 1, 10)
+        .body(1, 1, 10, Outcome::None)
+        .without(1, 6)
+        .recover(1, 1, 10);
     story.reserve(2, 1, 11).run(2, 1, 11, Outcome::Success).ack(2, 11);
     assert_eq!(
         story.rules(),
@@ -285,7 +300,7 @@ fn a_recovery_without_a_fault_is_found() {
 fn a_recovery_after_a_fault_is_well_and_counted() {
     let mut story = Story::new();
     story.enqueue(1).reserve(1, 1, 10).body(1, 1, 10, Outcome::None).strike(Kind::WorkerKill, 1);
-    story.pass(6).recover(1, 1, 10).pass(1).reserve(2, 1, 11);
+    story.without(1, 6).recover(1, 1, 10).pass(1).reserve(2, 1, 11);
     story.run(2, 1, 11, Outcome::Success).ack(2, 11);
     assert_eq!(story.rules(), NONE);
     let strike = story.checker.strikes.iter().next().expect("one");
@@ -298,7 +313,7 @@ fn a_recovery_after_a_fault_is_well_and_counted() {
 fn a_fault_does_not_explain_what_comes_long_after_it() {
     let mut story = Story::new();
     story.strike(Kind::Stop, 1).enqueue(1).pass(11).reserve(1, 1, 10);
-    story.body(1, 1, 10, Outcome::None).recover(1, 1, 10);
+    story.body(1, 1, 10, Outcome::None).without(1, 5).recover(1, 1, 10);
     story.reserve(2, 1, 11).run(2, 1, 11, Outcome::Success).ack(2, 11);
     assert!(story.rules().contains(&"only the silenced are declared dead"));
 }
@@ -308,7 +323,12 @@ fn a_fault_of_the_server_explains_no_recovery() {
     let mut story = Story::new();
     let strike = story.checker.strike(Kind::ServerKill, None, story.now);
     story.checker.strikes.end(strike, story.now);
-    story.enqueue(1).reserve(1, 1, 10).body(1, 1, 10, Outcome::None).recover(1, 1, 10);
+    story
+        .enqueue(1)
+        .reserve(1, 1, 10)
+        .body(1, 1, 10, Outcome::None)
+        .without(1, 5)
+        .recover(1, 1, 10);
     story.reserve(2, 1, 11).run(2, 1, 11, Outcome::Success).ack(2, 11);
     assert!(story.rules().contains(&"only the silenced are declared dead"));
 }
@@ -371,9 +391,27 @@ fn a_start_without_a_pulse_is_found() {
 #[test]
 fn a_lease_for_the_dead_is_found() {
     let mut story = Story::new();
-    story.enqueue(1).strike(Kind::WorkerKill, 1).pass(5);
+    story.enqueue(1).strike(Kind::WorkerKill, 1).without(1, 5);
     story.change(&["HSETNX hworker-worker-default:w1.x dead 1"]).reserve(1, 1, 10);
     assert_eq!(story.rules()[0], "the dead get no leases");
+}
+
+#[test]
+fn a_worker_that_goes_on_after_its_recovery_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).body(1, 1, 10, Outcome::None).strike(Kind::Stop, 1);
+    let back = format!("RPUSH {JOBS} {}", envelope(1));
+    story.without(1, 5).settle(1, 10, &[&back, &format!("HINCRBY {STAT} recovered 1")]);
+    story.beat(1).reserve(1, 1, 11).run(1, 1, 11, Outcome::Success).ack(1, 11);
+    assert_eq!(story.rules(), ["the dead get no leases"]);
+}
+
+#[test]
+fn a_death_of_one_who_was_heard_of_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).body(1, 1, 10, Outcome::None).strike(Kind::Stop, 1);
+    story.pass(1).recover(1, 1, 10).reserve(2, 1, 11).run(2, 1, 11, Outcome::Success).ack(2, 11);
+    assert_eq!(story.rules(), ["only the silent are declared dead"]);
 }
 
 #[test]
@@ -389,6 +427,21 @@ fn a_lease_that_nobody_ends_is_found() {
     let mut story = Story::new();
     story.enqueue(1).reserve(1, 1, 10).pass(40);
     assert_eq!(story.rules()[0], "no lease is held for ever");
+}
+
+#[test]
+fn an_inbox_that_nobody_empties_is_found() {
+    let look = |seconds: u64| {
+        let mut story = Story::new();
+        story.enqueue(1).change(&[&format!("LMOVE {JOBS} hworker-inbox-default:w1.x RIGHT LEFT")]);
+        story.checker.look_for_stuck(story.now);
+        for _ in 0..2 {
+            story.silence(seconds);
+            story.checker.look_for_stuck(story.now);
+        }
+        story.checker.violations().len()
+    };
+    assert_eq!((look(35), look(85)), (0, 1));
 }
 
 #[test]
@@ -418,7 +471,11 @@ fn a_job_fails_unrun_only_after_its_crashes() {
             let worker = 10 + crash;
             story.beat(worker).reserve(worker, 1, 10 + u64::from(crash));
             story.body(worker, 1, 10 + u64::from(crash), Outcome::None);
-            story.strike(Kind::WorkerKill, worker).recover(worker, 1, 10 + u64::from(crash));
+            story.strike(Kind::WorkerKill, worker).silence(5).recover(
+                worker,
+                1,
+                10 + u64::from(crash),
+            );
         }
         let record = format!("LPUSH hworker-failed-default {}", envelope(1));
         story.reserve(1, 1, 50).settle(1, 50, &[&record, &format!("HINCRBY {STAT} failed 1")]);

@@ -166,7 +166,7 @@ impl Reader {
 
     /// What was added since, or an error where it is none of ours.
     pub(crate) fn read(&mut self, mut each: impl FnMut(Note)) -> io::Result<()> {
-        let mut buffer = [0; RECORD * CHUNK];
+        let mut buffer = vec![0; RECORD * CHUNK];
         loop {
             let length = self.file.read_at(&mut buffer, self.at)?;
             let (records, _) = buffer[..length].as_chunks::<RECORD>();

@@ -140,8 +140,8 @@ pub(crate) struct Planned {
 /// Faults come in rounds of this length. In the first part of each some strike the server, at least 3 s apart; in the second part
 /// it is left alone, so that those who died can be noticed: every fault of the server makes the workers watch anew.
 const ROUND: Duration = Duration::from_secs(30);
-const SERVER_PART: Duration = Duration::from_secs(11);
-const APART: Duration = Duration::from_secs(3);
+const SERVER_PART: Duration = Duration::from_secs(12);
+pub(crate) const APART: Duration = Duration::from_secs(3);
 
 /// Other faults in a round.
 const OTHERS: u32 = 18;
@@ -182,7 +182,7 @@ fn plan(kind: Kind, after: Duration, rng: &mut Rng) -> Planned {
         Kind::Stop | Kind::Cut | Kind::NetCut if rng.u8(..4) > 0 => 7_000..12_000,
         Kind::Cut | Kind::NetCut => 500..4_000,
         Kind::Stop => 6_000..7_000,
-        Kind::ServerKill if rng.u8(..3) == 0 => 4_000..7_000,
+        Kind::ServerKill if rng.u8(..3) == 0 => 4_500..8_000,
         Kind::ServerKill => 50..1_500,
         Kind::Pause | Kind::Stall => 800..2_500,
         Kind::Full | Kind::DiskFull => 1_000..2_500,

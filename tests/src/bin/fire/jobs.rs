@@ -11,8 +11,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::diary::{Diary, Note, Outcome, What};
 
-/// The queues of the suite.
-pub(crate) const QUEUES: [&str; 2] = ["default", "second"];
+/// The queues of the suite. In the last there is hardly ever a job, so that waits at the server last long.
+pub(crate) const QUEUES: [&str; 3] = ["default", "second", "quiet"];
+
+/// One in so many jobs goes to the quiet queue: one in some seconds.
+const QUIET: u32 = 2_500;
 
 /// Longer than the time after which a silent worker is dead.
 const LONG_MS: std::ops::Range<u64> = 5_300..8_000;
@@ -158,6 +161,7 @@ pub(crate) async fn work(
 
 /// The same on a thread of its own.
 #[hworker::job(backoff = "0s", max_attempts = 5)]
+#[allow(clippy::needless_pass_by_value)] // arguments are handed over
 pub(crate) fn work_blocking(n: u32, plan: Plan, context: Context) -> Result<Returned, BoxError> {
     let mut run = Run::begin(n, &context);
     std::thread::sleep(sleeps(&plan, context.attempt()));
@@ -174,7 +178,11 @@ pub(crate) enum Drawn {
 
 /// The job number `n`, of a kind at random.
 pub(crate) fn draw(n: u32, rng: &mut Rng) -> Drawn {
-    let queue = if rng.u8(..10) < 8 { QUEUES[0] } else { QUEUES[1] };
+    let queue = match rng.u32(..QUIET) {
+        0 => QUEUES[2],
+        number if number % 5 == 0 => QUEUES[1],
+        _ => QUEUES[0],
+    };
     let short = Plan::Sleep(rng.u64(1..60));
     let plan = match rng.u32(..10_000) {
         0..5_700 => Plan::Sleep(0),

@@ -166,6 +166,12 @@ impl Ledger {
         lists.chain(held).chain(scheduled).collect()
     }
 
+    /// What is in inboxes, and in which.
+    pub(crate) fn in_inboxes(&self) -> impl Iterator<Item = (u32, &[u8])> {
+        let inboxes = self.lists.iter().filter(|(name, _)| name.starts_with(b"hworker-inbox-"));
+        inboxes.flat_map(|(name, jobs)| jobs.iter().map(|n| (*n, name.as_slice())))
+    }
+
     /// Follows one change, and says what it did.
     pub(crate) fn apply(&mut self, commands: &[Command]) -> Vec<Event> {
         let mut events = Vec::new();
@@ -204,7 +210,9 @@ impl Ledger {
                 }
             }
             (b"LPUSH", Kind::Failed) => {
-                rest.iter().for_each(|record| self.ends(record, Place::Failed));
+                for record in rest {
+                    self.ends(record, Place::Failed);
+                }
             }
             (b"LPOP" | b"RPOP", Kind::Jobs | Kind::Inbox) => {
                 let count = rest.first().and_then(|count| number(count)).unwrap_or(1);
@@ -216,7 +224,9 @@ impl Ledger {
             (b"HSET", Kind::Progress) => self.grant(key, of, rest, events),
             (b"HDEL", Kind::Progress) => self.end_leases(key, of, rest),
             (b"HSET", Kind::Broken) => {
-                rest.iter().step_by(2).for_each(|payload| self.ends(payload, Place::Broken));
+                for payload in rest.iter().step_by(2) {
+                    self.ends(payload, Place::Broken);
+                }
             }
             (b"ZADD", Kind::Scheduled) => {
                 for payload in rest.iter().skip(1).step_by(2) {
@@ -253,9 +263,9 @@ impl Ledger {
         let Some(n) = n else { return self.change.wrong("a payload that nobody wrote", text(key)) };
         let list = self.lists.entry(key.to_vec()).or_default();
         if left {
-            list.push_front(n)
+            list.push_front(n);
         } else {
-            list.push_back(n)
+            list.push_back(n);
         }
         let place = if of.kind == Kind::Jobs { Place::Waiting } else { Place::Inbox };
         let copies = self.copies(n);

@@ -14,6 +14,7 @@ mod checker_tests;
 mod diary;
 mod faults;
 mod jobs;
+mod judge;
 mod ledger;
 mod options;
 mod producer;

@@ -89,7 +89,7 @@ impl Options {
     pub(crate) fn command(&self) -> String {
         let mut command =
             format!("script/fire --seed {} --duration {}s", self.seed, self.duration.as_secs());
-        let mut add = |name: &str, value: String| command += &format!(" {name}{value}");
+        let mut add = |name: &str, value: String| command.extend([" ", name, value.as_str()]);
         if let Ok(guard) = std::env::var("HWORKER_TEST_FIRE_WITHOUT") {
             add("--without ", guard);
         }

@@ -153,7 +153,9 @@ async fn enqueue_bulk(n: u32, jobs: Vec<Drawn>, redis: &redis::Client) {
         Err(error) => {
             // With every other error none is.
             let _ = told(Some(&error));
-            numbers.iter().for_each(|n| note(*n, What::Refused));
+            for n in numbers {
+                note(n, What::Refused);
+            }
         }
     }
 }

@@ -26,22 +26,19 @@ const DRAINED_WITHIN: Duration = Duration::from_secs(120);
 
 /// Runs the suite; says whether all is as it should be.
 pub(crate) fn run(options: &Options) -> Result<bool, Failure> {
-    if let Err(why) = crate::room::enter() {
-        eprintln!("fire: {why}");
-    }
-    println!("fire: {}", options.command());
     let stage = Arc::new(Stage::set(options)?);
+    println!("fire: {}", options.command());
     let (planned, skipped) = plan(&stage);
     println!("{} faults within {:?}", planned.len(), options.duration);
-    let started = Instant::now();
+    let start = Instant::now();
     let watcher = Watcher::start(&stage);
     let mut report = Report::begin(options, skipped);
-    let played = play(&stage, planned, &watcher);
+    let struck = play(&stage, planned, &watcher);
     report.faults_end();
-    let ended = played.and_then(|()| end(&stage, &watcher));
-    let watched = watcher.end();
-    let ended = ended.and(watched).and_then(|()| look_at_the_end(&stage));
-    report.conclude(&stage.checker(), started.elapsed());
+    let drained = struck.and_then(|()| end(&stage, &watcher));
+    let read = watcher.end();
+    let ended = drained.and(read).and_then(|()| look_at_the_end(&stage));
+    report.conclude(&stage.checker(), start.elapsed());
     if let Some(violation) = stage.checker().violations().first() {
         let after = violation.at.saturating_sub(report.began_at()) / 1_000_000_000;
         println!("the first violation came after {after} s");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hworker::Client;
 use hworker::embedded::Server;
@@ -71,6 +71,8 @@ pub(crate) struct Stage {
     ended: Mutex<Vec<usize>>,
     processes: AtomicUsize,
     own_jobs: AtomicUsize,
+    /// Held by a fault of the server; when the last was over.
+    pub(crate) turn: Mutex<Option<Instant>>,
     client: Client,
     url: String,
     home: Home,
@@ -136,6 +138,7 @@ impl Stage {
             // The first number is that of this process.
             processes: AtomicUsize::new(1),
             own_jobs: AtomicUsize::new(0),
+            turn: Mutex::new(None),
             home,
             options: options.clone(),
         };

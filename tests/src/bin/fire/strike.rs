@@ -11,7 +11,7 @@ use fastrand::Rng;
 use hworker_tests::{Fault, Process, Proxy, RedisSide};
 
 use crate::diary::now;
-use crate::faults::{Kind, Planned};
+use crate::faults::{APART, Kind, Planned};
 use crate::jobs::Plan;
 use crate::report::Failure;
 use crate::stage::{Seat, Sitting, Stage, Way, lock};
@@ -30,22 +30,35 @@ impl Stage {
     /// Lets a fault strike, and gives when it is over.
     pub(crate) fn strike(&self, fault: Planned) -> Struck {
         let mut rng = Rng::with_seed(fault.random);
+        if fault.kind.is_of_the_server() {
+            // What came late must not be too near to the next.
+            let mut turn = lock(&self.turn);
+            let rest = turn.map_or(Duration::ZERO, |last| APART.saturating_sub(last.elapsed()));
+            sleep(rest);
+            let struck = self.strike_now(&fault, &mut rng);
+            *turn = Some(Instant::now());
+            return struck;
+        }
+        self.strike_now(&fault, &mut rng)
+    }
+
+    fn strike_now(&self, fault: &Planned, rng: &mut Rng) -> Struck {
         match fault.kind {
-            Kind::WorkerKill => self.kill_worker(&mut rng),
-            Kind::Abort => self.abort(&fault, &mut rng),
-            Kind::Stop => self.stop(&fault, &mut rng),
-            Kind::Cut | Kind::NetCut => self.cut(&fault, &mut rng),
-            Kind::Term => self.terminate(&mut rng),
-            Kind::ClockJump => Ok(self.set_a_clock(&mut rng)),
-            Kind::ProducerKill => self.kill_producer(&mut rng),
+            Kind::WorkerKill => self.kill_worker(rng),
+            Kind::Abort => self.abort(fault, rng),
+            Kind::Stop => self.stop(fault, rng),
+            Kind::Cut | Kind::NetCut => self.cut(fault, rng),
+            Kind::Term => self.terminate(rng),
+            Kind::ClockJump => Ok(self.set_a_clock(rng)),
+            Kind::ProducerKill => self.kill_producer(rng),
             Kind::HalfOpen | Kind::LoseRequest | Kind::LoseReply | Kind::Delay => {
-                Ok(self.lose(&fault, &mut rng))
+                Ok(self.lose(fault, rng))
             }
             Kind::ClientKill | Kind::ScriptFlush | Kind::Pause | Kind::Stall | Kind::Full => {
-                self.tell_the_server(&fault, &mut rng)
+                self.tell_the_server(fault, rng)
             }
-            Kind::DiskFull => self.fill_the_disk(&fault),
-            Kind::ServerKill => self.kill_the_server(&fault, &mut rng),
+            Kind::DiskFull => self.fill_the_disk(fault),
+            Kind::ServerKill => self.kill_the_server(fault, rng),
             Kind::Busy => Ok(true),
         }
     }

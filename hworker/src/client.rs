@@ -3,6 +3,8 @@
 mod gather;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -10,11 +12,11 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Id};
 
 use self::gather::Gathers;
-use crate::config::{self, Limits, defaults};
+use crate::config::{self, Limits, TlsFiles, defaults};
 use crate::durability::Durability;
 use crate::error::{Error, Problems};
 use crate::keys::KeySpace;
-use crate::store::{Address, Connection, Fault, Home, Queue};
+use crate::store::{Address, Connection, Fault, Home, Queue, without_secrets};
 
 /// A Redis server as jobs are enqueued to it and workers are run on it; clones share everything.
 ///
@@ -37,7 +39,6 @@ pub struct Client {
     inner: Arc<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     address: Address,
     space: KeySpace,
@@ -53,6 +54,16 @@ struct Inner {
 /// not hold up others.
 type Whose = (Id, Home, Option<Durability>);
 
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The jobs that wait to be sent stay out of logs.
+        f.debug_struct("Inner")
+            .field("address", &self.address)
+            .field("space", &self.space)
+            .finish_non_exhaustive()
+    }
+}
+
 /// A queue that is spread over shards.
 #[derive(Debug)]
 struct Spread {
@@ -67,10 +78,11 @@ struct Spread {
 type Shared = tokio::sync::Mutex<Option<Connection>>;
 
 /// Settings of a [`Client`]. What is not set comes from the environment, then from [`defaults`].
-#[derive(Debug, Default)]
+#[derive(Default)]
 #[must_use = "a builder does nothing until `build`"]
 pub struct ClientBuilder {
     redis_url: Option<String>,
+    tls_files: TlsFiles,
     prefix: Option<String>,
     shards: BTreeMap<String, usize>,
     max_payload: Option<usize>,
@@ -268,6 +280,27 @@ impl ClientBuilder {
         self
     }
 
+    /// A file with the authorities, as certificates in PEM form, that may issue the certificate of the server: those and no
+    /// others. Needs the feature `tls` and a `rediss://` URL, as do the two below. The files are read when the client is made.
+    /// Default: `HWORKER_TLS_CA`, then the system's.
+    pub fn tls_ca(mut self, path: impl Into<PathBuf>) -> Self {
+        self.tls_files.ca = Some(path.into());
+        self
+    }
+
+    /// A file with the certificate by which this client shows who it is, in PEM form, followed by those between it and the
+    /// authority that the server trusts. Default: `HWORKER_TLS_CERT`, then none.
+    pub fn tls_cert(mut self, path: impl Into<PathBuf>) -> Self {
+        self.tls_files.cert = Some(path.into());
+        self
+    }
+
+    /// A file with the key of that certificate, in PEM form. Default: `HWORKER_TLS_KEY`, then none.
+    pub fn tls_key(mut self, path: impl Into<PathBuf>) -> Self {
+        self.tls_files.key = Some(path.into());
+        self
+    }
+
     /// What every key begins with, so that several applications share a server: `[A-Za-z0-9._]{1,100}`. Default:
     /// `HWORKER_PREFIX`, then `hworker`.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
@@ -313,7 +346,10 @@ impl ClientBuilder {
         let max_payload = config::max_payload(self.max_payload, &mut problems);
         let durability = config::durability(self.durability, &mut problems);
         let shards = config::shards(self.shards, &mut problems);
-        let address = match Address::parse(&config::redis_url(self.redis_url)) {
+        let chosen = self.redis_url.is_some();
+        let url = config::redis_url(self.redis_url);
+        let tls_files = self.tls_files.resolve(&url, chosen, &mut problems);
+        let address = match Address::parse(&url, &tls_files) {
             Ok(address) if problems.0.is_empty() => address,
             Ok(_) => return Err(Error::Config(problems)),
             Err(Error::Config(more)) => {
@@ -342,5 +378,18 @@ impl ClientBuilder {
                 gathers: Gathers::default(),
             }),
         })
+    }
+}
+
+impl fmt::Debug for ClientBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClientBuilder")
+            .field("redis_url", &self.redis_url.as_deref().map(without_secrets))
+            .field("tls_files", &self.tls_files)
+            .field("prefix", &self.prefix)
+            .field("shards", &self.shards)
+            .field("max_payload", &self.max_payload)
+            .field("enqueue_within", &self.enqueue_within)
+            .finish()
     }
 }

@@ -1,5 +1,7 @@
 //! Settings: their defaults, their environment variables, and what is checked about them.
 
+mod tls;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -8,6 +10,8 @@ use crate::error::Problems;
 use crate::keys::{is_name, is_prefix};
 use crate::shards;
 use crate::time::parse_duration;
+
+pub(crate) use tls::TlsFiles;
 
 /// Defaults, where neither the program nor the environment says otherwise.
 pub mod defaults {
@@ -213,8 +217,11 @@ impl WorkerConfig {
 
 /// Variables of the environment that look like settings and are none.
 pub(crate) fn unknown_variables() -> Vec<String> {
-    const KNOWN: [&str; 18] = [
+    const KNOWN: [&str; 21] = [
         "HWORKER_REDIS_URL",
+        "HWORKER_TLS_CA",
+        "HWORKER_TLS_CERT",
+        "HWORKER_TLS_KEY",
         "HWORKER_PREFIX",
         "HWORKER_SHARDS",
         "HWORKER_DURABILITY",

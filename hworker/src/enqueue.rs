@@ -1,6 +1,7 @@
 //! Enqueueing one job.
 
 use std::borrow::Cow;
+use std::fmt;
 use std::sync::LazyLock;
 use std::time::{Duration, SystemTime};
 
@@ -27,7 +28,6 @@ use crate::time::{local_unix_ms, millis, since_1970};
 /// remind::with(42).delay(Duration::from_secs(3600)).max_attempts(3).enqueue().await?;
 /// # Ok(()) }
 /// ```
-#[derive(Debug)]
 #[must_use = "nothing is enqueued until `.enqueue().await`"]
 pub struct Enqueue<J: Job> {
     job: J,
@@ -196,6 +196,13 @@ impl<J: Job> Enqueue<J> {
             Some(durability) => durability.asks(),
         };
         Ok(Ready { client, queue, due: self.due, job: J::NAME, id, confirms, envelope })
+    }
+}
+
+impl<J: Job> fmt::Debug for Enqueue<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The arguments stay out of logs.
+        f.debug_struct("Enqueue").field("job", &J::NAME).finish_non_exhaustive()
     }
 }
 

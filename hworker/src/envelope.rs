@@ -261,19 +261,38 @@ pub(crate) fn describe(error: &serde_json::Error) -> String {
         _ => {
             let text = error.to_string();
             // serde says "invalid type: string \"secret\", expected u64": what comes before the value and after it.
-            let value =
-                [": string ", ": integer ", ": floating point ", ": character ", ": Option value "];
+            let value = [
+                ": string ",
+                ": integer ",
+                ": floating point ",
+                ": character ",
+                ": boolean ",
+                ": Option value ",
+            ];
             let redacted = value.iter().find_map(|kind| {
                 let (before, rest) = text.split_once(kind)?;
                 let (_, expected) = rest.rsplit_once(", expected ")?;
                 let expected = expected.split(" at line ").next().unwrap_or(expected);
                 Some(format!("{before}{}, expected {expected} at {place}", kind.trim_end()))
             });
-            let unknown = |text: &str| text.starts_with("unknown variant");
+            // These quote nothing but names of fields and types. What a type says in words of its own may quote anything.
+            let plain = [
+                "invalid type: ",
+                "invalid value: ",
+                "invalid length ",
+                "missing field ",
+                "duplicate field ",
+                "unknown field ",
+            ];
             match redacted {
                 Some(redacted) => redacted,
-                None if unknown(&text) => format!("unknown variant at {place}"),
-                None => text,
+                None if text.starts_with("unknown variant") => {
+                    format!("unknown variant at {place}")
+                }
+                None if plain.iter().any(|start| text.starts_with(start)) => {
+                    text.escape_debug().to_string()
+                }
+                None => format!("its type refuses the value at {place}"),
             }
         }
     }
@@ -538,6 +557,22 @@ mod tests {
             assert!(error.contains(expected), "{error}");
             assert!(!error.contains("s3cret"), "{error}");
         }
+    }
+
+    #[test]
+    fn what_a_type_says_of_a_value_is_not_repeated() {
+        #[derive(Debug)]
+        struct Picky;
+        impl<'de> Deserialize<'de> for Picky {
+            fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                let value = String::deserialize(from)?;
+                Err(serde::de::Error::custom(format!("{value} is no card number")))
+            }
+        }
+        let error = serde_json::from_str::<Picky>(r#""s3cret""#).expect_err("refused");
+        assert_eq!(describe(&error), "its type refuses the value at line 1 column 8");
+        let error = serde_json::from_str::<u8>("true").expect_err("refused");
+        assert_eq!(describe(&error), "invalid type: boolean, expected u8 at line 1 column 4");
     }
 
     #[test]

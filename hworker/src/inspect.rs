@@ -3,6 +3,7 @@
 mod search;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -91,8 +92,8 @@ pub enum JobState {
     Broken(Box<Broken>),
 }
 
-/// The record of a failed job.
-#[derive(Debug, Clone, Deserialize)]
+/// The record of a failed job. `Debug` leaves out its arguments.
+#[derive(Clone, Deserialize)]
 #[non_exhaustive]
 pub struct Failed {
     /// The job's id.
@@ -138,8 +139,8 @@ impl Failed {
     }
 }
 
-/// A payload that could not be decoded.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A payload that could not be decoded. `Debug` leaves it out.
+#[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Broken {
     /// It, byte for byte.
@@ -150,6 +151,28 @@ pub struct Broken {
     pub at: u64,
     /// What is wrong with it.
     pub reason: String,
+}
+
+impl fmt::Debug for Failed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Failed")
+            .field("id", &self.id)
+            .field("job", &self.job)
+            .field("kind", &self.kind)
+            .field("message", &self.message)
+            .field("attempts", &self.attempts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Broken")
+            .field("bytes", &self.payload.len())
+            .field("times", &self.times)
+            .field("reason", &self.reason)
+            .finish_non_exhaustive()
+    }
 }
 
 impl From<BrokenEntry> for Broken {

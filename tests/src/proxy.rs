@@ -29,6 +29,11 @@ scripts! {
     "schedule" "settle"
 }
 
+/// Every script of hworker: its name and its text.
+pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
+    SCRIPTS.iter().copied()
+}
+
 /// What happens to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {

@@ -11,6 +11,9 @@ use super::cluster::{Cluster, Node};
 use super::connection::{Connection, open};
 use super::fault::Fault;
 use super::sentinel::Sentinels;
+#[cfg(feature = "tls")]
+use super::tls::with_files;
+use crate::config::TlsFiles;
 use crate::error::Error;
 
 /// Where the server is.
@@ -32,8 +35,8 @@ pub(crate) type Home = Option<Node>;
 
 impl Address {
     /// Reads `redis://`, `redis+unix://`, `unix://`, `redis-sentinel://` and `redis-cluster://` with one host or several
-    /// and, with the feature `tls`, `rediss://`, `rediss-sentinel://` and `rediss-cluster://`.
-    pub(crate) fn parse(url: &str) -> Result<Self, Error> {
+    /// and, with the feature `tls`, `rediss://`, `rediss-sentinel://` and `rediss-cluster://`, with these certificates.
+    pub(crate) fn parse(url: &str, tls_files: &TlsFiles) -> Result<Self, Error> {
         let shown: Arc<str> = without_secrets(url).into();
         let wrong = |why: &dyn std::fmt::Display| {
             Error::config(format!(
@@ -54,15 +57,15 @@ impl Address {
             let _ = rustls::crypto::ring::default_provider().install_default();
         }
         let place = match Several::of(url) {
-            None => Place::One(Arc::new(server(url).map_err(|error| wrong(&error))?)),
+            None => Place::One(Arc::new(server(url, tls_files).map_err(|why| wrong(&why))?)),
             Some(several) if several.kind == "sentinel" => {
-                let sentinels = Sentinels::parse(&several).map_err(|why| wrong(&why))?;
+                let sentinels = Sentinels::parse(&several, tls_files).map_err(|why| wrong(&why))?;
                 Place::Sentinels(Arc::new(sentinels))
             }
             Some(several) => {
                 let servers: Result<Vec<_>, _> =
-                    several.urls().iter().map(|url| server(url)).collect();
-                let servers = servers.map_err(|error| wrong(&error))?;
+                    several.urls().iter().map(|url| server(url, tls_files)).collect();
+                let servers = servers.map_err(|why| wrong(&why))?;
                 if servers.iter().any(|server| server.redis_settings().db() != 0) {
                     return Err(wrong(&"a cluster has no database but 0"));
                 }
@@ -104,15 +107,24 @@ impl Address {
 }
 
 /// How one server is spoken to.
-pub(super) fn server(url: &str) -> redis::RedisResult<ConnectionInfo> {
-    let info = url.into_connection_info()?;
-    let settings = info.redis_settings().clone().set_protocol(ProtocolVersion::RESP3);
+pub(super) fn server(url: &str, tls_files: &TlsFiles) -> Result<ConnectionInfo, String> {
+    let info = url.into_connection_info().map_err(|error| error.to_string())?;
+    // Without `CLIENT SETINFO`, which a user with few rights may not call.
+    let settings = info.redis_settings().clone().set_skip_set_lib_name();
+    let settings = settings.set_protocol(ProtocolVersion::RESP3);
     let keepalive = TcpKeepalive::new()
         .with_time(Duration::from_secs(10))
         .with_interval(Duration::from_secs(3))
         .with_retries(3);
     let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
-    Ok(info.set_redis_settings(settings).set_tcp_settings(tcp))
+    with_files(info.set_redis_settings(settings).set_tcp_settings(tcp), tls_files)
+}
+
+/// Without the feature there is no URL that certificates could be for.
+#[cfg(not(feature = "tls"))]
+#[allow(clippy::unnecessary_wraps)]
+fn with_files(server: ConnectionInfo, _: &TlsFiles) -> Result<ConnectionInfo, String> {
+    Ok(server)
 }
 
 /// A URL that names several hosts, taken apart.
@@ -165,7 +177,7 @@ impl std::fmt::Debug for Address {
 
 /// The URL as it may be shown: what stands before the host replaced, the query left out. Whatever it is, a part before
 /// an `@` may be a password, and what is no URL at all may be anything.
-fn without_secrets(url: &str) -> String {
+pub(crate) fn without_secrets(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (secret, rest) = match rest.rsplit_once('@') {
         Some((_, host)) => ("***@", host),
@@ -181,7 +193,7 @@ fn without_secrets(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Address, Several, without_secrets};
+    use super::{Address, Several, TlsFiles, without_secrets};
 
     #[test]
     fn no_password_is_shown_however_the_url_is_written() {
@@ -220,10 +232,11 @@ mod tests {
             ("redis-sentinel:///jobs", "names no sentinel"),
             ("redis-sentinel://a/jobs/one", "cannot be used"),
         ] {
-            let error = Address::parse(url).expect_err(url).to_string();
+            let error = Address::parse(url, &TlsFiles::default()).expect_err(url).to_string();
             assert!(error.contains(why), "{url}: {error}");
         }
-        let cluster = Address::parse("redis-cluster://[::1]:1,b").expect("a cluster");
+        let cluster =
+            Address::parse("redis-cluster://[::1]:1,b", &TlsFiles::default()).expect("a cluster");
         assert!(cluster.is_cluster());
     }
 }

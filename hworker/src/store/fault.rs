@@ -73,6 +73,9 @@ impl Fault {
 
     /// An error of the redis crate, either while connecting (`sent` is false) or from a call.
     pub(crate) fn from_redis(error: RedisError, sent: bool) -> Self {
+        if let Some(why) = (!sent).then(|| distrust(&error)).flatten() {
+            return Self::denied(why);
+        }
         let kind = kind(&error);
         // An error that the server itself sent means that it did not execute the call.
         let refused = matches!(
@@ -162,6 +165,34 @@ fn has_code(error: &RedisError, code: &str) -> bool {
         inner.split_whitespace().find(|word| word.strip_prefix('-') == Some(code))
     };
     error.code() == Some(code) || (error.code() == Some("ERR") && wrapped().is_some())
+}
+
+/// What to do where one side does not accept the other's certificate: trying again would not help, and the words of TLS
+/// say little.
+fn distrust(error: &RedisError) -> Option<String> {
+    const OF_CLIENT: [&str; 9] = [
+        "CertificateRequired",
+        "UnknownCA",
+        "BadCertificate",
+        "CertificateExpired",
+        "CertificateRevoked",
+        "CertificateUnknown",
+        "UnsupportedCertificate",
+        "AccessDenied",
+        "DecryptError",
+    ];
+    let text = error.to_string();
+    let alert = text.split_once("received fatal alert: ").map(|(_, alert)| alert);
+    if alert.is_some_and(|alert| OF_CLIENT.iter().any(|one| alert.starts_with(one))) {
+        return Some(format!(
+            "the server does not accept the client's certificate: {text}; HWORKER_TLS_CERT and HWORKER_TLS_KEY name one that it trusts"
+        ));
+    }
+    text.contains("invalid peer certificate").then(|| {
+        format!(
+            "the server's certificate is not accepted: {text}; HWORKER_TLS_CA names the authorities to trust"
+        )
+    })
 }
 
 fn is_setup(error: &RedisError) -> bool {

@@ -13,11 +13,13 @@ mod reply;
 mod script;
 mod sentinel;
 mod server;
+#[cfg(feature = "tls")]
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-pub(crate) use address::{Address, Home};
+pub(crate) use address::{Address, Home, without_secrets};
 pub(crate) use connection::Connection;
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry, server_time};

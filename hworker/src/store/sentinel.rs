@@ -17,6 +17,7 @@ use super::cluster::Node;
 use super::connection::{Connection, open_with};
 use super::fault::{Fault, FaultKind};
 use super::reply::{Reply, bytes};
+use crate::config::TlsFiles;
 
 /// Where sentinels listen if nobody says otherwise.
 const PORT: u16 = 26_379;
@@ -67,9 +68,8 @@ struct Parts<'a> {
 impl Sentinels {
     /// Reads what stands behind `redis-sentinel://`: `user:password@host:26379,other/<master>/<db>?sentinel_user=..`. Others
     /// write the master into the query (`?master=..`, `?sentinelMasterId=..`), which is understood too.
-    pub(super) fn parse(url: &Several<'_>) -> Result<Self, String> {
+    pub(super) fn parse(url: &Several<'_>, tls_files: &TlsFiles) -> Result<Self, String> {
         let parts = Parts::of(url.after)?;
-        let redis = |error: redis::RedisError| error.to_string();
         let (scheme, after) = (url.scheme, &parts.after);
         let auth = match (parts.user, parts.password) {
             ("", "") => String::new(),
@@ -78,14 +78,14 @@ impl Sentinels {
         let places: Result<Vec<_>, _> = url
             .hosts
             .iter()
-            .map(|host| server(&format!("{scheme}://{auth}{}{}", with_port(host), parts.fragment)))
+            .map(|host| format!("{scheme}://{auth}{}{}", with_port(host), parts.fragment))
+            .map(|url| server(&url, tls_files))
             .collect();
-        let places = places.map_err(redis)?;
         let host = url.hosts.first().ok_or("it names no sentinel")?;
         Ok(Self {
             name: parts.name.into(),
-            common: server(&format!("{scheme}://{}{host}{after}", url.user)).map_err(redis)?,
-            places: Mutex::new(places),
+            common: server(&format!("{scheme}://{}{host}{after}", url.user), tls_files)?,
+            places: Mutex::new(places?),
             watches: Mutex::default(),
         })
     }

@@ -155,7 +155,8 @@ fn unknown(incarnation: &Incarnation, header: &Header, payload: &[u8]) -> End {
     let now = core.clock.unix_ms();
     let since = header.unknown_since.unwrap_or(now);
     let waited = Duration::from_millis(now.saturating_sub(since));
-    let name = bounded(&header.job, 200);
+    // Anybody may have written it, a line of a log too.
+    let name = bounded(&header.job, 200).escape_debug().to_string();
     let what = if header.v > crate::envelope::VERSION {
         format!("unknown version {} of the envelope of job `{name}`", header.v)
     } else {

@@ -1,0 +1,16 @@
+//! Ways to reach the server: TLS, users with passwords and few rights, and what is said where that is wrong.
+
+mod roles;
+mod secrets;
+mod tls;
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
+
+const SOON: Duration = Duration::from_secs(15);
+
+/// A port that was free a moment ago.
+fn free_port() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    listener.local_addr().expect("its address").port()
+}

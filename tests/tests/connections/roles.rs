@@ -1,0 +1,313 @@
+//! The users of `SECURITY.md`, as they stand there: each can do its work, and nothing more.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use hworker::{Bulk, Client, Error, JobState};
+use hworker_tests::{Act, RedisSide, TestServer, act, act_once, scripts};
+
+use super::SOON;
+
+/// One `ACL SETUSER` line of `SECURITY.md`.
+struct Role {
+    words: Vec<&'static str>,
+}
+
+impl Role {
+    fn named(name: &str) -> Self {
+        let start = format!("ACL SETUSER {name} ");
+        let mut lines =
+            include_str!("../../../SECURITY.md").lines().filter(|line| line.starts_with(&start));
+        let line = lines.next().unwrap_or_else(|| panic!("SECURITY.md has no line `{start}...`"));
+        assert!(lines.next().is_none(), "SECURITY.md has two lines `{start}...`");
+        Self { words: line.split_whitespace().collect() }
+    }
+
+    /// Makes the user, and gives the URL by which it connects.
+    fn set_up(&self, server: &TestServer) -> String {
+        let reply: String = server.redis().ask(&self.words);
+        assert_eq!(reply, "OK");
+        let password = self.words.iter().find_map(|word| word.strip_prefix('>'));
+        let password = password.expect("a password");
+        format!("{}?user={}&pass={password}", server.url(), self.words[2])
+    }
+
+    /// What it may call, a subcommand as `client|id`.
+    fn granted(&self) -> BTreeSet<String> {
+        let commands = self.words.iter().filter_map(|word| word.strip_prefix('+'));
+        commands.map(str::to_owned).collect()
+    }
+}
+
+/// What the scripts of these names call.
+fn called_by(names: &[&str]) -> BTreeSet<String> {
+    let texts = scripts().filter(|(name, _)| names.contains(name));
+    let calls = texts.flat_map(|(_, text)| text.split("redis.call('").skip(1));
+    let commands = calls.filter_map(|rest| rest.split('\'').next());
+    commands.map(str::to_ascii_lowercase).collect()
+}
+
+/// What was called on the server, inside scripts too.
+fn called_on(server: &TestServer) -> BTreeSet<String> {
+    let stats: String = server.redis().ask(&["INFO", "commandstats"]);
+    let calls = stats.lines().filter_map(|line| line.strip_prefix("cmdstat_")?.split(':').next());
+    calls.map(str::to_owned).collect()
+}
+
+/// The user was granted nothing that it does not need, and asked for nothing that it was not granted.
+fn needs_what_it_has(role: &Role, server: &TestServer, scripts: &[&str], rare: &[&str]) {
+    let denied: Vec<String> = denials(server);
+    assert!(denied.is_empty(), "refused while it did its work: {denied:?}");
+    let mut needed = called_by(scripts);
+    let missing: Vec<_> = needed.difference(&role.granted()).cloned().collect();
+    assert!(missing.is_empty(), "its scripts call what it may not: {missing:?}");
+    needed.extend(called_on(server));
+    needed.extend(rare.iter().map(|&command| command.to_owned()));
+    let unused: Vec<_> = role.granted().difference(&needed).cloned().collect();
+    assert!(unused.is_empty(), "granted, and nobody calls it: {unused:?}");
+}
+
+/// What the server refused: the reason and the command or key, of each entry of its log.
+fn denials(server: &TestServer) -> Vec<String> {
+    let entries: Vec<Vec<redis::Value>> = server.redis().ask(&["ACL", "LOG"]);
+    entries.iter().map(|entry| format!("{entry:?}")).collect()
+}
+
+/// Each of these is refused for want of a right, whatever it would have done.
+fn may_not(url: &str, commands: &[&str]) {
+    let mut redis = RedisSide::new(url);
+    let anybodys = [
+        "FLUSHALL",
+        "FLUSHDB",
+        "CONFIG GET requirepass",
+        "CONFIG SET maxmemory 1mb",
+        "KEYS *",
+        "ACL LIST",
+        "ACL SETUSER other on nopass allkeys allcommands",
+        "SHUTDOWN NOSAVE",
+        "MONITOR",
+        "SCRIPT FLUSH",
+        "FUNCTION FLUSH",
+        "CLIENT LIST",
+        "CLIENT KILL TYPE normal",
+        "REPLICAOF NO ONE",
+        "SAVE",
+        "GET accounts",
+        "SET accounts 1",
+        "LPUSH accounts 1",
+        "LRANGE accounts 0 -1",
+        "EVAL return(redis.call('GET','accounts')) 0",
+        "EVAL return(redis.call('FLUSHALL')) 0",
+        "EVAL return(redis.call('LPUSH',KEYS[1],'x')) 1 accounts",
+        "SUBSCRIBE all",
+        "PUBLISH all 1",
+    ];
+    for command in anybodys.iter().chain(commands) {
+        let words: Vec<_> = command.split(' ').collect();
+        let error = redis.try_ask::<redis::Value>(&words).expect_err(command);
+        // Inside a script the server of version 7 says ERR, and then why.
+        let refused = error.code() == Some("NOPERM")
+            || [
+                "can't run this command",
+                "can't access at least one",
+                "No permissions",
+                "ACL failure",
+            ]
+            .iter()
+            .any(|why| error.to_string().contains(why));
+        assert!(refused, "{command}: {error}");
+    }
+}
+
+fn nothing(name: &str) -> hworker::Enqueue<act> {
+    act::with(name.into(), Vec::new())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_enqueues_and_nothing_more() {
+    let server = TestServer::start();
+    let role = Role::named("hworker-producer");
+    let url = role.set_up(&server);
+    let client = Client::new(&url).expect("a client");
+
+    nothing("now").on(&client).enqueue().await.expect("enqueued");
+    let later = nothing("later").delay(Duration::from_secs(3600));
+    later.on(&client).enqueue().await.expect("scheduled");
+    let bulk: Bulk = (0..3000).map(|_| nothing("many")).collect();
+    bulk.on(&client).enqueue().await.expect("a bulk");
+    let mixed: Bulk = (0..2000)
+        .map(|n| nothing("mixed").delay(Duration::from_millis(n)).queue("other"))
+        .collect();
+    mixed.on(&client).enqueue().await.expect("a bulk of delayed jobs");
+    let counts = server.inspect().counts().await.expect("counted");
+    assert_eq!((counts.pending, counts.scheduled), (3001, 1));
+    assert_eq!(server.client().inspect("other").counts().await.expect("counted").scheduled, 2000);
+    needs_what_it_has(&role, &server, &["schedule"], &[]);
+
+    may_not(
+        &url,
+        &[
+            "LRANGE hworker-jobs-default 0 -1",
+            "LPOP hworker-jobs-default",
+            "DEL hworker-jobs-default",
+            "ZREM hworker-scheduled-default x",
+            "HSET hworker-progress-default:w lease x",
+            "ZADD hworker-workers-default 1 w",
+            "EVAL return(redis.call('LRANGE',KEYS[1],0,-1)) 1 hworker-jobs-default",
+            "SCAN 0",
+            "INFO",
+        ],
+    );
+    let read = client.inspect("default").failed(0, 1).await.expect_err("it may not look");
+    assert!(matches!(read, Error::Refused { .. }), "{read}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_of_one_queue_that_delays_nothing_needs_one_command() {
+    let server = TestServer::start();
+    let url = Role::named("hworker-mail-producer").set_up(&server);
+    let client = Client::new(&url).expect("a client");
+    nothing("mail").queue("mail").on(&client).enqueue().await.expect("enqueued");
+    for refused in [nothing("other"), nothing("later").queue("mail").delay(SOON)] {
+        let error = refused.on(&client).enqueue().await.expect_err("not enqueued");
+        assert!(matches!(error, Error::Refused { .. }), "{error}");
+    }
+    may_not(&url, &["LPUSH hworker-jobs-mail2 x", "LLEN hworker-jobs-mail", "EVAL return(1) 0"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
+    let server = TestServer::start();
+    let role = Role::named("hworker-worker");
+    let url = role.set_up(&server);
+    let settings = [
+        ("HWORKER_REDIS_URL", url.as_str()),
+        ("HWORKER_CONCURRENCY", "4"),
+        ("HWORKER_DEAD_AFTER", "2s"),
+        ("HWORKER_BROKEN_LIMIT", "1"),
+        ("HWORKER_FAILED_LIMIT", "1"),
+        ("HWORKER_UNKNOWN_FOR", "1s"),
+        ("HWORKER_SHUTDOWN_GRACE", "500ms"),
+    ];
+    let mut first = server.worker_process(&settings);
+    server.enqueue("crash", vec![vec![Act::Kill], vec![]]).await;
+    assert!(first.wait(SOON).is_some(), "it kills itself");
+    let mut worker = server.worker_process(&settings);
+    server.eventually("it is recovered", SOON, || server.ended("crash") == 1);
+
+    let error = || vec![Act::Error("once more".into())];
+    server.enqueue("retried", vec![error(), error(), vec![]]).await;
+    server.enqueue("later again", vec![vec![Act::RetryIn(200)], vec![]]).await;
+    server.enqueue("snoozed", vec![vec![Act::Snooze(100)], vec![]]).await;
+    server.enqueue("enqueues", vec![vec![Act::Enqueue("by another".into())]]).await;
+    let delayed = nothing("delayed").delay(Duration::from_millis(500)).on(server.client());
+    delayed.enqueue().await.expect("scheduled");
+    for _ in 0..2 {
+        let fails = act_once::with("fails".into(), vec![vec![Act::Fail("no".into())]]);
+        fails.on(server.client()).enqueue().await.expect("enqueued");
+    }
+    for broken in ["no envelope", "neither", r#"{"job":"unknown_to_all","args":{}}"#] {
+        let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", broken]);
+    }
+    for name in ["retried", "later again", "snoozed", "by another", "delayed"] {
+        server.eventually(name, SOON, || server.ended(name) == 1);
+    }
+    server.eventually("failures", SOON, || server.counter("failed") == 2);
+    server.eventually("broken ones", SOON, || server.counter("broken") == 3);
+
+    // Stopped with something to give back.
+    server.enqueue("held", vec![vec![Act::Gate("never".into())]]).await;
+    server.eventually("it runs", SOON, || server.begun("held") == 1);
+    worker.terminate();
+    assert!(worker.wait(SOON).is_some_and(|status| status.success()));
+    assert_eq!(server.inspect().counts().await.expect("counted").pending, 1, "given back");
+
+    let all: Vec<_> = scripts()
+        .map(|(name, _)| name)
+        .filter(|name| !matches!(*name, "requeue_broken" | "revoke"))
+        .collect();
+    // More than 5,000 leases of one worker are read in chunks.
+    needs_what_it_has(&role, &server, &all, &["hscan"]);
+    may_not(
+        &url,
+        &["SCAN 0", "UNLINK hworker-jobs-default", "EVAL return(redis.call('KEYS','*')) 0"],
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_observer_looks_and_changes_nothing() {
+    let server = TestServer::start();
+    let role = Role::named("hworker-observer");
+    let url = role.set_up(&server);
+    let client = Client::new(&url).expect("a client");
+    let mut worker = server.worker_process(&[("HWORKER_CONCURRENCY", "1")]);
+    let fails = act_once::with("fails".into(), vec![vec![Act::Fail("no".into())]]);
+    let failed = fails.on(server.client()).enqueue().await.expect("enqueued");
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", "no envelope"]);
+    let running = server.enqueue("held", vec![vec![Act::Gate("end".into())]]).await;
+    server.eventually("it runs", SOON, || server.begun("held") == 1);
+    let pending = server.enqueue("pending", Vec::new()).await;
+    let later = nothing("later").delay(Duration::from_secs(3600)).on(server.client());
+    let later = later.enqueue().await.expect("scheduled");
+
+    let queue = client.inspect("default");
+    let counts = queue.counts().await.expect("counts");
+    assert_eq!((counts.running, counts.failed, counts.broken), (1, 1, 1));
+    assert_eq!((counts.pending, counts.scheduled), (1, 1));
+    assert_eq!(queue.statistics(None).await.expect("statistics")["failed"], 1);
+    assert_eq!(queue.workers().await.expect("workers")[0].running.len(), 1);
+    assert_eq!(queue.failed(0, 10).await.expect("failed").len(), 1);
+    let broken = queue.broken().await.expect("broken");
+    assert_eq!(broken.len(), 1);
+    for (id, is) in [(&failed, "Failed"), (&running, "Running"), (&pending, "Pending")] {
+        let found = queue.find(id).await.expect("looked for").expect("found");
+        assert!(format!("{:?}", found.state).starts_with(is), "{:?}", found.state);
+    }
+    let found = queue.find(&later).await.expect("looked for").expect("found");
+    assert!(matches!(found.state, JobState::Scheduled { .. }));
+    needs_what_it_has(&role, &server, &[], &[]);
+
+    let refused = [
+        queue.revoke(&running).await,
+        queue.delete_broken(&broken[0].payload).await,
+        queue.requeue_broken(&broken[0].payload).await,
+        queue.destroy(true).await.map(drop),
+        nothing("no").on(&client).enqueue().await.map(drop),
+    ];
+    for error in refused {
+        assert!(matches!(error, Err(Error::Refused { .. })), "{error:?}");
+    }
+    let write = ["DEL hworker-jobs-default", "LPUSH hworker-jobs-default x", "EVAL return(1) 0"];
+    may_not(&url, &write);
+    worker.kill();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_mends_and_nothing_more() {
+    let server = TestServer::start();
+    let role = Role::named("hworker-operator");
+    let url = role.set_up(&server);
+    let client = Client::new(&url).expect("a client");
+    let queue = client.inspect("default");
+    for broken in ["one", "another"] {
+        let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", broken]);
+    }
+    let mut worker = server.worker_process(&[("HWORKER_CONCURRENCY", "1")]);
+    server.eventually("both are broken", SOON, || server.counter("broken") == 2);
+    let held = server.enqueue("held", vec![vec![Act::Gate("end".into())]]).await;
+    server.eventually("it runs", SOON, || server.begun("held") == 1);
+
+    queue.counts().await.expect("what an observer may");
+    queue.statistics(None).await.expect("what an observer may");
+    queue.workers().await.expect("what an observer may");
+    queue.find(&held).await.expect("what an observer may").expect("found");
+    queue.failed(0, 1).await.expect("what an observer may");
+    queue.revoke(&held).await.expect("revoked");
+    server.eventually("it runs anew", SOON, || server.begun("held") == 2);
+    queue.requeue_broken(b"one").await.expect("put back");
+    queue.delete_broken(b"another").await.expect("deleted");
+    worker.kill();
+    assert!(queue.destroy(true).await.expect("destroyed") > 0);
+    needs_what_it_has(&role, &server, &["requeue_broken", "revoke"], &[]);
+    may_not(&url, &["SET hworker-jobs-default x", "UNLINK accounts"]);
+}

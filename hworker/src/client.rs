@@ -390,6 +390,7 @@ impl fmt::Debug for ClientBuilder {
             .field("shards", &self.shards)
             .field("max_payload", &self.max_payload)
             .field("enqueue_within", &self.enqueue_within)
+            .field("durability", &self.durability)
             .finish()
     }
 }

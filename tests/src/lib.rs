@@ -28,7 +28,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use cluster::TestCluster;
 pub use jobs::{Act, act, act_blocking, act_once, act_unless_crashed, weigh};
 pub use process::{Process, produce};
-pub use proxy::{Fault, Proxy};
+pub use proxy::{Fault, Proxy, SCRIPTS};
 pub use redis_side::RedisSide;
 pub use runs::{Run, Runs};
 pub use server::{TestServer, TestServerBuilder, program, servers};

@@ -18,8 +18,8 @@ use crate::server::TestServer;
 
 macro_rules! scripts {
     ($($name:literal)*) => {
-        /// The scripts of hworker, by which the proxy knows their calls.
-        pub(crate) const SCRIPTS: &[(&str, &str)] =
+        /// The scripts of hworker: what each is called, and its text.
+        pub const SCRIPTS: &[(&str, &str)] =
             &[$(($name, include_str!(concat!("../../hworker/src/store/", $name, ".lua")))),*];
     };
 }

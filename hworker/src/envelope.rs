@@ -218,6 +218,22 @@ impl<'a> Envelope<'a> {
     }
 }
 
+#[cfg(any(test, fuzzing))]
+impl<'a> Envelope<'a> {
+    /// What the short way reads, where it reads anything, and what the long one does.
+    pub(crate) fn both_ways(text: &'a str) -> Option<(Self, serde_json::Result<Self>)> {
+        Self::as_new(text).map(|short| (short, serde_json::from_str(text)))
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+impl Rewrite<'_> {
+    /// The fields and the bytes of their values.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, value.get()))
+    }
+}
+
 /// A JSON string from behind its first quote, if it has no escapes, and what follows it.
 fn plain_text(text: &str) -> Option<(&str, &str)> {
     let end = memchr::memchr(b'"', text.as_bytes())?;

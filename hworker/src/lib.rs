@@ -24,6 +24,10 @@ mod keys;
 mod log;
 mod monitor;
 mod outcome;
+// For `script/fuzz`; no other build of the library has it.
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod properties;
 mod registry;
 mod scheduler;
 mod shards;

@@ -15,6 +15,7 @@ const LAYERS: &[&[&str]] = &[
     &["client", "monitor", "scheduler"],
     &["enqueue", "inspect", "worker"],
     &["bulk"],
+    &["properties"],
     &["lib", "__private"],
 ];
 

@@ -32,7 +32,7 @@ pub use clock::Clock;
 pub use cluster::TestCluster;
 pub use jobs::{Act, act, act_blocking, act_once, act_unless_crashed, weigh};
 pub use process::{Process, produce};
-pub use proxy::{Fault, Proxy, scripts};
+pub use proxy::{Fault, Proxy, SCRIPTS};
 pub use redis_side::RedisSide;
 pub use runs::{Run, Runs};
 pub use sentinel::{TestSentinels, TestSentinelsBuilder};

@@ -18,8 +18,8 @@ use crate::server::TestServer;
 
 macro_rules! scripts {
     ($($name:literal)*) => {
-        /// The scripts of hworker, by which the proxy knows their calls.
-        pub(crate) const SCRIPTS: &[(&str, &str)] =
+        /// The scripts of hworker: what each is called, and its text.
+        pub const SCRIPTS: &[(&str, &str)] =
             &[$(($name, include_str!(concat!("../../hworker/src/store/", $name, ".lua")))),*];
     };
 }
@@ -27,11 +27,6 @@ macro_rules! scripts {
 scripts! {
     "bury" "heartbeat" "promote" "reconcile" "recover" "release" "requeue_broken" "reserve" "retire" "revoke"
     "schedule" "settle"
-}
-
-/// Every script of hworker: its name and its text.
-pub fn scripts() -> impl Iterator<Item = (&'static str, &'static str)> {
-    SCRIPTS.iter().copied()
 }
 
 /// What happens to a request.

@@ -16,13 +16,6 @@ impl Memo {
         let shard = &self.0[(key % 16) as usize];
         shard.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    #[cfg(feature = "check")]
-    pub(crate) fn clear(&self) {
-        for shard in &*self.0 {
-            shard.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        }
-    }
 }
 
 /// No way to the end is longer.

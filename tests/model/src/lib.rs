@@ -1,8 +1,10 @@
+#![forbid(unsafe_code)]
 //! The protocol of hworker as a small model: a server, processes, and every fault that the two are said to survive, in
 //! every order.
 //!
 //! [`Server`] is what Redis does, one method for each Lua file in `hworker/src/store`; the tests of the scripts hold the
-//! real ones against it. [`Model`] adds the processes and the faults, and `stateright` visits every state that they can reach.
+//! real ones against it. [`Model`] adds the processes and the faults; the program in `check` visits every state that they can
+//! reach.
 //! A guard of the protocol can be taken out ([`Guards`]): then a state must be found in which a job is lost, settled
 //! twice, started after its settlement, run twice without a reason, or stuck.
 
@@ -10,8 +12,6 @@ pub mod server;
 
 mod calls;
 mod calm;
-#[cfg(feature = "check")]
-mod check;
 mod faults;
 mod guards;
 mod model;
@@ -21,8 +21,6 @@ mod possible;
 mod state;
 
 pub use calls::{Answered, Call};
-#[cfg(feature = "check")]
-pub use check::{Checked, check};
 pub use guards::Guards;
 pub use server::Server;
 pub use state::{Action, Allowed, Model, State};

@@ -2,8 +2,8 @@
 
 use crate::calls::Call;
 use crate::guards::Guards;
-use crate::server::{Record, Server};
-use crate::state::{APART, Action, Allowed, Model, Process, State};
+use crate::server::{Job, Record, Server};
+use crate::state::{APART, Action, Allowed, Carried, Model, Process, State};
 
 impl Model {
     /// The whole protocol, with two processes and these faults.
@@ -93,6 +93,27 @@ impl Model {
 }
 
 impl State {
+    /// Whether a job was carried off a list and not put down yet, where that is no single step.
+    #[must_use]
+    pub fn carries(&self, job: Job) -> bool {
+        self.processes.iter().any(|process| match &process.carried {
+            Some(Carried::ToLeases(jobs) | Carried::ToList(jobs)) => jobs.contains(&job),
+            None => false,
+        })
+    }
+
+    /// Whether a body started although its job was settled.
+    #[must_use]
+    pub fn started_after_end(&self) -> bool {
+        self.started_after_end
+    }
+
+    /// Whether two bodies of a job ran under leases that no fault had touched.
+    #[must_use]
+    pub fn doubled(&self) -> bool {
+        self.doubled
+    }
+
     /// The server.
     #[must_use]
     pub fn server(&self) -> &Server {

@@ -292,7 +292,9 @@ impl Server {
             self.note(|| Call::Recover { id, unchanged, chunk });
         }
         let record = self.record(id);
-        let alive = record.known != Known::Dead && !unchanged && guards.heartbeat_at_recover;
+        // What has no entry has no heartbeat that could be the same.
+        let same = unchanged && record.listed;
+        let alive = record.known != Known::Dead && !same && guards.heartbeat_at_recover;
         if alive {
             return Recovered::Alive;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use hworker::{Bulk, Client, Error, JobState};
-use hworker_tests::{Act, RedisSide, TestServer, act, act_once, scripts};
+use hworker_tests::{Act, RedisSide, SCRIPTS, TestServer, act, act_once};
 
 use super::SOON;
 
@@ -41,7 +41,7 @@ impl Role {
 
 /// What the scripts of these names call.
 fn called_by(names: &[&str]) -> BTreeSet<String> {
-    let texts = scripts().filter(|(name, _)| names.contains(name));
+    let texts = SCRIPTS.iter().copied().filter(|(name, _)| names.contains(name));
     let calls = texts.flat_map(|(_, text)| text.split("redis.call('").skip(1));
     let commands = calls.filter_map(|rest| rest.split('\'').next());
     commands.map(str::to_ascii_lowercase).collect()
@@ -222,7 +222,9 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
     assert!(worker.wait(SOON).is_some_and(|status| status.success()));
     assert_eq!(server.inspect().counts().await.expect("counted").pending, 1, "given back");
 
-    let all: Vec<_> = scripts()
+    let all: Vec<_> = SCRIPTS
+        .iter()
+        .copied()
         .map(|(name, _)| name)
         .filter(|name| !matches!(*name, "requeue_broken" | "revoke"))
         .collect();

@@ -1,6 +1,7 @@
-//! Checks the protocol with as many jobs and faults as is asked for: `hworker-model [jobs [faults [fault..]]]`.
+//! Checks the protocol with as many jobs and faults as is asked for: `hworker-check [jobs [faults [fault..]]]`.
 
-use hworker_model::{Allowed, Model, check};
+use hworker_check::check;
+use hworker_model::{Allowed, Model};
 
 fn main() {
     let mut words = std::env::args().skip(1);

@@ -1,7 +1,8 @@
 //! With any one guard of the protocol taken out, or one of its ancestors' bugs put back in, the checker finds the events
 //! that lose a job, settle it twice, run it twice, or strand it. Run with `--nocapture` to read them.
 
-use hworker_model::{Allowed, Guards, Model, check};
+use hworker_check::check;
+use hworker_model::{Allowed, Guards, Model};
 
 const NOT_LOST: &str = "no accepted job is lost";
 const ONE_PLACE: &str = "a job is in exactly one structure";

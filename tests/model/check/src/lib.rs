@@ -1,11 +1,13 @@
 //! The model as the checker sees it, and what must hold in each of its states.
+//!
+//! [`hworker_model`] is the model; this visits its states, all of them, with `stateright`.
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use stateright::{Checker, HasDiscoveries, Property};
 
-use crate::state::{Action, Carried, Model, State};
+use hworker_model::{Action, Model, State};
 
 /// No accepted job is nowhere before it is settled.
 const NOT_LOST: &str = "no accepted job is lost";
@@ -22,50 +24,48 @@ const SETTLES: &str = "every job is settled once the faults stop";
 /// The same for all other jobs while the body of one never returns.
 const NO_JOB_STOPS_ANOTHER: &str = "no job stops another";
 
-impl stateright::Model for Model {
+struct Protocol(Model);
+
+impl stateright::Model for Protocol {
     type State = State;
     type Action = Action;
 
     fn init_states(&self) -> Vec<State> {
-        vec![self.begin()]
+        vec![self.0.begin()]
     }
 
     fn actions(&self, state: &State, actions: &mut Vec<Action>) {
-        self.possible(state, actions);
+        self.0.possible(state, actions);
     }
 
     fn next_state(&self, state: &State, action: Action) -> Option<State> {
-        let next = self.next(state, action);
+        let next = self.0.next(state, action);
         (next != *state).then_some(next)
     }
 
     fn properties(&self) -> Vec<Property<Self>> {
         fn jobs(state: &State) -> impl Iterator<Item = (u8, usize, u8)> {
-            let ended = (0..).zip(&state.server.ended);
-            ended.map(|(job, ended)| (job, state.server.places(job), *ended))
-        }
-        fn carried(state: &State, job: u8) -> bool {
-            state.processes.iter().any(|process| match &process.carried {
-                Some(Carried::ToLeases(jobs) | Carried::ToList(jobs)) => jobs.contains(&job),
-                None => false,
-            })
+            let ended = (0..).zip(&state.server().ended);
+            ended.map(|(job, ended)| (job, state.server().places(job), *ended))
         }
         vec![
             Property::always(NOT_LOST, |_, state| {
                 jobs(state).all(|(job, places, ended)| {
-                    places + usize::from(ended) > 0 || carried(state, job)
+                    places + usize::from(ended) > 0 || state.carries(job)
                 })
             }),
             Property::always(ONE_PLACE, |_, state| {
                 jobs(state).all(|(_, places, ended)| places + usize::from(ended.min(1)) <= 1)
             }),
             Property::always(SETTLED_ONCE, |_, state| jobs(state).all(|(.., ended)| ended <= 1)),
-            Property::always(NO_START_AFTER, |_, state: &State| !state.started_after_end),
-            Property::always(EXCLUSIVE, |_, state: &State| !state.doubled),
-            Property::always(SETTLES, |model: &Self, state| model.comes_to_its_end(state, None)),
+            Property::always(NO_START_AFTER, |_, state: &State| !state.started_after_end()),
+            Property::always(EXCLUSIVE, |_, state: &State| !state.doubled()),
+            Property::always(SETTLES, |model: &Self, state: &State| {
+                model.0.comes_to_its_end(state, None)
+            }),
             Property::always(NO_JOB_STOPS_ANOTHER, |model: &Self, state: &State| {
                 let hangs = state.may_hang();
-                hangs.is_none() || model.comes_to_its_end(state, hangs)
+                hangs.is_none() || model.0.comes_to_its_end(state, hangs)
             }),
         ]
     }
@@ -89,8 +89,7 @@ pub struct Checked {
 #[must_use]
 pub fn check(model: Model, threads: usize) -> Checked {
     let begun = Instant::now();
-    model.settling.clear();
-    let builder = stateright::Model::checker(model).threads(threads);
+    let builder = stateright::Model::checker(Protocol(model)).threads(threads);
     let checker = builder.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     // One state can break several; they are named in the order in which they matter.
     let mut found = checker.discoveries();

@@ -2,7 +2,8 @@
 //! and whichever two strike one. `cargo run -- 1 2`, or with more jobs and faults, visits more; docs/reliability.md has
 //! how many states that were.
 
-use hworker_model::{Allowed, Model, check};
+use hworker_check::check;
+use hworker_model::{Allowed, Model};
 
 fn holds(what: &str, model: Model) {
     let checked = check(model, 2);

@@ -1,0 +1,542 @@
+//! The scripts against the server of the model, which `tests/model` has checked the whole protocol with: the same calls must
+//! have the same answers and leave the same in every structure, after every step.
+
+use std::collections::HashMap;
+
+use hworker_model::server::{End, Id, Job, Known, Lease, Server};
+use hworker_model::{Allowed, Answered, Call, Model};
+use hworker_tests::{SCRIPTS, TestServer};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use redis::{Connection, Value};
+
+const QUEUE: &str = "default";
+
+/// Calls that no test waits for; with `PROPTEST_CASES` there can be more.
+fn config(cases: u32) -> ProptestConfig {
+    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+}
+
+/// A real server, and what it is to hold.
+struct Both {
+    model: Server,
+    redis: Connection,
+    /// The names of the leases, by their number less one.
+    leases: Vec<String>,
+    /// Times that have passed already, each later than those before it.
+    due: u64,
+}
+
+fn key(kind: &str) -> String {
+    format!("hworker-{kind}-{QUEUE}")
+}
+
+fn of_worker(kind: &str, id: Id) -> String {
+    format!("hworker-{kind}-{QUEUE}:w.{id}")
+}
+
+fn envelope(job: Job) -> String {
+    format!(r#"{{"id":"j{job}","job":"act","args":{{}}}}"#)
+}
+
+fn job(envelope: &str) -> Job {
+    let number = envelope.strip_prefix(r#"{"id":"j"#).and_then(|rest| rest.split('"').next());
+    number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{envelope}"))
+}
+
+fn text(value: &Value) -> String {
+    redis::from_redis_value(value.clone()).expect("a text or a number")
+}
+
+fn list(value: &Value) -> Vec<String> {
+    match value {
+        Value::Array(values) => values.iter().map(text).collect(),
+        other => panic!("not a list: {other:?}"),
+    }
+}
+
+fn size(text: &str) -> usize {
+    text.parse().expect("a number")
+}
+
+impl Both {
+    fn new(server: &TestServer) -> Self {
+        let client = redis::Client::open(server.url()).expect("a URL");
+        let mut redis = client.get_connection().expect("a connection");
+        // A server of this test's own.
+        let _: () = redis::cmd("FLUSHDB").query(&mut redis).expect("emptied");
+        Self { model: Server::default(), redis, leases: Vec::new(), due: 0 }
+    }
+
+    fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
+        let mut command = redis::cmd(words[0]);
+        for word in &words[1..] {
+            command.arg(*word);
+        }
+        command.query(&mut self.redis).unwrap_or_else(|error| panic!("{words:?}: {error}"))
+    }
+
+    fn script(&mut self, name: &str, keys: &[String], args: &[String]) -> Value {
+        let script = SCRIPTS.iter().find(|(other, _)| *other == name).expect("a script");
+        let script = redis::Script::new(script.1);
+        let mut call = script.prepare_invoke();
+        for key in keys {
+            call.key(key);
+        }
+        for arg in args {
+            call.arg(arg);
+        }
+        call.invoke(&mut self.redis).unwrap_or_else(|error| panic!("{name} {args:?}: {error}"))
+    }
+
+    fn lease(&self, lease: Lease) -> String {
+        self.leases[usize::from(lease) - 1].clone()
+    }
+
+    /// Leases that were handed out just now; they must be younger than all others.
+    fn new_leases(&mut self, first: u64, count: usize) {
+        let last = self.leases.last().map_or(0, |name| size(name.trim_end_matches(".0")) as u64);
+        assert!(first > last, "{first} after {last}");
+        self.leases.extend((first..).take(count).map(|token| format!("{token}.0")));
+    }
+
+    /// Makes a call to both, and holds the one against the other.
+    fn call(&mut self, call: &Call) {
+        let expected = self.model.call(call);
+        let answered = self.real(call);
+        assert_eq!(answered, expected, "{call:?}");
+        self.compare(call);
+    }
+
+    fn real(&mut self, call: &Call) -> Answered {
+        match call {
+            Call::Enqueue { job } => {
+                let _: u64 = self.ask(&["LPUSH", &key("jobs"), &envelope(*job)]);
+                Answered::Done
+            }
+            Call::Schedule { job } => {
+                self.due += 1;
+                let args = ["at".to_owned(), (1_000 + self.due).to_string(), envelope(*job)];
+                self.script("schedule", &[key("scheduled"), key("bell")], &args);
+                Answered::Done
+            }
+            Call::Promote { want } => {
+                let args = [want.to_string(), "4000000".to_owned()];
+                let reply = self.script("promote", &[key("scheduled"), key("jobs")], &args);
+                Answered::Count(size(&list(&reply)[0]))
+            }
+            Call::Reconcile { id, first } => self.reconcile(*id, *first),
+            Call::Heartbeat { id } => self.heartbeat(*id),
+            Call::Reserve { id, session, want } => self.reserve(*id, *session, *want),
+            Call::Settle { id, lease, job, end } => self.settle(*id, *lease, *job, *end),
+            Call::Recover { id, unchanged, chunk } => self.recover(*id, *unchanged, chunk),
+            Call::Retire { id } => {
+                let keys = [
+                    of_worker("worker", *id),
+                    of_worker("progress", *id),
+                    of_worker("inbox", *id),
+                    key("jobs"),
+                    key("timer"),
+                ];
+                let reply = self.script("retire", &keys, &[format!("w.{id}")]);
+                Answered::Count(size(&text(&reply)))
+            }
+            Call::Revoke { id, lease } => {
+                let keys = [of_worker("progress", *id), key("jobs")];
+                let reply = self.script("revoke", &keys, &[self.lease(*lease)]);
+                Answered::Held(text(&reply) == "ok")
+            }
+            Call::Bury { id } => {
+                let keys = [
+                    key("workers"),
+                    of_worker("worker", *id),
+                    of_worker("progress", *id),
+                    of_worker("inbox", *id),
+                ];
+                // Not before its day is over.
+                let early = self.script("bury", &keys, &[format!("w.{id}"), "86400".to_owned()]);
+                assert_eq!(text(&early), "kept");
+                let reply = self.script("bury", &keys, &[format!("w.{id}"), "0".to_owned()]);
+                Answered::Held(text(&reply) == "ok")
+            }
+            Call::HandOver { id } => {
+                let inbox = of_worker("inbox", *id);
+                let moved: Option<String> =
+                    self.ask(&["LMOVE", &key("jobs"), &inbox, "RIGHT", "LEFT"]);
+                Answered::Held(moved.is_some())
+            }
+        }
+    }
+
+    fn reconcile(&mut self, id: Id, first: bool) -> Answered {
+        let keys = [
+            key("workers"),
+            of_worker("worker", id),
+            of_worker("progress", id),
+            of_worker("inbox", id),
+            key("token"),
+        ];
+        let before = self.leases.len();
+        let which = if first { "first" } else { "again" };
+        let args = [format!("w.{id}"), which.into(), "name".into(), "w".into()];
+        let reply = list(&self.script("reconcile", &keys, &args));
+        if reply[0] == "void" {
+            return Answered::Void;
+        }
+        let mut tokens: Vec<_> = reply[3..].to_vec();
+        tokens.sort_by_key(|name| size(name.trim_end_matches(".0")));
+        for name in &tokens {
+            if !self.leases.contains(name) {
+                self.new_leases(size(name.trim_end_matches(".0")) as u64, 1);
+            }
+        }
+        assert!(self.leases.len() - before <= tokens.len());
+        let held = self.progress(id);
+        let leases = tokens.iter().map(|name| {
+            let lease = self.number(name);
+            (lease, held[&lease])
+        });
+        Answered::Session(reply[1].parse().expect("a session"), leases.collect())
+    }
+
+    fn heartbeat(&mut self, id: Id) -> Answered {
+        let keys = [
+            key("workers"),
+            of_worker("worker", id),
+            of_worker("progress", id),
+            of_worker("inbox", id),
+            key("timer"),
+            key("scheduled"),
+            key("jobs"),
+        ];
+        let args = [format!("w.{id}"), "4000".into(), "0".into()];
+        let reply = list(&self.script("heartbeat", &keys, &args));
+        if reply[0] == "void" {
+            return Answered::Void;
+        }
+        Answered::Beat(size(&reply[2]), size(&reply[3]), size(&reply[4]))
+    }
+
+    fn reserve(&mut self, id: Id, session: u8, want: usize) -> Answered {
+        let keys = [
+            of_worker("worker", id),
+            of_worker("inbox", id),
+            of_worker("progress", id),
+            key("token"),
+            key("broken"),
+            key("stat"),
+            key("jobs"),
+        ];
+        let args = [session.to_string(), want.to_string(), "4000000".into(), "1000".into()];
+        let args = [&args[..], &["10".to_owned()]].concat();
+        let reply = list(&self.script("reserve", &keys, &args));
+        match reply[0].as_str() {
+            "void" => return Answered::Void,
+            "stale" => return Answered::Stale,
+            _ => {}
+        }
+        let jobs = &reply[3..];
+        if !jobs.is_empty() {
+            self.new_leases(reply[2].parse().expect("a token"), jobs.len());
+        }
+        let first = self.leases.len() - jobs.len() + 1;
+        let jobs = jobs.iter().zip(first..).map(|(payload, lease)| (lease as Lease, job(payload)));
+        Answered::Jobs(jobs.collect())
+    }
+
+    fn settle(&mut self, id: Id, lease: Lease, job: Job, end: End) -> Answered {
+        let lease = self.lease(lease);
+        if let End::Release { later } = end {
+            let keys = [of_worker("progress", id), key("jobs"), key("scheduled"), key("bell")];
+            let delay = if later { "1" } else { "0" };
+            // The bytes as they are, or given anew.
+            let payload = if job.is_multiple_of(2) { String::new() } else { envelope(job) };
+            let reply = self.script("release", &keys, &[lease, delay.into(), payload]);
+            return Answered::Held(text(&reply) == "1");
+        }
+        let keys = [
+            of_worker("progress", id),
+            key("jobs"),
+            key("scheduled"),
+            key("bell"),
+            key("failed"),
+            key("broken"),
+            key("stat"),
+            key("stat") + ":20260101",
+            of_worker("worker", id),
+        ];
+        let mut args: Vec<String> = ["1000", "1000", "1000"].map(str::to_owned).to_vec();
+        let name = format!("j{job}");
+        match end {
+            End::Ack => args.extend(["ack".into(), name, "1".into(), lease]),
+            End::Fail => args.extend(["fail".into(), name, lease, envelope(job)]),
+            End::Break => args.extend(["break".into(), lease, "cannot be read".into()]),
+            End::Retry { later } => {
+                let delay = u8::from(later).to_string();
+                args.extend(["retry".into(), name, lease, delay, envelope(job)]);
+            }
+            End::Release { .. } => {}
+        }
+        let reply = list(&self.script("settle", &keys, &args));
+        Answered::Held(reply == ["ok"] || reply == ["1"])
+    }
+
+    fn recover(&mut self, id: Id, unchanged: bool, chunk: &[(Lease, Job)]) -> Answered {
+        let keys = [
+            key("workers"),
+            of_worker("worker", id),
+            of_worker("progress", id),
+            of_worker("inbox", id),
+            key("jobs"),
+            key("stat"),
+            key("stat") + ":20260101",
+        ];
+        let worker = format!("w.{id}");
+        let heard: Option<String> = self.ask(&["ZSCORE", &key("workers"), &worker]);
+        let seen = heard.filter(|_| unchanged).unwrap_or_else(|| "17".to_owned());
+        let mut args = vec![worker, seen, "1000".to_owned()];
+        for (lease, job) in chunk {
+            args.extend([self.lease(*lease), envelope(*job)]);
+        }
+        let reply = list(&self.script("recover", &keys, &args));
+        if reply[0] == "alive" {
+            return Answered::Alive;
+        }
+        Answered::Given(size(&reply[1]), size(&reply[2]))
+    }
+
+    fn number(&self, name: &str) -> Lease {
+        let index = self.leases.iter().position(|other| other == name);
+        index.map_or_else(
+            || panic!("the lease {name} was never handed out"),
+            |index| index as Lease + 1,
+        )
+    }
+
+    fn progress(&mut self, id: Id) -> HashMap<Lease, Job> {
+        let held: HashMap<String, String> = self.ask(&["HGETALL", &of_worker("progress", id)]);
+        held.iter().map(|(lease, payload)| (self.number(lease), job(payload))).collect()
+    }
+
+    fn jobs_in(&mut self, key: &str) -> Vec<Job> {
+        let payloads: Vec<String> = self.ask(&["LRANGE", key, "0", "-1"]);
+        payloads.iter().map(|payload| job(payload)).collect()
+    }
+
+    /// Every structure of the one holds what that of the other holds.
+    fn compare(&mut self, after: &Call) {
+        assert_eq!(self.jobs_in(&key("jobs")), self.model.jobs, "the list after {after:?}");
+        let scheduled: Vec<String> = self.ask(&["ZRANGE", &key("scheduled"), "0", "-1"]);
+        let mut real: Vec<_> = scheduled.iter().map(|payload| job(payload)).collect();
+        let mut expected = self.model.scheduled.clone();
+        real.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(real, expected, "the scheduled jobs after {after:?}");
+        // What was put there with a delay is due, in the order in which it came.
+        for (place, job) in self.model.scheduled.clone().into_iter().enumerate() {
+            let due = place.to_string();
+            let _: u64 = self.ask(&["ZADD", &key("scheduled"), "XX", &due, &envelope(job)]);
+        }
+        for (id, record) in (0..).zip(self.model.records.clone()) {
+            let held: HashMap<_, _> = record.progress.iter().copied().collect();
+            assert_eq!(self.progress(id), held, "the leases of {id} after {after:?}");
+            assert_eq!(
+                self.jobs_in(&of_worker("inbox", id)),
+                record.inbox,
+                "the inbox of {id} after {after:?}"
+            );
+            let (session, dead): (Option<u8>, Option<u64>) =
+                self.ask(&["HMGET", &of_worker("worker", id), "session", "dead"]);
+            let known = match (session, dead) {
+                (_, Some(_)) => Known::Dead,
+                (Some(_), None) => Known::Alive,
+                (None, None) => Known::Missing,
+            };
+            assert_eq!(known, record.known, "the record of {id} after {after:?}");
+            assert_eq!(session.unwrap_or(0), record.session, "the session of {id} after {after:?}");
+            let heard: Option<String> = self.ask(&["ZSCORE", &key("workers"), &format!("w.{id}")]);
+            assert_eq!(heard.is_some(), record.listed, "the entry of {id} after {after:?}");
+        }
+        let ended: Vec<Option<usize>> =
+            self.ask(&["HMGET", &key("stat"), "processed", "failed", "broken"]);
+        let kept =
+            [self.ask::<usize>(&["LLEN", &key("failed")]), self.ask(&["HLEN", &key("broken")])];
+        let expected: usize = self.model.ended.iter().map(|ended| usize::from(*ended)).sum();
+        assert_eq!(ended.iter().flatten().sum::<usize>(), expected, "settled after {after:?}");
+        assert_eq!([ended[1].unwrap_or(0), ended[2].unwrap_or(0)], kept, "kept after {after:?}");
+        for (job, ended) in (0..).zip(&self.model.ended) {
+            let places = self.model.places(job) + usize::from(*ended);
+            assert_eq!(places, 1, "job {job} is in one place, after {after:?}");
+        }
+    }
+}
+
+/// A call, whose numbers are picked from those that there are when it is made.
+#[derive(Debug, Clone)]
+struct Step {
+    what: u8,
+    id: Id,
+    pick: Index,
+    other: Index,
+    flag: bool,
+    fate: Fate,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Fate {
+    /// It arrives.
+    Arrives,
+    /// It never does.
+    Lost,
+    /// It arrives after so many others.
+    Late(usize),
+    /// It arrives, and once more after so many others.
+    Repeated(usize),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let fate = prop_oneof![
+        6 => Just(Fate::Arrives),
+        1 => Just(Fate::Lost),
+        2 => (1..8usize).prop_map(Fate::Late),
+        2 => (0..8usize).prop_map(Fate::Repeated),
+    ];
+    let picks = (any::<Index>(), any::<Index>());
+    (0..26u8, 0..3u8, picks, any::<bool>(), fate).prop_map(
+        |(what, id, (pick, other), flag, fate)| Step { what, id, pick, other, flag, fate },
+    )
+}
+
+impl Step {
+    /// The call, as somebody would make it who knows what is there now, or knew it.
+    fn call(&self, server: &mut Server, issued: &[(Id, Lease, Job)]) -> Option<Call> {
+        let Step { what, id, pick, other, flag, .. } = *self;
+        let fresh = server.ended.len() as Job;
+        let record = server.records.get(usize::from(id)).cloned().unwrap_or_default();
+        let lease = (!issued.is_empty()).then(|| *pick.get(issued));
+        let call = match what {
+            0..4 => Call::Enqueue { job: fresh },
+            4 => Call::Schedule { job: fresh },
+            5 => Call::Promote { want: 1 + other.index(3) },
+            6 => Call::Reconcile { id, first: true },
+            7 => Call::Reconcile { id, first: false },
+            8 => Call::Heartbeat { id },
+            9..13 => {
+                let session = if flag { record.session } else { record.session.saturating_sub(1) };
+                Call::Reserve { id, session, want: other.index(4) }
+            }
+            13..18 => {
+                let (id, lease, job) = lease?;
+                let ends = [
+                    End::Ack,
+                    End::Ack,
+                    End::Fail,
+                    End::Break,
+                    End::Retry { later: flag },
+                    End::Release { later: flag },
+                ];
+                Call::Settle { id, lease, job, end: *other.get(&ends) }
+            }
+            18..20 => {
+                let mut chunk = record.progress.clone();
+                chunk.truncate(other.index(3));
+                chunk.reverse();
+                Call::Recover { id, unchanged: flag, chunk }
+            }
+            20 => Call::Retire { id },
+            21 => {
+                let (id, lease, _) = lease?;
+                Call::Revoke { id, lease }
+            }
+            22 => Call::Bury { id },
+            _ => Call::HandOver { id },
+        };
+        if matches!(call, Call::Enqueue { .. } | Call::Schedule { .. }) {
+            server.ended.push(0);
+        }
+        Some(call)
+    }
+}
+
+/// Calls in an order that nobody would make them in, some late, some twice, some never.
+fn any_calls(server: &TestServer, steps: &[Step]) {
+    let mut both = Both::new(server);
+    both.model.records.resize_with(3, Default::default);
+    let mut issued = Vec::new();
+    let mut under_way: Vec<(usize, Call)> = Vec::new();
+    for (now, step) in steps.iter().enumerate() {
+        let (due, later): (Vec<_>, Vec<_>) = under_way.drain(..).partition(|(due, _)| *due <= now);
+        under_way = later;
+        for (_, call) in due {
+            both.call(&call);
+        }
+        let Some(call) = step.call(&mut both.model, &issued) else { continue };
+        // Whoever enqueues does so once; what never arrives was never accepted.
+        let enqueues = matches!(call, Call::Enqueue { .. } | Call::Schedule { .. });
+        let fate = if enqueues { Fate::Arrives } else { step.fate };
+        match fate {
+            Fate::Lost => continue,
+            Fate::Late(steps) => under_way.push((now + steps, call)),
+            Fate::Arrives => both.call(&call),
+            Fate::Repeated(steps) => {
+                both.call(&call);
+                under_way.push((now + steps, call));
+            }
+        }
+        for (id, record) in (0..).zip(&both.model.records) {
+            for (lease, job) in &record.progress {
+                if !issued.contains(&(id, *lease, *job)) {
+                    issued.push((id, *lease, *job));
+                }
+            }
+        }
+        if both.leases.len() > 200 {
+            return;
+        }
+    }
+}
+
+/// A way through the model: whatever its processes do, with its faults, is done to the real server too.
+fn as_the_model(server: &TestServer, picks: &[(u8, Index)]) {
+    let model = Model::new(5, 8, Allowed::ALL).retries(3);
+    let mut both = Both::new(server);
+    let mut state = model.begin();
+    both.model.records.resize_with(2, Default::default);
+    for (luck, pick) in picks {
+        let mut actions = Vec::new();
+        model.possible(&state, &mut actions);
+        let (faults, moves): (Vec<_>, Vec<_>) = actions.into_iter().partition(|it| it.is_fault());
+        let choices = if *luck < 20 && !faults.is_empty() { &faults } else { &moves };
+        if choices.is_empty() {
+            return;
+        }
+        state.log_calls();
+        state = model.after(&state, *pick.get(choices));
+        both.model.records.resize_with(state.server().records.len(), Default::default);
+        both.model.ended.resize(state.server().ended.len(), 0);
+        for call in state.take_calls() {
+            both.call(&call);
+        }
+        assert_eq!(both.model.jobs, state.server().jobs);
+        if both.leases.len() > 200 {
+            return;
+        }
+    }
+}
+
+#[test]
+fn any_calls_in_any_order() {
+    let server = TestServer::start();
+    proptest!(config(150), |(steps in prop::collection::vec(step(), 1..120))| {
+        any_calls(&server, &steps);
+    });
+}
+
+#[test]
+fn what_the_model_does() {
+    let server = TestServer::start();
+    let picks = prop::collection::vec((any::<u8>(), any::<Index>()), 50..300);
+    proptest!(config(100), |(picks in picks)| {
+        as_the_model(&server, &picks);
+    });
+}

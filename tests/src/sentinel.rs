@@ -215,6 +215,11 @@ impl TestSentinels {
         port
     }
 
+    /// The URL of one server, past the sentinels.
+    pub fn server_url(&self, server: usize) -> String {
+        self.servers[server].url()
+    }
+
     /// How many servers there are, master and replicas.
     pub fn servers(&self) -> usize {
         self.servers.len()

@@ -74,7 +74,8 @@ impl Connection {
                 );
                 return Err(Fault::denied(why));
             }
-            reply => reply?,
+            // Nothing is written yet.
+            reply => reply.map_err(|fault| fault.about(format_args!("durability {asked}")))?,
         };
         let reached = Reached::read(asked, &reply)?;
         let cannot = |why| Fault::not_sent(format!("{asked} is asked for, but {why} now"));

@@ -147,7 +147,7 @@ fn kind(error: &RedisError) -> FaultKind {
         FaultKind::Busy
     } else if is(&["OOM", "MISCONF"]) {
         FaultKind::Full
-    } else if is(&["READONLY", "MOVED", "UNBLOCKED"]) {
+    } else if is(&["READONLY", "MOVED", "UNBLOCKED"]) || is_replica(error) {
         FaultKind::Connection
     } else if error.code().is_some() || is_setup(error) {
         FaultKind::Denied
@@ -193,6 +193,12 @@ fn distrust(error: &RedisError) -> Option<String> {
             "the server's certificate is not accepted: {text}; HWORKER_TLS_CA names the authorities to trust"
         )
     })
+}
+
+/// `WAIT` and `WAITAOF` are refused by a replica without a code of their own.
+fn is_replica(error: &RedisError) -> bool {
+    let says = |detail: &str| detail.contains("cannot be used with replica instances");
+    error.code() == Some("ERR") && error.detail().is_some_and(says)
 }
 
 fn is_setup(error: &RedisError) -> bool {

@@ -100,6 +100,19 @@ async fn a_job_that_did_not_reach_its_replica_is_in_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_replica_is_no_place_to_wait_at() {
+    // A server that has become a replica answers `WAIT` with an error of no kind: nothing is enqueued, and another try may lead to
+    // the master.
+    // Guard: `is_replica` in `store/fault.rs`.
+    let servers = TestSentinels::builder().replicas(1).start();
+    let client = Client::builder().redis_url(servers.server_url(1));
+    let client = client.durability(Durability::replicated(1));
+    let client = client.enqueue_within(Duration::from_secs(1)).build().expect("a client");
+    let error = job(&client).enqueue().await.expect_err("not enqueued");
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_cannot_wait_for_its_disk_says_so_before_anything_is_enqueued() {
     // `fsynced` on Redis 7.0, which has no `WAITAOF`, and on a Valkey that keeps nothing on disk: refused, nothing is in, a worker
     // does not start. On one that does, the job is on disk.

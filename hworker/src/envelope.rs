@@ -585,8 +585,8 @@ mod tests {
                 Err(serde::de::Error::custom(format!("{value} is no card number")))
             }
         }
-        let error = serde_json::from_str::<Picky>(r#""s3cret""#).expect_err("refused");
-        assert_eq!(describe(&error), "its type refuses the value at line 1 column 8");
+        let error = serde_json::from_str::<Vec<Picky>>(r#"["s3cret"]"#).expect_err("refused");
+        assert_eq!(describe(&error), "its type refuses the value at line 1 column 10");
         let error = serde_json::from_str::<u8>("true").expect_err("refused");
         assert_eq!(describe(&error), "invalid type: boolean, expected u8 at line 1 column 4");
     }

@@ -1,5 +1,6 @@
 //! Wall clocks that a test sets for the processes that it starts with them.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -43,18 +44,22 @@ impl Clock {
         command.env("LD_PRELOAD", &self.library).env("CLOCK_OFFSET_FILE", self.offset());
     }
 
-    /// A directory that lives as long as the clock.
-    pub fn dir(&self) -> &Path {
-        self.dir.path()
-    }
-
-    /// The library that is preloaded.
-    pub fn library(&self) -> &Path {
-        &self.library
+    /// A program that is this one and lives by it, for who starts programs by their path.
+    pub fn wrap(&self, program: &Path) -> std::io::Result<PathBuf> {
+        let wrapper = self.dir.path().join("wrapper");
+        let (library, offset) = (self.library.display(), self.offset());
+        let script = format!(
+            "#!/bin/sh\nLD_PRELOAD='{library}' CLOCK_OFFSET_FILE='{}' exec '{}' \"$@\"\n",
+            offset.display(),
+            program.display()
+        );
+        std::fs::write(&wrapper, script)?;
+        std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755))?;
+        Ok(wrapper)
     }
 
     /// The file that holds by how much it is moved.
-    pub fn offset(&self) -> PathBuf {
+    fn offset(&self) -> PathBuf {
         self.dir.path().join("offset")
     }
 }

@@ -1,7 +1,5 @@
 //! Clocks that are off, and clocks that jump.
 
-use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
 use std::time::Duration;
 
 use hworker_tests::{Act, Clock, Process, TestServer, act};
@@ -22,17 +20,8 @@ fn server(clock: &Clock) -> TestServer {
     let plain = TestServer::start();
     let program = plain.process().program().to_owned();
     drop(plain);
-    let wrapper = clock.dir().join("server");
-    let (library, offset) = (clock.library().display(), clock.offset());
-    let script = format!(
-        "#!/bin/sh\nLD_PRELOAD='{library}' CLOCK_OFFSET_FILE='{}' exec '{}' \"$@\"\n",
-        offset.display(),
-        program.display()
-    );
-    std::fs::write(&wrapper, script).expect("the wrapper");
-    let executable = std::fs::Permissions::from_mode(0o755);
-    std::fs::set_permissions(&wrapper, executable).expect("the wrapper");
-    TestServer::builder().program(Some(Path::new(&wrapper))).start()
+    let wrapper = clock.wrap(&program).expect("the wrapper");
+    TestServer::builder().program(Some(&wrapper)).start()
 }
 
 #[test]

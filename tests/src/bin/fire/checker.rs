@@ -8,12 +8,15 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use crate::aof::Command;
 use crate::diary::{Note, Outcome, What};
 use crate::faults::Kind;
+use crate::jobs::QUEUES;
 use crate::ledger::{Ended, Event, Lease, Ledger};
 use crate::strikes::Strikes;
 use crate::tally::{Jobs, Told};
 
-/// A worker is dead when its heartbeat is 5 s old by the server's clock; the rest is what watching takes.
-const SILENT_FOR: u64 = 4_800_000_000;
+/// A worker is dead when its heartbeat is 5 s old by the server's clock, and unchanged for 3 s by that of who watches it; the rest
+/// is what reading takes.
+const SILENT_FOR: u64 = 4_300_000_000;
+const SILENT_FOR_AFTER_A_JUMP: u64 = 2_300_000_000;
 
 /// No body starts later than 4 s after the sending of a heartbeat that was accepted; the rest is what watching takes.
 const PULSE_HOLDS_FOR: u64 = 4_700_000_000;
@@ -210,8 +213,15 @@ impl Checker {
         if life.dead.replace(seen).is_some() {
             return;
         }
-        let heard = life.pulses.back().copied().filter(|pulse| pulse + SILENT_FOR > seen);
+        let jumped = self.strikes.servers_clock_jumped(seen);
+        let silent_for = if jumped { SILENT_FOR_AFTER_A_JUMP } else { SILENT_FOR };
+        let heard = life.pulses.back().copied().filter(|pulse| pulse + silent_for > seen);
+        // One that is dead in another queue ends this life by itself.
+        let others = (0..QUEUES.len() as u8).filter(|other| *other != queue);
+        let mut others = others.filter_map(|other| self.life_of.get(&(other, name.clone())));
+        let leaves = others.any(|life| self.lives[*life].dead.is_some());
         if let Some(heard) = heard
+            && !leaves
             && !self.strikes.ends(process, seen)
         {
             let ms = (seen - heard) / 1_000_000;

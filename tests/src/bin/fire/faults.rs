@@ -23,6 +23,8 @@ pub(crate) enum Kind {
     Term,
     /// The wall clock of a worker's machine jumps by up to two hours.
     ClockJump,
+    /// The wall clock of the server jumps by some seconds.
+    ServerClock,
     /// `kill -9` of a producer.
     ProducerKill,
     /// A connection ends before a request.
@@ -55,13 +57,14 @@ impl Kind {
         [Self::ServerKill, Self::Pause, Self::Stall, Self::Full, Self::DiskFull];
 
     /// The others that are scheduled, with how often each comes compared with the others.
-    pub(crate) const OF_OTHERS: [(Self, usize); 14] = [
+    pub(crate) const OF_OTHERS: [(Self, usize); 15] = [
         (Self::WorkerKill, 1),
         (Self::Abort, 1),
         (Self::Stop, 1),
         (Self::Cut, 1),
         (Self::NetCut, 1),
         (Self::Term, 1),
+        (Self::ServerClock, 1),
         (Self::HalfOpen, 2),
         (Self::ClockJump, 2),
         (Self::ProducerKill, 2),
@@ -87,6 +90,7 @@ impl Kind {
             Self::HalfOpen => "half-open",
             Self::Term => "term",
             Self::ClockJump => "clock-jump",
+            Self::ServerClock => "server-clock",
             Self::ProducerKill => "producer-kill",
             Self::LoseRequest => "lose-request",
             Self::LoseReply => "lose-reply",

@@ -57,7 +57,7 @@ fn plan(stage: &Stage) -> (Vec<Planned>, Vec<&'static str>) {
     let possible = |kind: &Kind| match kind {
         Kind::DiskFull => stage.has_disk(),
         Kind::NetCut => stage.has_network(),
-        Kind::ClockJump => stage.has_clocks(),
+        Kind::ClockJump | Kind::ServerClock => stage.has_clocks(),
         _ => true,
     };
     let options = &stage.options;

@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
@@ -64,6 +64,7 @@ pub(crate) struct Booth {
 /// All of it.
 pub(crate) struct Stage {
     pub(crate) server: Mutex<Server>,
+    pub(crate) servers_clock: Option<Clock>,
     pub(crate) seats: Vec<Seat>,
     pub(crate) booths: Vec<Booth>,
     checker: Mutex<Checker>,
@@ -122,7 +123,8 @@ impl Stage {
             }
         };
         let home = Home::new(options)?;
-        let server = start_server(options, &networks, &home.dir.join("data"), home.disk)?;
+        let servers_clock = Clock::new();
+        let server = start_server(options, &networks, &home, servers_clock.as_ref())?;
         let url = server.url();
         let socket = server.socket().to_owned();
         RedisSide::new(&url).load_scripts();
@@ -130,6 +132,7 @@ impl Stage {
             client: Client::new(url.clone())?,
             url,
             server: Mutex::new(server),
+            servers_clock,
             seats: Vec::new(),
             booths: Vec::new(),
             checker: Mutex::default(),
@@ -358,16 +361,23 @@ impl Stage {
 fn start_server(
     options: &Options,
     networks: &[Network],
-    data: &Path,
-    rewrites_by_hand: bool,
+    home: &Home,
+    clock: Option<&Clock>,
 ) -> Result<Server, Failure> {
     let listed = hworker_tests::servers().into_iter().next().flatten();
-    let mut builder = Server::builder().append_only(true).data_dir(data);
-    if let Some(program) = options.server.clone().or(listed) {
+    let mut builder = Server::builder().append_only(true).data_dir(home.dir.join("data"));
+    let program = options.server.clone().or(listed);
+    if let Some(clock) = clock {
+        // Found as it would be without the clock.
+        let plain =
+            program.map_or_else(Server::builder, |program| Server::builder().program(program));
+        let program = plain.start()?.program().to_owned();
+        builder = builder.program(clock.wrap(&program)?);
+    } else if let Some(program) = program {
         builder = builder.program(program);
     }
     builder = builder.arg("--appendfsync", "always").arg("--enable-debug-command", "yes");
-    if rewrites_by_hand {
+    if home.disk {
         builder = builder.arg("--auto-aof-rewrite-percentage", "0");
     }
     if !networks.is_empty() {

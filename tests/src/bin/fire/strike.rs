@@ -50,6 +50,7 @@ impl Stage {
             Kind::Cut | Kind::NetCut => self.cut(fault, rng),
             Kind::Term => self.terminate(rng),
             Kind::ClockJump => Ok(self.set_a_clock(rng)),
+            Kind::ServerClock => Ok(self.set_the_servers_clock(rng)),
             Kind::ProducerKill => self.kill_producer(rng),
             Kind::HalfOpen | Kind::LoseRequest | Kind::LoseReply | Kind::Delay => {
                 Ok(self.lose(fault, rng))
@@ -210,6 +211,15 @@ impl Stage {
         if let Some(clock) = &seat.clock {
             clock.set(rng.i64(-7_200..7_200));
         }
+        self.end(strike);
+        true
+    }
+
+    /// Forward and back by so little that no delayed job waits for long.
+    fn set_the_servers_clock(&self, rng: &mut Rng) -> bool {
+        let Some(clock) = &self.servers_clock else { return false };
+        let strike = self.begin(Kind::ServerClock, None);
+        clock.set(rng.i64(-3..=3));
         self.end(strike);
         true
     }

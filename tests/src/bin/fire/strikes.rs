@@ -38,6 +38,7 @@ pub(crate) struct Strikes {
     all: Vec<Strike>,
     of_process: HashMap<usize, Vec<usize>>,
     of_the_server: Vec<usize>,
+    clock_jumps: Vec<u64>,
     /// Processes that were told to end at the end of the run.
     ending: HashMap<usize, u64>,
     /// Those after which nothing went on yet.
@@ -68,6 +69,9 @@ impl Strikes {
         });
         if let Some(process) = process {
             self.of_process.entry(process).or_default().push(index);
+        }
+        if kind == Kind::ServerClock {
+            self.clock_jumps.push(at);
         }
         if kind.is_of_the_server() {
             self.of_the_server.push(index);
@@ -146,6 +150,11 @@ impl Strikes {
                 && strike.at <= to
                 && strike.until.is_none_or(|until| until >= from)
         })
+    }
+
+    /// Whether the server's clock jumped up to 15 s before.
+    pub(crate) fn servers_clock_jumped(&self, at: u64) -> bool {
+        self.clock_jumps.iter().rev().any(|jump| *jump <= at && at <= jump + 15 * SECOND)
     }
 
     /// The latest fault of the server that was under way up to 15 s before.

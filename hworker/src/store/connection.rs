@@ -6,7 +6,7 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, PushKind, RedisError, Value};
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::cluster::{Cluster, Node};
 use super::fault::Fault;
@@ -58,7 +58,8 @@ pub(super) async fn open_with(
         let _end = guard.clone().drop_guard();
         guard.cancelled().await;
     });
-    Ok(Connection { inner, ended, home: None, confirms: None })
+    let held = Arc::new(ended.clone().drop_guard());
+    Ok(Connection { inner, ended, _held: held, home: None, confirms: None })
 }
 
 /// A connection; clones share it.
@@ -66,6 +67,8 @@ pub(super) async fn open_with(
 pub(crate) struct Connection {
     inner: MultiplexedConnection,
     ended: CancellationToken,
+    /// With the last clone the connection ends, and whoever watches it.
+    _held: Arc<DropGuard>,
     /// The cluster, and which of its servers this one leads to.
     home: Option<(Arc<Cluster>, Node)>,
     /// How safe what is written here has to be.

@@ -235,13 +235,11 @@ fn watch(stage: &Stage, stop: &AtomicBool) -> Result<(), Failure> {
     let (mut ticked, mut looked) = (Instant::now(), Instant::now());
     loop {
         let last = stop.load(Ordering::Acquire);
-        {
-            let mut checker = stage.checker();
-            log.read(|commands| checker.changed(commands, now()))?;
-        }
+        // Before the log: then what led to these notes is in what is read of that.
         let mut notes = Vec::new();
         stage.read_diaries(|process, note| notes.push((process, note)))?;
         let mut checker = stage.checker();
+        log.read(|commands| checker.changed(commands, now()))?;
         for (process, note) in notes {
             checker.noted(process, note, now());
         }

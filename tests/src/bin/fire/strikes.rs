@@ -152,6 +152,15 @@ impl Strikes {
         })
     }
 
+    /// Whether the server could not write its log in this time.
+    pub(crate) fn disk_was_full(&self, from: u64, to: u64) -> bool {
+        let strikes = self.of_the_server.iter().rev().map(|index| &self.all[*index]);
+        let mut in_time = strikes
+            .take_while(|strike| strike.until.is_none_or(|until| until + SECOND >= from))
+            .filter(|strike| strike.at <= to);
+        in_time.any(|strike| strike.kind == Kind::DiskFull)
+    }
+
     /// Whether the server's clock jumped up to 15 s before.
     pub(crate) fn servers_clock_jumped(&self, at: u64) -> bool {
         self.clock_jumps.iter().rev().any(|jump| *jump <= at && at <= jump + 15 * SECOND)

@@ -306,14 +306,14 @@ mod tests {
 
     #[test]
     fn what_the_fuzzer_starts_from() {
-        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/corpus");
-        let targets: [(&str, fn(&[u8])); 4] =
-            [("envelope", envelope), ("texts", texts), ("address", address), ("json", json)];
-        for (target, holds) in targets {
-            let seeds = std::fs::read_dir(format!("{corpus}/{target}")).expect("the corpus");
-            for seed in seeds {
-                holds(&std::fs::read(seed.expect("a file").path()).expect("a seed"));
-            }
-        }
+        let corpus = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/fuzz/corpus");
+        let seeds = |target: &str| {
+            let files = std::fs::read_dir(format!("{corpus}/{target}")).expect("the corpus");
+            files.map(|file| std::fs::read(file.expect("a file").path()).expect("a seed"))
+        };
+        seeds("envelope").for_each(|seed| envelope(&seed));
+        seeds("texts").for_each(|seed| texts(&seed));
+        seeds("address").for_each(|seed| address(&seed));
+        seeds("json").for_each(|seed| json(&seed));
     }
 }

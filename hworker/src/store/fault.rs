@@ -143,11 +143,15 @@ fn kind(error: &RedisError) -> FaultKind {
     if is(&["NOSCRIPT"]) {
         FaultKind::NoScript
     } else if is(&["LOADING", "BUSY", "MASTERDOWN", "ASK", "TRYAGAIN", "CLUSTERDOWN", "NOREPLICAS"])
+        || says(error, "max number of clients")
     {
         FaultKind::Busy
     } else if is(&["OOM", "MISCONF"]) {
         FaultKind::Full
-    } else if is(&["READONLY", "MOVED", "UNBLOCKED"]) || is_replica(error) {
+    } else if is(&["READONLY", "MOVED", "UNBLOCKED"])
+        // `WAIT` and `WAITAOF` on a replica.
+        || says(error, "cannot be used with replica instances")
+    {
         FaultKind::Connection
     } else if error.code().is_some() || is_setup(error) {
         FaultKind::Denied
@@ -195,13 +199,34 @@ fn distrust(error: &RedisError) -> Option<String> {
     })
 }
 
-/// `WAIT` and `WAITAOF` are refused by a replica without a code of their own.
-fn is_replica(error: &RedisError) -> bool {
-    let says = |detail: &str| detail.contains("cannot be used with replica instances");
-    error.code() == Some("ERR") && error.detail().is_some_and(says)
+/// Whether the server said so without a code for it.
+fn says(error: &RedisError, words: &str) -> bool {
+    error.code() == Some("ERR") && error.detail().is_some_and(|detail| detail.contains(words))
 }
 
 fn is_setup(error: &RedisError) -> bool {
     use redis::ErrorKind::{AuthenticationFailed, InvalidClientConfig, RESP3NotSupported};
     matches!(error.kind(), AuthenticationFailed | InvalidClientConfig | RESP3NotSupported)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_server_says_without_a_code_of_its_own() {
+        let kind_of = |line: &str| {
+            let reply =
+                redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).expect("a reply");
+            kind(&reply.extract_error().expect_err("an error"))
+        };
+        for full in
+            ["max number of clients reached", "max number of clients + cluster connections reached"]
+        {
+            assert_eq!(kind_of(&format!("ERR {full}")), FaultKind::Busy);
+        }
+        let replica = "ERR WAIT cannot be used with replica instances.";
+        assert_eq!(kind_of(replica), FaultKind::Connection);
+        assert_eq!(kind_of("ERR unknown command"), FaultKind::Denied);
+    }
 }

@@ -247,6 +247,13 @@ impl TestCluster {
     /// Makes a server master again that has become a replica of its own replica, without a loss.
     pub fn take_back(&self, master: usize) {
         let master = &self.masters[master];
+        // A master's answer has three parts, a replica's five.
+        let is_master = || {
+            let role = master.redis().try_ask::<redis::Value>(&["ROLE"]).ok()?;
+            Some(matches!(role, redis::Value::Array(parts) if parts.len() == 3))
+        };
+        // One that was just started takes itself for the master that it was until it hears of the new one.
+        self.eventually("it is a replica", Duration::from_secs(30), || is_master() == Some(false));
         let mut asked: Option<Instant> = None;
         self.eventually("it is the master again", Duration::from_secs(40), || {
             // It gives up after 5 s, where it has not caught up.
@@ -254,8 +261,7 @@ impl TestCluster {
                 let accepted = master.redis().try_ask::<String>(&["CLUSTER", "FAILOVER"]);
                 asked = accepted.is_ok().then(Instant::now);
             }
-            let role = master.redis().try_ask::<redis::Value>(&["ROLE"]);
-            role.is_ok_and(|role| matches!(role, redis::Value::Array(parts) if parts.len() == 3))
+            is_master() == Some(true)
         });
     }
 

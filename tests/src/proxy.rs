@@ -287,6 +287,9 @@ impl Link {
     fn requests(&self) {
         let Ok(client) = self.client.try_clone() else { return };
         let mut client = BufReader::new(client);
+        // Whether the next one is not answered, and what is to happen to an answer that there is none of: it happens to
+        // the next that there is.
+        let (mut unanswered, mut owed) = (false, None);
         while let Ok(Some(command)) = read_command(&mut client) {
             self.shared.wait_while(|state| state.unreachable);
             if self.hanging() {
@@ -302,7 +305,18 @@ impl Link {
                 Some(Fault::HoldRequest) => self.shared.wait_while(|state| !state.released),
                 _ => {}
             }
-            self.replies.lock().unwrap_or_else(PoisonError::into_inner).push_back(fault);
+            if std::mem::take(&mut unanswered) {
+                owed = fault;
+            } else if command.words.iter().map(Vec::as_slice).eq([
+                &b"CLIENT"[..],
+                b"REPLY",
+                b"SKIP",
+            ]) {
+                unanswered = true;
+            } else {
+                let fault = fault.or(owed.take());
+                self.replies.lock().unwrap_or_else(PoisonError::into_inner).push_back(fault);
+            }
             let bytes = match fault {
                 Some(Fault::Refuse) => bare(&command.words[0]),
                 _ => command.bytes,

@@ -114,7 +114,41 @@ impl Connection {
             return Err(Fault::not_sent("the connection has ended"));
         }
         let mut inner = self.inner.clone();
-        let reply = tokio::time::timeout(within, inner.send_packed_command(command)).await;
+        self.answer(inner.send_packed_command(command), within).await
+    }
+
+    /// Sends a command whose reply is left out, and a script behind it, by its hash; awaits the reply of that.
+    ///
+    /// Not cancel safe, as [`Connection::call`].
+    pub(crate) async fn run_after(
+        &self,
+        command: &Cmd,
+        script: &Call,
+        within: Duration,
+    ) -> Result<Value, Fault> {
+        if !self.is_alive() {
+            return Err(Fault::not_sent("the connection has ended"));
+        }
+        let mut unanswered = redis::cmd("CLIENT");
+        unanswered.arg("REPLY").arg("SKIP");
+        let mut together = redis::Pipeline::with_capacity(3);
+        together.add_command(unanswered).add_command(command.clone());
+        together.add_command(script.by_hash.clone());
+        let mut inner = self.inner.clone();
+        let last = async {
+            let mut replies = inner.send_packed_commands(&together, 0, 1).await?;
+            Ok(replies.pop().unwrap_or_default())
+        };
+        self.answer(last, within).await
+    }
+
+    /// What becomes of a call that was sent.
+    async fn answer(
+        &self,
+        reply: impl Future<Output = redis::RedisResult<Value>>,
+        within: Duration,
+    ) -> Result<Value, Fault> {
+        let reply = tokio::time::timeout(within, reply).await;
         let result = match reply {
             Err(_) => Err(Fault::no_answer(within)),
             Ok(Err(error)) => Err(self.fault(error)),

@@ -10,7 +10,7 @@ use redis::Value;
 
 use super::connection::Call;
 use super::reply::{Reply, bytes, number};
-use super::{CALL_WITHIN, Connection, DAY_TTL_S, Fault, Queue, SCRIPT_BYTES, script};
+use super::{CALL_WITHIN, Connection, DAY_TTL_S, Fault, FaultKind, Queue, SCRIPT_BYTES, script};
 use crate::keys::WorkerKeys;
 
 /// A job that was enqueued within `max_payload` may grow by what workers write into it, such as its next attempt and its
@@ -180,6 +180,10 @@ impl Queue {
         want: usize,
         within: Duration,
     ) -> Result<Reserved, Fault> {
+        reserved(on.run(&self.reserve_call(worker, session, want), within).await?)
+    }
+
+    fn reserve_call(&self, worker: &WorkerKeys, session: u64, want: usize) -> Call {
         let keys = &self.keys;
         let mut call = Call::new(
             &script::RESERVE,
@@ -198,22 +202,7 @@ impl Queue {
             .number(SCRIPT_BYTES as u64)
             .number((self.limits.max_payload + WRITTEN_BY_WORKERS) as u64)
             .number(self.limits.broken as u64);
-        let mut reply = Reply::list("reserve", on.run(&call, within).await?)?;
-        match reply.text()?.as_str() {
-            "ok" => {}
-            "void" => return Ok(Reserved::Void),
-            "stale" => return Ok(Reserved::Stale),
-            word => return Err(Fault::reply("reserve", format!("unknown word `{word}`"))),
-        }
-        let (left, first) = (reply.count()?, reply.count()?);
-        let mut jobs = Vec::with_capacity(reply.left());
-        for token in first.. {
-            if reply.left() == 0 {
-                break;
-            }
-            jobs.push((Lease::Token(token), reply.bytes()?));
-        }
-        Ok(Reserved::Jobs { jobs, left })
+        call
     }
 
     /// Settles and releases a batch. Afterwards none of its leases is held.
@@ -323,21 +312,34 @@ impl Queue {
         call
     }
 
-    /// Waits until the server hands a job into the worker's inbox, at most so long. Says whether it did.
-    pub(crate) async fn await_job(
+    /// Waits until the server hands a job into the worker's inbox, at most so long, and hands the inbox over then: sent
+    /// together, so that the server does the second as soon as it has done the first.
+    ///
+    /// Only the second is answered. The answer of a wait would bring the job along once more, however large it is, also one
+    /// that `reserve` sets aside because it is larger than a worker takes. So a wait that the server refuses shows in that
+    /// this comes back at once and brings nothing.
+    pub(crate) async fn reserve_when_handed(
         &self,
         on: &Connection,
         worker: &WorkerKeys,
+        session: u64,
         at_most: Duration,
-    ) -> Result<bool, Fault> {
-        let mut command = redis::cmd("BLMOVE");
-        command
-            .arg(&self.keys.jobs)
-            .arg(&worker.inbox)
-            .arg("RIGHT")
-            .arg("LEFT")
-            .arg(at_most.as_secs());
-        Ok(on.call(&command, at_most + CALL_WITHIN).await? != Value::Nil)
+    ) -> Result<Reserved, Fault> {
+        let mut wait = redis::cmd("BLMOVE");
+        wait.arg(&self.keys.jobs).arg(&worker.inbox).arg("RIGHT").arg("LEFT");
+        wait.arg(at_most.as_secs());
+        let reserve = self.reserve_call(worker, session, 0);
+        match on.run_after(&wait, &reserve, at_most + CALL_WITHIN).await {
+            Err(fault) if fault.kind == FaultKind::NoScript => {
+                self.reserve(on, worker, session, 0, CALL_WITHIN).await
+            }
+            Err(fault) => {
+                // If it was refused to leave an answer out, there are more to come than anyone waits for.
+                on.end();
+                Err(fault)
+            }
+            Ok(reply) => reserved(reply),
+        }
     }
 
     /// Puts what the server handed into the inbox back to the front. Gives how many.
@@ -396,6 +398,26 @@ impl Queue {
             }
         }
     }
+}
+
+/// Reads what `reserve` answers.
+fn reserved(value: Value) -> Result<Reserved, Fault> {
+    let mut reply = Reply::list("reserve", value)?;
+    match reply.text()?.as_str() {
+        "ok" => {}
+        "void" => return Ok(Reserved::Void),
+        "stale" => return Ok(Reserved::Stale),
+        word => return Err(Fault::reply("reserve", format!("unknown word `{word}`"))),
+    }
+    let (left, first) = (reply.count()?, reply.count()?);
+    let mut jobs = Vec::with_capacity(reply.left());
+    for token in first.. {
+        if reply.left() == 0 {
+            break;
+        }
+        jobs.push((Lease::Token(token), reply.bytes()?));
+    }
+    Ok(Reserved::Jobs { jobs, left })
 }
 
 /// Reads how many leases each operation of a settle found held.

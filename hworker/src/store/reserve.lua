@@ -78,11 +78,11 @@ end
 local function lease(envelopes, list)
   for i = 1, #envelopes do
     local envelope = envelopes[i]
-    if bytes <= 0 and list == jobs then
+    if #envelope > max_payload then
+      quarantine(envelope)
+    elseif bytes <= 0 and list == jobs then
       for j = #envelopes, i, -1 do redis.call('RPUSH', list, envelopes[j]) end
       return
-    elseif #envelope > max_payload then
-      quarantine(envelope)
     else
       n = n + 1
       reply[n + 3] = envelope
@@ -99,10 +99,12 @@ local function lease(envelopes, list)
 end
 
 lease(redis.call('RPOP', inbox, 1000) or {}, inbox)
+local at_once = 4
 while n < want and bytes > 0 and quarantined < 100 do
-  -- Few at a time, so that what is popped beyond the bytes stays bounded.
-  local chunk = redis.call('RPOP', jobs, math.min(want - n, 32))
+  -- Few at a time, and more only after those were small, so that what is popped beyond the bytes stays bounded.
+  local chunk = redis.call('RPOP', jobs, math.min(want - n, at_once))
   if not chunk then break end
+  at_once = math.min(at_once * 2, 32)
   lease(chunk, jobs)
 end
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 use tracing::debug;
@@ -11,7 +11,7 @@ use tracing::debug;
 use super::hand_over::hand_over;
 use super::incarnation::{Incarnation, Lane};
 use super::reconnect::Reconnect;
-use crate::store::{CALL_WITHIN, Connection, Fault, FaultKind, Reserved, connection_id, end_wait};
+use crate::store::{Connection, Fault, FaultKind, Reserved, connection_id, end_wait};
 
 /// One wait lasts at most so long.
 const WAIT: Duration = Duration::from_secs(20);
@@ -21,6 +21,10 @@ const END_WITHIN: Duration = Duration::from_millis(300);
 
 /// A server that refuses waits is looked at so often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// So many waits in a row that are over before their time and bring nothing were refused. Of one or two another call may
+/// have taken what was handed over.
+const IN_VAIN: u32 = 3;
 
 /// Sends a wait whenever one is wanted, until the worker stops.
 pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
@@ -52,6 +56,7 @@ async fn serve(
     id: u64,
     wanted: &mut tokio::sync::watch::Receiver<bool>,
 ) -> Option<Fault> {
+    let mut in_vain = 0;
     loop {
         tokio::select! {
             changed = wanted.wait_for(|wanted| *wanted) => { changed.ok()?; }
@@ -64,26 +69,29 @@ async fn serve(
             () = incarnation.stopping.cancelled() => return None,
         }
         let session = lane.session.load(Ordering::Acquire);
-        let wait = wait(lane, connection, session);
+        let wait = lane.queue.reserve_when_handed(connection, &lane.keys, session, WAIT);
         tokio::pin!(wait);
+        let sent = Instant::now();
         lane.waits.fetch_add(1, Ordering::AcqRel);
         let in_time = tokio::select! {
-            answers = &mut wait => Some(answers),
+            answer = &mut wait => Some(answer),
             () = lane.wait_lost.notified() => None,
             () = incarnation.stopping.cancelled() => None,
         };
         let given_up = in_time.is_none();
-        let answers = match in_time {
-            Some(answers) => Some(answers),
+        let answer = match in_time {
+            Some(answer) => Some(answer),
             None => ended(incarnation, lane, id, wait).await,
         };
         lane.waits.fetch_add(1, Ordering::AcqRel);
-        let (handed, reserved) = answers?;
+        let reserved = answer?;
         if reserved.is_ok() {
             // Whoever decides about the next wait has to see first what came with this one.
             lane.waiting.send_replace(false);
         }
-        let fault = handed.and(reserved.map(|reserved| match reserved {
+        let nothing = matches!(&reserved, Ok(Reserved::Jobs { jobs, .. }) if jobs.is_empty());
+        in_vain = if nothing && sent.elapsed() < WAIT / 2 { in_vain + 1 } else { 0 };
+        let fault = reserved.map(|reserved| match reserved {
             Reserved::Jobs { mut jobs, left } => {
                 lane.leases.reserved(session, &mut jobs);
                 if left > 0 {
@@ -100,31 +108,18 @@ async fn serve(
             // What was handed into the inbox since is for the new session to take.
             Reserved::Stale => lane.look(),
             Reserved::Void => incarnation.void.cancel(),
-        }));
+        });
         match fault {
             _ if given_up => return None,
-            Ok(()) => {}
+            Ok(()) if in_vain < IN_VAIN => {}
             Err(fault) if fault.kind == FaultKind::Connection => return Some(fault),
             // A full server refuses to move what it holds: look once a second instead.
-            Err(_) => {
+            Ok(()) | Err(_) => {
                 lane.look();
                 pause(LOOK_EVERY, &incarnation.stopping).await;
             }
         }
     }
-}
-
-/// Waits for a job to be handed into the inbox, and takes it over from there: sent together, so that the server does
-/// the second as soon as it has done the first.
-async fn wait(
-    lane: &Lane,
-    connection: &Connection,
-    session: u64,
-) -> (Result<bool, Fault>, Result<Reserved, Fault>) {
-    tokio::join!(
-        lane.queue.await_job(connection, &lane.keys, WAIT),
-        lane.queue.reserve(connection, &lane.keys, session, 0, WAIT + CALL_WITHIN),
-    )
 }
 
 async fn pause(duration: Duration, stopping: &CancellationToken) {

@@ -9,6 +9,7 @@
 
 mod ahead;
 mod clocks;
+mod hostile;
 mod idle;
 mod interleavings;
 mod limits;

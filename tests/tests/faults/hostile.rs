@@ -1,0 +1,179 @@
+//! Payloads that somebody pushed to harm: they end as broken with a reason, or run, and cost neither a worker nor its other
+//! jobs anything.
+
+use std::time::{Duration, Instant};
+
+use hworker_tests::{Act, Process, TestServer};
+use serde_json::json;
+
+use crate::support::{SOON, counter, put, serving, wait_for_workers};
+
+/// What a worker takes at most of payloads that it refuses, or that it runs, beside what it has anyway.
+const MEMORY: u64 = 300_000_000;
+
+fn push(server: &TestServer, payload: &[u8]) {
+    let mut command = redis::cmd("LPUSH");
+    command.arg("hworker-jobs-default").arg(payload);
+    server.redis().run::<u64>(&command).expect("pushed");
+}
+
+/// The most memory that a process has used so far, in bytes.
+fn peak_memory(process: &Process) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process.pid()));
+    let status = status.expect("the status of the worker");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its memory");
+    let kilobytes = line.split_whitespace().next().and_then(|number| number.parse().ok());
+    kilobytes.unwrap_or(u64::MAX / 1024) * 1024
+}
+
+/// The worker is the one that it was, and runs what comes next.
+fn goes_on(server: &TestServer, worker: &mut Process, within: Duration) {
+    put(server, "after", vec![]);
+    server.eventually("the worker goes on", within, || server.ended("after") == 1);
+    assert!(worker.exited().is_none());
+    assert_eq!(counter(server, "recovered"), 0, "nobody took it for dead");
+    let memory = peak_memory(worker);
+    assert!(memory < MEMORY, "{} MB", memory / 1_000_000);
+}
+
+fn nested(depth: usize) -> String {
+    "[".repeat(depth) + &"]".repeat(depth)
+}
+
+/// An envelope whose arguments are those of `act` and something more, and which has these fields beside.
+fn with(name: &str, args: &str, fields: &str) -> String {
+    format!(r#"{{"job":"act","id":"{name}","args":{{"name":"{name}","plan":[]{args}}}{fields}}}"#)
+}
+
+#[test]
+fn payloads_that_are_broken_say_why() {
+    // Deep nesting, duplicate keys, bytes that are not UTF-8, NUL bytes, numbers that no type holds, in the envelope and in
+    // the arguments -> broken with a reason that says what is wrong, and the jobs beside them run.
+    // Guard: `Envelope::decode` and the decoding of arguments end in an error, whatever comes.
+    let server = TestServer::start();
+    let mut worker = server.worker_process(&[]);
+    wait_for_workers(&server, 1);
+    let deep = format!(r#"{{"job":"act","args":{{"name":"x","plan":{}}}}}"#, nested(1_000_000));
+    let cases: Vec<(Vec<u8>, &str)> = vec![
+        (deep.into(), "the arguments do not fit the job"),
+        (nested(1_000_000).into(), "invalid type: sequence"),
+        (r#"{"job":"#.repeat(200_000).into(), "invalid type: map"),
+        (b"{\"job\":\"act\",\"args\":{\"name\":\"\xff\xfe\",\"plan\":[]}}".to_vec(), "not UTF-8"),
+        (b"{\"job\":\"act\",\"args\":{\"name\":\"\0\",\"plan\":[]}}".to_vec(), "control character"),
+        (with("x", r#","plan":[]"#, "").into(), "duplicate field `plan`"),
+        (with("x", "", r#","job":"act""#).into(), "duplicate field `job`"),
+        (with("x", "", r#","attempt":1e400"#).into(), "number out of range"),
+        (with("x", "", r#","timeout":-1"#).into(), "invalid value: integer"),
+        (with("x", "", r#","max_attempts":99999999999"#).into(), "invalid value: integer"),
+        (with("x", "", r#","backoff":"99999999999999999999d""#).into(), "the field `backoff`"),
+        (with(&"x".repeat(100_000), "", "").into(), "1 to 200 bytes"),
+        (
+            br#"{"job":"act","args":{"name":"x","plan":[[{"Sleep":1e999}]]}}"#.to_vec(),
+            "out of range",
+        ),
+        (br#"{"job":"act","args":{"name":"\ud800","plan":[]}}"#.to_vec(), "end of hex escape"),
+    ];
+    for (payload, _) in &cases {
+        push(&server, payload);
+    }
+    put(&server, "beside", vec![]);
+    let broken = || server.redis().len("hworker-broken-default");
+    server.eventually("all are broken", SOON, || broken() == cases.len() as u64);
+    server.eventually("the one beside them ran", SOON, || server.ended("beside") == 1);
+    for (payload, reason) in &cases {
+        let mut ask = redis::cmd("HGET");
+        ask.arg("hworker-broken-default").arg(payload);
+        let kept: String = server.redis().run(&ask).expect("kept byte for byte");
+        assert!(kept.contains(reason), "{kept} does not say {reason}");
+        assert!(kept.len() < 700, "{kept}");
+    }
+    goes_on(&server, &mut worker, SOON);
+}
+
+#[test]
+fn payloads_that_are_strange_but_right_run() {
+    // What an envelope may say: fields that nobody knows, deep, twice or with numbers beyond every type; limits at their
+    // ends; a million attempts in its plan; 16 MB less one byte -> each runs, is retried with all of it kept, and is done.
+    // Guard: what is not known is passed over and never parsed into a value; times are added without overflow.
+    let server = TestServer::start();
+    let mut worker = server.worker_process(&[]);
+    wait_for_workers(&server, 1);
+    let most = u64::MAX;
+    let strange = [
+        with("deep", "", &format!(r#","x":{}"#, nested(100_000))),
+        with("twice", "", r#","x":1,"x":[1,2 ,3]"#),
+        with("beyond", "", r#","x":1e999,"y":-0.000e-999999,"z":123456789012345678901234567890"#),
+        with(
+            "long",
+            "",
+            &format!(r#","timeout":{most},"retry_until":{most},"enqueued_at":{most}"#),
+        ),
+        with("short", "", r#","max_attempts":0"#),
+        with("last", "", r#","attempt":4294967295,"max_attempts":4294967295"#),
+        with("future", "", &format!(r#","crashes":[{{"at":{most},"worker":"w"}}]"#)),
+        with("escaped", "", r#","\u0078":"\u0000","unknown_since":18446744073709551615"#),
+        with("more", &format!(r#","more":{}"#, nested(100_000)), ""),
+        with("wide", &format!(r#","more":[0{}]"#, ",0".repeat(1_000_000)), ""),
+    ];
+    for payload in &strange {
+        push(&server, payload.as_bytes());
+    }
+    // Retried once, so it is rewritten.
+    let plan = json!([[Act::Retry("again".into())], []]);
+    let fields = format!(r#","x":1e999,"y":{},"timeout":{most}"#, nested(1_000));
+    let again =
+        format!(r#"{{"job":"act","id":"again","args":{{"name":"again","plan":{plan}}}{fields}}}"#);
+    push(&server, again.as_bytes());
+    let attempts = vec![Vec::<Act>::new(); 1_000_000];
+    put(&server, "attempts", attempts);
+    let limit = 16 * 1024 * 1024;
+    let large = |bytes: usize| {
+        let rest = with("large", r#","more":"""#, "").len();
+        with("large", &format!(r#","more":"{}""#, "x".repeat(bytes - rest)), "")
+    };
+    push(&server, large(limit - 1).as_bytes());
+
+    let names = ["deep", "twice", "beyond", "long", "short", "last", "future", "escaped", "more"];
+    for name in names.iter().chain(&["wide", "again", "attempts", "large"]) {
+        server.eventually(name, 2 * SOON, || server.ended(name) == 1);
+    }
+    assert_eq!((server.begun("again"), counter(&server, "broken")), (2, 0));
+    goes_on(&server, &mut worker, SOON);
+}
+
+#[test]
+fn payloads_of_hundreds_of_megabytes_are_never_sent_to_a_worker() {
+    // One that is larger than all that a worker has, pushed while it waits at the server, and several that are more than a
+    // script should hold at once, pushed while it is busy -> all are broken, the worker has never seen a byte of them, and
+    // what waits behind them runs.
+    // Guard: `reserve.lua` sets aside what is larger than `max_payload`, and pops few at a time; the answer of a wait, which
+    // would bring the payload, is left out.
+    let server = TestServer::start();
+    let mut worker = server.worker_process(&[("HWORKER_CONCURRENCY", "1")]);
+    wait_for_workers(&server, 1);
+    let waits = || {
+        let list: String = server.redis().ask(&["CLIENT", "LIST", "TYPE", "normal"]);
+        list.contains("cmd=blmove")
+    };
+    server.eventually("it waits", SOON, waits);
+    let broken = || server.redis().len("hworker-broken-default");
+    push(&server, &vec![b'x'; 200_000_000]);
+    server.eventually("it is set aside", 3 * SOON, || broken() == 1);
+    let _: u64 = server.redis().ask(&["DEL", "hworker-broken-default"]);
+
+    put(&server, "busy", vec![vec![Act::Gate("go".into())]]);
+    server.eventually("it is busy", SOON, || server.begun("busy") == 1);
+    for number in 0..12 {
+        push(&server, &vec![b'a' + number; 24_000_000]);
+    }
+    put(&server, "behind", vec![]);
+    server.open("go");
+    let start = Instant::now();
+    server.eventually("the one behind them runs", 3 * SOON, || server.ended("behind") == 1);
+    println!("12 payloads of 24 MB were set aside within {:?}", start.elapsed());
+    assert_eq!(broken(), 12);
+    goes_on(&server, &mut worker, SOON);
+    let memory = peak_memory(&worker);
+    assert!(memory < 150_000_000, "{} MB", memory / 1_000_000);
+    assert_eq!(serving(&server).len(), 1);
+}

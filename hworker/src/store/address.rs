@@ -108,7 +108,7 @@ impl Address {
 
 /// How one server is spoken to.
 pub(super) fn server(url: &str, tls_files: &TlsFiles) -> Result<ConnectionInfo, String> {
-    let info = url.into_connection_info().map_err(|error| error.to_string())?;
+    let info = url.into_connection_info().map_err(|error| without_detail(&error))?;
     // Without `CLIENT SETINFO`, which a user with few rights may not call.
     let settings = info.redis_settings().clone().set_skip_set_lib_name();
     let settings = settings.set_protocol(ProtocolVersion::RESP3);
@@ -118,6 +118,14 @@ pub(super) fn server(url: &str, tls_files: &TlsFiles) -> Result<ConnectionInfo, 
         .with_retries(3);
     let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
     with_files(info.set_redis_settings(settings).set_tcp_settings(tcp), tls_files)
+}
+
+/// What is wrong with a URL, without the part of it that the error quotes: where a password has a `?` in it, that is the
+/// rest of the password.
+fn without_detail(error: &redis::RedisError) -> String {
+    let text = error.to_string();
+    let before = error.detail().and_then(|detail| text.strip_suffix(detail));
+    before.map_or_else(|| text.clone(), |before| before.trim_end_matches([':', ' ']).to_owned())
 }
 
 /// Without the feature there is no URL that certificates could be for.
@@ -209,6 +217,10 @@ mod tests {
         ] {
             assert_eq!(without_secrets(url), shown);
         }
+        // The redis crate quotes what it does not understand; here that is what stands behind the `?` of a password.
+        let error = Address::parse("redis://user:1?protocol=s3cret@host", &TlsFiles::default());
+        let error = error.expect_err("refused").to_string();
+        assert!(error.contains("Invalid protocol") && !error.contains("s3cret"), "{error}");
     }
 
     #[test]

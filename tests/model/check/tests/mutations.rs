@@ -21,7 +21,8 @@ const SILENCE: Allowed = Allowed { silence: true, ..NONE };
 
 /// The checker finds that something of this does not hold.
 fn finds(broken: &[&str], model: Model, take_out: impl FnOnce(&mut Guards)) {
-    let checked = check(model.without(take_out), 2);
+    // One thread visits them in the same order each time.
+    let checked = check(model.without(take_out), 1);
     println!("{checked}");
     let (property, events) = checked.broken.expect("a counterexample");
     assert!(broken.contains(&property), "{property} after {events:?}");
@@ -64,7 +65,8 @@ fn without_the_lease_check_at_settle_a_settlement_that_is_sent_again() {
 
 #[test]
 fn without_the_comparison_of_heartbeats_at_recover() {
-    finds(&[EXCLUSIVE], Model::new(1, 1, STOP), |guards| guards.heartbeat_at_recover = false);
+    let model = Model::new(1, 1, STOP);
+    finds(&[NO_START_AFTER, EXCLUSIVE], model, |guards| guards.heartbeat_at_recover = false);
 }
 
 #[test]

@@ -425,8 +425,19 @@ fn a_token_that_does_not_grow_is_found() {
 #[test]
 fn a_lease_that_nobody_ends_is_found() {
     let mut story = Story::new();
-    story.enqueue(1).reserve(1, 1, 10).pass(40);
+    story.enqueue(1).reserve(1, 1, 10).body(1, 1, 10, Outcome::None).pass(40);
     assert_eq!(story.rules()[0], "no lease is held for ever");
+}
+
+#[test]
+fn a_lease_of_which_its_worker_does_not_know_is_found() {
+    let look = |seconds: u64| {
+        let mut story = Story::new();
+        story.enqueue(1).reserve(1, 1, 10).pass(seconds);
+        story.checker.look_for_stuck(story.now);
+        story.checker.violations().len()
+    };
+    assert_eq!((look(13), look(15)), (0, 1));
 }
 
 #[test]

@@ -9,6 +9,10 @@ use crate::tally::Job;
 /// A lease that nobody ended for so long is stuck: longer than the longest body and the slowest recovery.
 const STUCK_AFTER: u64 = 60 * SECOND;
 
+/// A lease whose body has not begun after this is one of which its worker does not know: it would have noticed within 2 s, or 5 s
+/// where a request was lost on the way.
+const IDLE_AFTER: u64 = 14 * SECOND;
+
 /// An inbox that holds something for so long is stuck: those of the dead are looked at once a minute at least.
 const SWEPT_AFTER: u64 = 80 * SECOND;
 
@@ -72,10 +76,17 @@ impl Checker {
     pub(crate) fn look_for_stuck(&mut self, seen: u64) {
         self.seen = seen;
         let mut stuck = Vec::new();
+        let quiet = self.strikes.server_trouble(seen.saturating_sub(IDLE_AFTER), seen) == 0;
         for (lease, hold) in &mut self.holds {
-            if hold.ended.is_none() && hold.granted + STUCK_AFTER < seen && !hold.reported {
+            let process = self.lives[hold.life].process;
+            let held_for = seen.saturating_sub(hold.granted);
+            // One that nobody silenced, and that reaches the server, knows by then what it holds.
+            let idle = quiet
+                && hold.began.is_none()
+                && held_for > IDLE_AFTER
+                && self.strikes.silenced(process, seen).is_none();
+            if hold.ended.is_none() && !hold.reported && (idle || held_for > STUCK_AFTER) {
                 hold.reported = true;
-                let process = self.lives[hold.life].process;
                 let (began, outcome) = (hold.began.is_some(), hold.outcome);
                 stuck.push(format!(
                     "job {}, lease {lease:?} of process {process}, begun: {began}, ended: {outcome:?}",

@@ -237,6 +237,7 @@ fn watch(stage: &Stage, stop: &AtomicBool) -> Result<(), Failure> {
         let last = stop.load(Ordering::Acquire);
         // Before the log: then what led to these notes is in what is read of that.
         let mut notes = Vec::new();
+        let read_at = now();
         stage.read_diaries(|process, note| notes.push((process, note)))?;
         let mut checker = stage.checker();
         log.read(|commands| checker.changed(commands, now()))?;
@@ -245,7 +246,8 @@ fn watch(stage: &Stage, stop: &AtomicBool) -> Result<(), Failure> {
         }
         if ticked.elapsed() > Duration::from_millis(100) {
             ticked = Instant::now();
-            checker.tick(now());
+            // What ended later may have notes that are not read yet, however long the log took.
+            checker.tick(read_at);
         }
         if looked.elapsed() > Duration::from_secs(5) {
             looked = Instant::now();

@@ -244,7 +244,9 @@ impl Stage {
             self.end(strike);
             return true;
         }
-        if fault.kind != Kind::HalfOpen && rng.u8(..4) == 0 {
+        // What is late and was taken for lost is worth more than what is only late.
+        let rarely = if fault.kind == Kind::Delay { 2 } else { 4 };
+        if fault.kind != Kind::HalfOpen && rng.u8(..rarely) == 0 {
             request = *rng.choice(&["BLMOVE", "release", "promote"]).unwrap_or(&"BLMOVE");
         }
         let about = |seat: &Seat| matches!(seat.way, Way::Proxy(_));

@@ -3,6 +3,7 @@
 mod tls;
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use crate::durability::Durability;
@@ -74,6 +75,9 @@ pub(crate) struct WorkerConfig {
     pub(crate) prefetch: bool,
     pub(crate) durability: Durability,
     pub(crate) name: String,
+    /// Where probes are answered; only the feature `health` reads it.
+    #[cfg_attr(not(feature = "health"), allow(dead_code))]
+    pub(crate) health: Option<SocketAddr>,
     pub(crate) limits: Limits,
 }
 
@@ -93,6 +97,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) prefetch: Option<bool>,
     pub(crate) durability: Option<Durability>,
     pub(crate) name: Option<String>,
+    pub(crate) health: Option<SocketAddr>,
 }
 
 impl WorkerSettings {
@@ -141,6 +146,7 @@ impl WorkerSettings {
                 Durability::accepted(),
             ),
             name: env.or(self.name, "HWORKER_NAME", |text| Ok(text.to_owned()), host_name()),
+            health: env.or(self.health.map(Some), "HWORKER_HEALTH", health, None),
             limits: Limits {
                 failed: env.or(
                     self.failed_limit,
@@ -217,7 +223,7 @@ impl WorkerConfig {
 
 /// Variables of the environment that look like settings and are none.
 pub(crate) fn unknown_variables() -> Vec<String> {
-    const KNOWN: [&str; 21] = [
+    const KNOWN: [&str; 22] = [
         "HWORKER_REDIS_URL",
         "HWORKER_TLS_CA",
         "HWORKER_TLS_CERT",
@@ -238,6 +244,7 @@ pub(crate) fn unknown_variables() -> Vec<String> {
         "HWORKER_STOP_WHEN_CUT",
         "HWORKER_PREFETCH",
         "HWORKER_NAME",
+        "HWORKER_HEALTH",
         "HWORKER_LOG",
     ];
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
@@ -369,6 +376,16 @@ fn shard_counts(text: &str) -> Result<BTreeMap<String, usize>, String> {
 
 fn number(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| format!("`{text}` is not a whole number"))
+}
+
+fn health(text: &str) -> Result<Option<SocketAddr>, String> {
+    let address = text.parse().map_err(|_| {
+        format!("`{text}` is no address; write `127.0.0.1:8080`, or `0.0.0.0:8080` for all who can reach the machine")
+    })?;
+    if !cfg!(feature = "health") {
+        return Err("this program is built without hworker's feature `health`".into());
+    }
+    Ok(Some(address))
 }
 
 fn boolean(text: &str) -> Result<bool, String> {

@@ -52,7 +52,7 @@ pub use inspect::{Broken, Counts, Failed, Found, Inspect, JobState, RunningJob, 
 pub use job::{Job, OnFault};
 pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, snooze};
 pub use registry::Registry;
-pub use worker::{Stopped, Worker, WorkerBuilder, WorkerHandle};
+pub use worker::{Health, Stopped, Unwell, Worker, WorkerBuilder, WorkerHandle};
 
 /// Runs every job that the program links, on every queue that they name, until SIGTERM or SIGINT.
 ///

@@ -68,3 +68,7 @@ struct Reliability;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/high-availability.md")]
 struct HighAvailability;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/health.md")]
+struct Health;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Worker;
 use super::incarnation::Core;
+use super::outages::Outages;
 use super::panic;
 use crate::client::Client;
 use crate::config::{QueueSetting, WorkerSettings};
@@ -163,6 +164,15 @@ impl WorkerBuilder {
         self
     }
 
+    /// Answers `GET /live` and `GET /ready` over HTTP at this address (port 0: one that is free, which the log names), as
+    /// [`Health`](crate::Health) has it: 200, or 503 with the reason. On a thread of its own. It tells nothing of jobs, and anyone who
+    /// reaches the address may ask. Default: `HWORKER_HEALTH`, then nowhere.
+    #[cfg(feature = "health")]
+    pub fn health(mut self, address: impl Into<std::net::SocketAddr>) -> Self {
+        self.settings.health = Some(address.into());
+        self
+    }
+
     /// The label that the worker's id begins with: `[A-Za-z0-9._-]{1,100}`. Default: `HWORKER_NAME`, then the host's name. The id
     /// itself is fresh at every start.
     pub fn name(mut self, name: impl Into<String>) -> Self {
@@ -213,6 +223,7 @@ impl WorkerBuilder {
             jobs,
             states: Arc::new(self.states),
             clock: ServerClock::default(),
+            outages: Outages::default(),
             blocking_threads: Arc::default(),
             queues,
             client,

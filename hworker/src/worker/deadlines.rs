@@ -9,6 +9,7 @@ use tracing::{debug, error, info};
 
 use super::decide::Finish;
 use super::execute::{BLOCKING_GRACE, conclude};
+use super::health::STUCK;
 use super::incarnation::{Incarnation, Lane};
 use crate::backoff::Backoff;
 use crate::job::Policy;
@@ -22,23 +23,21 @@ const TICK: Duration = Duration::from_millis(250);
 const AHEAD_AT_MOST: Duration = Duration::from_millis(10);
 const AHEAD_TICK: Duration = Duration::from_millis(5);
 
-/// A runtime that did not run for so long is reported, and what it was handed but did not start goes to others.
-const RUNTIME_STUCK: Duration = Duration::from_secs(10);
-
 /// What the supervisor settled and the server does not have yet.
 type Unsent = Vec<(Arc<Lane>, Settlement)>;
 
 /// Settles what the runtime of the bodies has not settled in time, for as long as this life lasts.
 pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
     let mut unsent: Unsent = Vec::new();
+    // A runtime that is stuck is reported, and what it was handed but did not start goes to others.
     let mut stuck = false;
     loop {
         sleep(TICK).await;
         for lane in &incarnation.lanes {
             overdue(incarnation, lane, &mut unsent);
         }
-        let silent = Duration::from_millis(incarnation.runtime_silent_ms());
-        if silent < RUNTIME_STUCK {
+        let silent = incarnation.runtime.silent();
+        if silent < STUCK {
             if std::mem::take(&mut stuck) {
                 info!("the runtime of the bodies runs again");
             }
@@ -136,7 +135,7 @@ fn without_user_code(policy: &Policy) -> Policy {
 }
 
 async fn give_to_others(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mut Unsent) {
-    for lease in lane.leases.not_started_for(RUNTIME_STUCK) {
+    for lease in lane.leases.not_started_for(STUCK) {
         if lane.leases.end(&lease) {
             let end = End::Released { delay_ms: 0, envelope: None };
             unsent.push((Arc::clone(lane), Settlement { lease, end }));

@@ -11,6 +11,7 @@ use tracing::{debug, error, info, warn};
 
 use super::hand_over::{give_all_back, hand_over, report_lost};
 use super::incarnation::{Incarnation, Lane};
+use super::outages::{self, Side};
 use super::outbox::WakeAt;
 use super::ready::WaitingJob;
 use super::reconnect::Reconnect;
@@ -57,6 +58,8 @@ pub(super) struct Fetch {
 /// Why the loop left its connection.
 enum Left {
     Reconnect(String),
+    /// Its requests may be lost: another connection of this worker was.
+    CutOff,
     Void,
     Retired,
 }
@@ -69,24 +72,33 @@ impl Fetch {
     /// Runs until the worker has retired or is void.
     pub(super) async fn run(mut self) {
         let mut reconnect = Reconnect::new();
+        let mut outages = self.incarnation.core.outages.count();
+        let mut broken = None;
         loop {
             let left = match self.connect(&mut reconnect).await {
-                Ok(Some((connection, session))) => self.serve(&connection, session).await,
+                Ok(Some((connection, session))) => {
+                    let count = self.incarnation.core.outages.count();
+                    // Where there was an outage meanwhile, that is why.
+                    if let Some(why) = broken.take().filter(|_| count == outages) {
+                        warn!(queue = %self.lane.queue.name, "made a new connection: {why}");
+                    }
+                    outages = count;
+                    self.serve(&connection, session).await
+                }
                 Ok(None) => Left::Void,
                 Err(fault) => {
-                    if reconnect.worth_a_line() {
-                        let address = self.incarnation.core.client.address();
-                        warn!(queue = %self.lane.queue.name, "the server {address} cannot be used, trying again: {fault}");
-                    }
+                    outages::lost(&self.incarnation, &self.lane, Side::Fetch, &fault);
                     reconnect.pause().await;
                     continue;
                 }
             };
             match left {
                 Left::Reconnect(why) => {
-                    warn!(queue = %self.lane.queue.name, "making a new connection: {why}");
+                    debug!(queue = %self.lane.queue.name, "making a new connection: {why}");
+                    broken = Some(why);
                     self.more = true;
                 }
+                Left::CutOff => self.more = true,
                 Left::Void => return self.incarnation.void.cancel(),
                 Left::Retired => return,
             }
@@ -107,12 +119,11 @@ impl Fetch {
             .queue
             .reconcile(&connection, &lane.keys, &incarnation.id, self.first, &record)
             .await?;
+        outages::back(incarnation, lane, Side::Fetch);
         let Reconciled::Session { session, now, leases } = reconciled else { return Ok(None) };
         self.first = false;
         incarnation.core.clock.heard(now);
-        if reconnect.succeeded() {
-            info!(queue = %lane.queue.name, "the server is back");
-        }
+        reconnect.succeeded();
 
         let comparison = lane.leases.begin(session, &believed, leases);
         // After the comparison: only what is sent from now on brings something new.
@@ -190,6 +201,9 @@ impl Fetch {
                 biased;
                 () = connection.ended() => return Left::Reconnect("the connection has ended".into()),
                 () = lane.suspicious.notified() => {
+                    if lane.was_cut_off.swap(false, Ordering::AcqRel) {
+                        return Left::CutOff;
+                    }
                     return Left::Reconnect("what the server holds for this worker differs from what it knows".into());
                 }
                 replies = answered(trips), if !trips.is_empty() => {

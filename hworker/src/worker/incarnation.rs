@@ -11,11 +11,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::admit::Admitted;
 use super::leases::Leases;
+use super::outages::Outages;
 use super::outbox::Outbox;
 use super::pace::Pace;
 use super::pulse::Pulse;
 use super::ready::Ready;
 use super::slots::Slots;
+use super::watch::Watch;
 use crate::client::Client;
 use crate::config::WorkerConfig;
 use crate::context::{Place, States};
@@ -35,6 +37,7 @@ pub(super) struct Core {
     pub(super) clock: ServerClock,
     /// Whether jobs are reserved beyond the free slots.
     pub(super) fetches_ahead: bool,
+    pub(super) outages: Outages,
     /// Threads of blocking bodies that have not returned.
     pub(super) blocking_threads: Arc<AtomicUsize>,
 }
@@ -55,7 +58,9 @@ pub(super) struct Incarnation {
     pub(super) unsupervised: CancellationToken,
     /// Something was fetched ahead: the supervisor sees to it that it does not wait long.
     pub(super) fetched_ahead: Notify,
-    runtime: RuntimeWatch,
+    /// Whether the runtime of the bodies goes round, and the supervisor's.
+    pub(super) runtime: Arc<Watch>,
+    pub(super) supervisor: Arc<Watch>,
 }
 
 /// One queue, or one shard of a queue, as this worker serves it.
@@ -82,6 +87,8 @@ pub(super) struct Lane {
     pub(super) registered: tokio::sync::watch::Sender<bool>,
     /// What the server holds for us differs from what we know: the connection is to be made anew.
     pub(super) suspicious: Notify,
+    /// The same, because the supervisor's connection was lost meanwhile: no news.
+    pub(super) was_cut_off: AtomicBool,
     /// The wait that was sent is not at the server any more, and its answer did not come.
     pub(super) wait_lost: Notify,
     /// Whether a wait may be sent.
@@ -118,19 +125,10 @@ impl Incarnation {
             void: CancellationToken::new(),
             unsupervised: CancellationToken::new(),
             fetched_ahead: Notify::new(),
-            runtime: RuntimeWatch::default(),
+            runtime: Arc::default(),
+            supervisor: Arc::default(),
             id,
         }
-    }
-
-    /// The runtime of the bodies shows that it runs.
-    pub(super) fn runtime_runs(&self) {
-        self.runtime.runs();
-    }
-
-    /// How long the runtime of the bodies has not run, in ms.
-    pub(super) fn runtime_silent_ms(&self) -> u64 {
-        self.runtime.silent_ms()
     }
 }
 
@@ -156,6 +154,7 @@ impl Lane {
             look: AtomicBool::new(false),
             registered: tokio::sync::watch::Sender::new(false),
             suspicious: Notify::new(),
+            was_cut_off: AtomicBool::new(false),
             wait_lost: Notify::new(),
             waiting: tokio::sync::watch::Sender::new(false),
             waits: AtomicU64::new(0),
@@ -300,29 +299,5 @@ impl Suspects {
             _ => return Ok(None),
         };
         Arc::clone(class).try_acquire_owned().map(Some).map_err(|_| ())
-    }
-}
-
-/// When the runtime of the bodies last ran, seen from the supervisor's thread.
-#[derive(Debug)]
-struct RuntimeWatch {
-    since: Instant,
-    last_ms: AtomicU64,
-}
-
-impl Default for RuntimeWatch {
-    fn default() -> Self {
-        Self { since: Instant::now(), last_ms: AtomicU64::new(0) }
-    }
-}
-
-impl RuntimeWatch {
-    fn runs(&self) {
-        self.last_ms.store(crate::time::millis(self.since.elapsed()), Ordering::Release);
-    }
-
-    fn silent_ms(&self) -> u64 {
-        crate::time::millis(self.since.elapsed())
-            .saturating_sub(self.last_ms.load(Ordering::Acquire))
     }
 }

@@ -4,11 +4,15 @@ mod admit;
 mod builder;
 mod deadlines;
 mod decide;
+#[cfg(feature = "health")]
+mod endpoint;
 mod execute;
 mod fetch;
 mod hand_over;
+mod health;
 mod incarnation;
 mod leases;
+mod outages;
 mod outbox;
 mod pace;
 mod panic;
@@ -21,6 +25,7 @@ mod slots;
 mod supervise;
 mod trip;
 mod wait;
+mod watch;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -28,11 +33,12 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 pub use builder::WorkerBuilder;
+pub use health::{Health, Unwell};
 
 use crate::error::Error;
 use crate::log;
@@ -50,6 +56,7 @@ const RETIRE_WITHIN: Duration = Duration::from_millis(1_500);
 pub struct Worker {
     core: Arc<Core>,
     handle: WorkerHandle,
+    health: Health,
 }
 
 /// Stops a worker from elsewhere; clones stop the same.
@@ -70,6 +77,10 @@ impl WorkerHandle {
         self.stop.cancel();
         self.now.cancel();
     }
+
+    fn is_told_to_stop(&self) -> bool {
+        self.stop.is_cancelled()
+    }
 }
 
 /// How a worker stopped.
@@ -87,13 +98,20 @@ impl Worker {
     }
 
     fn new(core: Core) -> Self {
-        Self { core: Arc::new(core), handle: WorkerHandle::default() }
+        let handle = WorkerHandle::default();
+        Self { core: Arc::new(core), health: Health::new(handle.clone()), handle }
     }
 
     /// A handle that stops the worker.
     #[must_use]
     pub fn handle(&self) -> WorkerHandle {
         self.handle.clone()
+    }
+
+    /// Tells whether the worker is live and ready, for a web server of your own.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        self.health.clone()
     }
 
     /// Runs until SIGTERM or SIGINT, or until its [handle](Worker::handle) says so; a second signal ends it without the grace.
@@ -106,7 +124,8 @@ impl Worker {
     /// Dropping the future ends the worker as a crash would: its jobs are recovered by others.
     ///
     /// # Errors
-    /// [`Error::Config`] when the process cannot handle signals or start threads.
+    /// [`Error::Config`] when the process cannot handle signals or start threads, or health cannot be told where it was asked
+    /// for.
     pub async fn run(self) -> Result<Stopped, Error> {
         log::install();
         let signals = signals(self.handle.clone())?;
@@ -117,12 +136,17 @@ impl Worker {
     /// signals, and the log, by itself.
     ///
     /// # Errors
-    /// [`Error::Config`] when the process cannot start threads.
+    /// [`Error::Config`] when the process cannot start threads, or health cannot be told where it was asked for.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
         tokio::pin!(stop);
+        let _over = self.health.until_dropped();
+        #[cfg(feature = "health")]
+        let _answers_probes =
+            self.core.config.health.map(|at| endpoint::listen(at, self.health())).transpose()?;
         self.look_at_server().await?;
         loop {
             let incarnation = Arc::new(Incarnation::new(&self.core));
+            self.health.begins(&incarnation);
             self.announce(&incarnation);
             let life = self.live(&incarnation);
             tokio::pin!(life);
@@ -213,7 +237,7 @@ impl Worker {
                 helpers.spawn(runner::run(Arc::clone(incarnation), Arc::clone(lane)));
             }
         }
-        helpers.spawn(show_that_runtime_runs(Arc::clone(incarnation)));
+        helpers.spawn(watch::show(Arc::clone(&incarnation.runtime)));
 
         let again = tokio::select! {
             () = self.handle.stop.cancelled() => false,
@@ -295,15 +319,6 @@ async fn give_up(incarnation: &Incarnation) {
 async fn emptied(incarnation: &Incarnation) {
     for lane in &incarnation.lanes {
         lane.leases.emptied().await;
-    }
-}
-
-async fn show_that_runtime_runs(incarnation: Arc<Incarnation>) {
-    let mut next = Instant::now();
-    loop {
-        incarnation.runtime_runs();
-        next += Duration::from_millis(500);
-        tokio::time::sleep_until(next.max(Instant::now())).await;
     }
 }
 

@@ -10,31 +10,29 @@ const LONGEST: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Reconnect {
     pause: Duration,
-    tries: u32,
+    failed: bool,
 }
 
 impl Reconnect {
     pub(super) fn new() -> Self {
-        Self { pause: FIRST, tries: 0 }
+        Self { pause: FIRST, failed: false }
     }
 
     /// Waits before the next try. Cancel safe.
     pub(super) async fn pause(&mut self) {
         let pause = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
         self.pause = (self.pause * 2).min(LONGEST);
-        self.tries += 1;
+        self.failed = true;
         tokio::time::sleep(pause).await;
     }
 
-    /// Whether this try is one to speak of: the first, and then about one a minute.
-    pub(super) fn worth_a_line(&self) -> bool {
-        self.tries.is_multiple_of(60)
+    /// Whether a try has failed since the last that succeeded.
+    pub(super) fn failed(&self) -> bool {
+        self.failed
     }
 
     /// The server was reached. Says whether that took more than one try.
     pub(super) fn succeeded(&mut self) -> bool {
-        let again = self.tries > 0;
-        *self = Self::new();
-        again
+        std::mem::replace(self, Self::new()).failed
     }
 }

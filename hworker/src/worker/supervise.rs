@@ -15,7 +15,9 @@ use tracing::{debug, warn};
 use super::deadlines;
 use super::hand_over::report_lost;
 use super::incarnation::{Incarnation, Lane};
+use super::outages::{self, Side};
 use super::reconnect::Reconnect;
+use super::watch;
 use crate::monitor::{self, Monitor, Task};
 use crate::scheduler;
 use crate::store::{Beat, Connection, Fault, FaultKind, Heard, Lease, lengths};
@@ -57,6 +59,7 @@ pub(super) fn spawn(
         let _ended = incarnation.unsupervised.clone().drop_guard();
         runtime.block_on(async {
             let mut lanes = JoinSet::new();
+            lanes.spawn(watch::show(Arc::clone(&incarnation.supervisor)));
             for lane in &incarnation.lanes {
                 lanes.spawn(Heart::new(Arc::clone(&incarnation), Arc::clone(lane)).run());
             }
@@ -120,12 +123,13 @@ impl Heart {
         }
         let mut reconnect = Reconnect::new();
         loop {
-            let Ok(connection) = self.incarnation.core.client.connection(&self.lane.queue).await
-            else {
-                // The loop that fetches says what is wrong with the server.
-                self.missed(true);
-                reconnect.pause().await;
-                continue;
+            let connection = match self.incarnation.core.client.connection(&self.lane.queue).await {
+                Ok(connection) => connection,
+                Err(fault) => {
+                    self.lost(&reconnect, &fault);
+                    reconnect.pause().await;
+                    continue;
+                }
             };
             let sent = Instant::now();
             let mut next = sent + BEAT_EVERY;
@@ -134,9 +138,11 @@ impl Heart {
                     if reconnect.succeeded() {
                         // What this connection went through, the others did too, and may not know yet: a request that
                         // was lost on the way is waited for until its time is over.
+                        self.lane.was_cut_off.store(true, Ordering::Release);
                         self.lane.suspicious.notify_one();
                         self.lane.wait_lost.notify_waiters();
                     }
+                    outages::back(&self.incarnation, &self.lane, Side::Heart);
                     self.beats += 1;
                     self.lane.pulse.accepted(sent);
                     self.incarnation.core.clock.heard(heard.now);
@@ -152,6 +158,7 @@ impl Heart {
                     }
                 }
                 Ok(Beat::Void) => {
+                    outages::back(&self.incarnation, &self.lane, Side::Heart);
                     if !self.incarnation.retiring.is_cancelled() {
                         self.incarnation.void.cancel();
                     }
@@ -159,12 +166,13 @@ impl Heart {
                 }
                 Err(fault) if fault.kind == FaultKind::Connection => {
                     connection.end();
-                    self.missed(true);
+                    self.lost(&reconnect, &fault);
                     reconnect.pause().await;
                     continue;
                 }
                 Err(fault) => {
-                    if self.refused.is_multiple_of(120) {
+                    // A server that is back and loads its data still is spoken of already.
+                    if !self.incarnation.core.outages.is_one() && self.refused.is_multiple_of(120) {
                         warn!(queue = %self.lane.queue.name, "the server refuses heartbeats, trying again: {fault}");
                     }
                     self.refused += 1;
@@ -192,6 +200,16 @@ impl Heart {
         let watched = self.monitor.watches_back(now).map(|back| back + 4 * BEAT_EVERY);
         let window = watched.map_or(RECENT, |watched| watched.max(RECENT));
         (!self.beats.is_multiple_of(ALL_EVERY)).then_some(window)
+    }
+
+    /// The server was not reached.
+    fn lost(&mut self, reconnect: &Reconnect, fault: &Fault) {
+        // One connection may end without an outage: the next try says whether it is one, or that nothing was heard
+        // for too long.
+        if reconnect.failed() || !self.lane.pulse.is_fresh() {
+            outages::lost(&self.incarnation, &self.lane, Side::Heart, fault);
+        }
+        self.missed(true);
     }
 
     fn missed(&mut self, connection_lost: bool) {

@@ -110,6 +110,58 @@ fn server_unreachable_for_20_seconds() {
     busy.nobody_was_recovered();
 }
 
+/// What a worker with three queues and a long body logs of an outage: the lines after its start.
+fn logged(server: &TestServer, url: &str, outage: impl FnOnce()) {
+    let notes = TestServer::start();
+    let settings = [
+        ("HWORKER_REDIS_URL", url),
+        ("HWORKER_TEST_URL", notes.url()),
+        ("HWORKER_QUEUES", "default,+mail,+reports"),
+        ("HWORKER_LOG", "info"),
+    ];
+    let worker = server.worker_process(&settings);
+    wait_for_workers(server, 1);
+    put(server, "held", vec![vec![Act::Gate("go".into())]]);
+    server.eventually("it runs", SOON, || notes.begun("held") == 1);
+    let lines = || -> Vec<String> {
+        let log = std::fs::read_to_string(server.dir().join("process-0.log")).unwrap_or_default();
+        let after = log.split_once("worker starts").map(|(_, after)| after.to_owned());
+        after.unwrap_or_default().lines().skip(1).map(str::to_owned).collect()
+    };
+    assert_eq!(lines(), [""; 0]);
+    outage();
+    server.eventually("it is back", SOON, || lines().len() >= 2);
+    // Long enough for each queue to say so too.
+    server.holds("it said all", Duration::from_secs(4), || lines().len() == 2);
+    let [lost, back] = lines().try_into().expect("two lines");
+    for (line, level, says) in [(&lost, "WARN", "cannot be used"), (&back, "INFO", "is back")] {
+        let complete = ["worker=", "server=", "running=1", level, says];
+        assert!(complete.iter().all(|part| line.contains(part)), "{line}");
+    }
+    assert!(back.contains("away="), "{back}");
+    drop(worker);
+}
+
+#[test]
+fn an_outage_is_one_line_when_it_begins_and_one_when_it_is_over() {
+    // A server that is killed, and one that cannot be reached while no connection ends: one line for all queues, connections and tries, with the server, the running jobs
+    // and how long it took.
+    // Guard: `outages.rs`.
+    let server = TestServer::builder().append_only().start();
+    logged(&server, server.url(), || {
+        server.process().kill();
+        std::thread::sleep(Duration::from_secs(6));
+        server.restart();
+    });
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    logged(&server, &proxy.url(), || {
+        proxy.unreachable(true);
+        std::thread::sleep(Duration::from_secs(9));
+        proxy.unreachable(false);
+    });
+}
+
 #[test]
 fn server_stalls() {
     // The server stops for 1 s to 9 s and goes on with whatever is in its sockets: no live worker is declared dead.

@@ -1,0 +1,197 @@
+//! Whether a worker is live and whether it is ready, for whoever decides about its process.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use super::WorkerHandle;
+use super::incarnation::Incarnation;
+
+/// A runtime that did not run for so long is stuck.
+pub(super) const STUCK: Duration = Duration::from_secs(10);
+
+/// Tells whether a worker is live and whether it is ready; clones tell the same. [`Worker::health`](crate::Worker::health)
+/// gives it, for a web server of your own; with the feature `health` the worker answers probes itself, see
+/// [`WorkerBuilder::health`](crate::WorkerBuilder).
+///
+/// ```no_run
+/// # async fn demo() -> Result<(), hworker::Error> {
+/// let worker = hworker::Worker::builder().build()?;
+/// let health = worker.health();
+/// tokio::spawn(async move {
+///     // In the handler of a probe:
+///     if let Err(why) = health.ready() {
+///         println!("503: {why}");
+///     }
+/// });
+/// worker.run().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Health {
+    life: Arc<Mutex<Life>>,
+    handle: WorkerHandle,
+}
+
+/// How far the worker is.
+#[derive(Debug, Default)]
+enum Life {
+    #[default]
+    NotBegun,
+    /// Not held: what a life owns (states, connections) goes when it ends, whoever still asks for its health.
+    Runs(Weak<Incarnation>),
+    Over,
+}
+
+/// Why a worker is not live, or not ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Unwell {
+    /// It is about to begin, or to begin anew under another id.
+    Starting,
+    /// It was told to stop, or has stopped.
+    Stopping,
+    /// The server has accepted no heartbeat in time, so no body starts.
+    NoServer {
+        /// The queue that has waited longest for one.
+        queue: String,
+        /// How long ago the last one was sent that was accepted; `None` if none was yet.
+        silent: Option<Duration>,
+    },
+    /// The runtime of the bodies has not run for so long: bodies that block hold all its threads.
+    RuntimeStuck(Duration),
+    /// The thread that sends heartbeats and keeps deadlines has not run for so long.
+    SupervisorStuck(Duration),
+    /// It ended without having been told to: its future was dropped, or it could not start.
+    Ended,
+}
+
+impl fmt::Display for Unwell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Starting => f.write_str("the worker is starting"),
+            Self::Stopping => f.write_str("the worker was told to stop"),
+            Self::NoServer { queue, silent: None } => {
+                write!(f, "the server has not accepted a heartbeat of the queue {queue} yet")
+            }
+            Self::NoServer { queue, silent: Some(silent) } => write!(
+                f,
+                "the server has accepted no heartbeat of the queue {queue} for {silent:.1?}"
+            ),
+            Self::RuntimeStuck(silent) => write!(
+                f,
+                "the runtime of the bodies has not run for {silent:.1?}: bodies block its threads"
+            ),
+            Self::SupervisorStuck(silent) => {
+                write!(f, "the supervisor's thread has not run for {silent:.1?}")
+            }
+            Self::Ended => f.write_str("the worker has ended without having been told to"),
+        }
+    }
+}
+
+impl std::error::Error for Unwell {}
+
+impl Health {
+    pub(super) fn new(handle: WorkerHandle) -> Self {
+        Self { life: Arc::default(), handle }
+    }
+
+    /// Whether the process is worth keeping: both its runtimes go round. Whether the server can be reached makes no
+    /// difference, since another process would not reach it either; nor whether the worker was told to stop.
+    ///
+    /// # Errors
+    /// [`Unwell::RuntimeStuck`] and [`Unwell::SupervisorStuck`] after 10 s, [`Unwell::Ended`].
+    pub fn live(&self) -> Result<(), Unwell> {
+        match &*self.life() {
+            Life::NotBegun => Ok(()),
+            // Between two lives there is nobody to ask, for a moment.
+            Life::Runs(life) => life
+                .upgrade()
+                .map_or(Ok(()), |life| live(life.runtime.silent(), life.supervisor.silent())),
+            Life::Over if self.handle.is_told_to_stop() => Ok(()),
+            Life::Over => Err(Unwell::Ended),
+        }
+    }
+
+    /// Whether a job that is enqueued now would be started here, as far as the worker itself is concerned: it is live, in touch with
+    /// the server in each of its queues, and goes on. The same heartbeats decide it that decide whether a body may start:
+    /// one that was sent in the last 4 s must have been accepted.
+    ///
+    /// # Errors
+    /// The first reason against it.
+    pub fn ready(&self) -> Result<(), Unwell> {
+        self.live()?;
+        if self.handle.is_told_to_stop() {
+            return Err(Unwell::Stopping);
+        }
+        let life = match &*self.life() {
+            Life::Runs(life) => life.upgrade(),
+            Life::NotBegun | Life::Over => None,
+        };
+        let Some(life) = life.filter(|life| !life.void.is_cancelled()) else {
+            return Err(Unwell::Starting);
+        };
+        let silent = life.lanes.iter().filter(|lane| !lane.pulse.is_fresh());
+        // One that was never heard of has waited longest.
+        let longest = silent.max_by_key(|lane| lane.pulse.age().unwrap_or(Duration::MAX));
+        longest.map_or(Ok(()), |lane| {
+            Err(Unwell::NoServer { queue: lane.queue.name.to_string(), silent: lane.pulse.age() })
+        })
+    }
+
+    /// From now on this life is asked.
+    pub(super) fn begins(&self, life: &Arc<Incarnation>) {
+        *self.life() = Life::Runs(Arc::downgrade(life));
+    }
+
+    /// What tells, when it is dropped, that the worker has ended.
+    pub(super) fn until_dropped(&self) -> impl Drop + use<> {
+        Ends(self.clone())
+    }
+
+    fn life(&self) -> MutexGuard<'_, Life> {
+        self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+struct Ends(Health);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        *self.0.life() = Life::Over;
+    }
+}
+
+fn live(runtime: Duration, supervisor: Duration) -> Result<(), Unwell> {
+    if supervisor >= STUCK {
+        return Err(Unwell::SupervisorStuck(supervisor));
+    }
+    if runtime >= STUCK {
+        return Err(Unwell::RuntimeStuck(runtime));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_worker_is_live_while_both_runtimes_go_round() {
+        let (soon, late) = (Duration::from_secs(9), Duration::from_secs(10));
+        assert_eq!(live(soon, soon), Ok(()));
+        assert_eq!(live(late, soon), Err(Unwell::RuntimeStuck(late)));
+        assert_eq!(live(soon, late), Err(Unwell::SupervisorStuck(late)));
+    }
+
+    #[test]
+    fn a_worker_that_ended_untold_is_not_live() {
+        let health = Health::new(WorkerHandle::default());
+        assert_eq!((health.live(), health.ready()), (Ok(()), Err(Unwell::Starting)));
+        drop(health.until_dropped());
+        assert_eq!((health.live(), health.ready()), (Err(Unwell::Ended), Err(Unwell::Ended)));
+        health.handle.stop();
+        assert_eq!((health.live(), health.ready()), (Ok(()), Err(Unwell::Stopping)));
+    }
+}

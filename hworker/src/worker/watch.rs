@@ -1,0 +1,47 @@
+//! Whether a runtime goes round, seen from another thread.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::time::millis;
+
+/// How often a runtime shows that it runs.
+const EVERY: Duration = Duration::from_millis(500);
+
+/// When a runtime last ran.
+#[derive(Debug)]
+pub(super) struct Watch {
+    since: Instant,
+    last_ms: AtomicU64,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self { since: Instant::now(), last_ms: AtomicU64::new(0) }
+    }
+}
+
+impl Watch {
+    /// How long the runtime has not run.
+    pub(super) fn silent(&self) -> Duration {
+        let last = Duration::from_millis(self.last_ms.load(Ordering::Acquire));
+        self.since.elapsed().saturating_sub(last)
+    }
+
+    fn runs(&self) {
+        self.last_ms.store(millis(self.since.elapsed()), Ordering::Release);
+    }
+}
+
+/// Shows that the runtime which polls this runs.
+pub(super) async fn show(watch: Arc<Watch>) {
+    let mut next = tokio::time::Instant::now();
+    loop {
+        watch.runs();
+        next += EVERY;
+        // One that was late begins anew, instead of catching up.
+        next = next.max(tokio::time::Instant::now());
+        tokio::time::sleep_until(next).await;
+    }
+}

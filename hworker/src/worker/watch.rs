@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::time::millis;
 
 /// How often a runtime shows that it runs.
-const EVERY: Duration = Duration::from_millis(500);
+const EVERY: Duration = Duration::from_secs(2);
 
 /// When a runtime last ran.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use crate::duration::{self, Backoff};
 use crate::errors::Errors;
 
 /// The keys that work, each with an example of its value.
-const KEYS: [(&str, &str); 12] = [
+const KEYS: [(&str, &str); 13] = [
     ("name", "\"mail.welcome\""),
     ("aliases", "[\"old_name\"]"),
     ("type", "SendWelcome"),
@@ -24,6 +24,7 @@ const KEYS: [(&str, &str); 12] = [
     ("on_crash", "\"retry\""),
     ("max_attempts", "25"),
     ("backoff", "\"exp(5s, 6h)\""),
+    ("encrypted", "\"only\""),
     ("crate", "path::to::hworker"),
 ];
 
@@ -60,6 +61,7 @@ pub(crate) struct Args {
     pub(crate) on_crash: Option<Fault>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) backoff: Option<OrPath<Backoff>>,
+    pub(crate) encrypted: Option<Encrypted>,
     pub(crate) krate: Option<Path>,
 }
 
@@ -68,6 +70,13 @@ pub(crate) struct Args {
 pub(crate) enum Fault {
     Retry,
     Fail,
+}
+
+/// `encrypted` alone or `encrypted = "only"`.
+#[derive(Clone, Copy)]
+pub(crate) enum Encrypted {
+    Yes,
+    Only,
 }
 
 /// A value written in the attribute, or the path of the user's function.
@@ -112,6 +121,10 @@ impl Args {
             skip_to_comma(input);
             return Err(Error::new(key.span(), format!("`{name}` is given twice")));
         }
+        if name == "encrypted" && !input.peek(Token![=]) {
+            self.encrypted = Some(Encrypted::Yes);
+            return Ok(());
+        }
         let needs_value = |span: Span| {
             Error::new(span, format!("`{name}` needs a value, as in `{name} = {example}`"))
         };
@@ -133,6 +146,7 @@ impl Args {
             "on_crash" => self.on_crash = Some(fault(key, value)?),
             "max_attempts" => self.max_attempts = Some(max_attempts(value)?),
             "backoff" => self.backoff = Some(backoff(value)?),
+            "encrypted" => self.encrypted = Some(encrypted(value)?),
             _ => self.krate = Some(krate(value)?),
         }
         Ok(())
@@ -294,6 +308,12 @@ fn backoff(value: &Expr) -> Result<OrPath<Backoff>> {
     Ok(OrPath::Value(backoff))
 }
 
+fn encrypted(value: &Expr) -> Result<Encrypted> {
+    let form = "`encrypted` is written alone, or as `encrypted = \"only\"`, which refuses arguments that are not";
+    let text = string(value, form)?;
+    if text.value() == "only" { Ok(Encrypted::Only) } else { Err(Error::new_spanned(text, form)) }
+}
+
 fn krate(value: &Expr) -> Result<Path> {
     path(value, "`crate` is the path of the hworker crate, as in `::background`").cloned()
 }
@@ -315,7 +335,8 @@ mod tests {
         let (args, errors) = parse(quote! {
             name = "mail.welcome", aliases = ["a", "b"], type = SendWelcome, queue = "mail",
             timeout = "1m", on_panic = "fail", on_error = "retry", on_timeout = "fail",
-            on_crash = "fail", max_attempts = 3, backoff = "1s, 2s", crate = ::background,
+            on_crash = "fail", max_attempts = 3, backoff = "1s, 2s", encrypted = "only",
+            crate = ::background,
         });
         assert_eq!(errors, Vec::<String>::new());
         assert_eq!(args.name.map(|name| name.value()).as_deref(), Some("mail.welcome"));
@@ -330,7 +351,22 @@ mod tests {
         assert_eq!(args.max_attempts, Some(3));
         let delays = vec![1000, 2000];
         assert!(matches!(args.backoff, Some(OrPath::Value(Backoff::List(list))) if list == delays));
+        assert!(matches!(args.encrypted, Some(Encrypted::Only)));
         assert!(args.krate.is_some());
+    }
+
+    #[test]
+    fn encrypted_stands_alone_or_says_only() {
+        for alone in [quote!(encrypted), quote!(encrypted, timeout = "1m")] {
+            let (args, errors) = parse(alone);
+            assert_eq!(errors, Vec::<String>::new());
+            assert!(matches!(args.encrypted, Some(Encrypted::Yes)));
+        }
+        for wrong in [quote!(encrypted = true), quote!(encrypted = "yes"), quote!(encrypted = )] {
+            let (args, errors) = parse(wrong);
+            assert!(args.encrypted.is_none() && errors.len() == 1, "{errors:?}");
+        }
+        assert_eq!(parse(quote!(encrypted, encrypted)).1, ["`encrypted` is given twice"]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use syn::ext::IdentExt;
 use syn::spanned::Spanned;
 use syn::{Ident, LitStr, ReturnType};
 
-use crate::args::{Fault, OrPath};
+use crate::args::{Encrypted, Fault, OrPath};
 use crate::attributes::{of_every_item, of_struct, respan, visibility};
 use crate::duration::Backoff;
 use crate::model::{JobModel, visible};
@@ -188,6 +188,11 @@ fn definition(model: &JobModel) -> TokenStream {
     let (aliases, blocking) = (&model.args.aliases, !model.is_async());
     let queue = model.args.queue.as_ref();
     let queue = queue.map_or_else(|| quote!(#private::DEFAULT_QUEUE), |queue| quote!(#queue));
+    let encrypted = match model.args.encrypted {
+        None => quote!(#private::Encrypted::No),
+        Some(Encrypted::Yes) => quote!(#private::Encrypted::Yes),
+        Some(Encrypted::Only) => quote!(#private::Encrypted::Only),
+    };
     quote! {
         #private::Definition {
             name: Self::NAME,
@@ -199,6 +204,7 @@ fn definition(model: &JobModel) -> TokenStream {
                 line: ::core::line!(),
             },
             policy: #policy,
+            encrypted: #encrypted,
             blocking: #blocking,
             needs: #needs,
             start: #start,

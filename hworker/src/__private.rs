@@ -6,6 +6,7 @@ pub use serde;
 pub use crate::backoff::Backoff;
 pub use crate::config::defaults::QUEUE as DEFAULT_QUEUE;
 pub use crate::context::{Inject, Needs};
+pub use crate::encryption::Encrypted;
 pub use crate::enqueue::Enqueue;
 pub use crate::envelope::JobId;
 pub use crate::error::Error;

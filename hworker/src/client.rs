@@ -12,9 +12,13 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Id};
 
 use self::gather::Gathers;
-use crate::config::{self, Limits, TlsFiles, defaults};
+use crate::config::{
+    self, EncryptionConfig, EncryptionSettings, Limits, NO_KEYS, TlsFiles, defaults,
+};
 use crate::durability::Durability;
+use crate::encryption::{Encrypted, KeyRing};
 use crate::error::{Error, Problems};
+use crate::job::Definition;
 use crate::keys::KeySpace;
 use crate::store::{Address, Connection, Fault, Home, Queue, without_secrets};
 
@@ -46,6 +50,7 @@ struct Inner {
     max_payload: usize,
     enqueue_within: Duration,
     durability: Option<Durability>,
+    encryption: EncryptionConfig,
     connections: Mutex<HashMap<Whose, Arc<Shared>>>,
     gathers: Gathers,
 }
@@ -88,6 +93,7 @@ pub struct ClientBuilder {
     max_payload: Option<usize>,
     enqueue_within: Option<Duration>,
     durability: Option<Durability>,
+    encryption: EncryptionSettings,
 }
 
 static DEFAULT: OnceLock<Client> = OnceLock::new();
@@ -228,6 +234,25 @@ impl Client {
         self.inner.durability
     }
 
+    /// The keys that encrypted arguments are read with, if there are any.
+    pub(crate) fn keys(&self) -> Option<&KeyRing> {
+        self.inner.encryption.keys.as_ref()
+    }
+
+    /// The keys that the arguments of a job of this type are written with; `None` where they are not encrypted.
+    pub(crate) fn keys_for(&self, definition: &Definition) -> Result<Option<&KeyRing>, Error> {
+        if definition.encrypted == Encrypted::No && !self.inner.encryption.all {
+            return Ok(None);
+        }
+        match self.keys() {
+            Some(keys) => Ok(Some(keys)),
+            None => Err(Error::config(format!(
+                "the arguments of job `{}` ({}) are to be encrypted, but {NO_KEYS}",
+                definition.name, definition.place
+            ))),
+        }
+    }
+
     /// When an enqueue that begins now gives up.
     fn give_up(&self) -> Instant {
         let now = Instant::now();
@@ -336,6 +361,33 @@ impl ClientBuilder {
         self
     }
 
+    /// A key with which arguments are encrypted and decrypted. The key that is given first encrypts; all decrypt, so that a
+    /// new one can be put before an old one: [SECURITY.md](https://github.com/hworker/hworker/blob/main/SECURITY.md#encrypted-arguments)
+    /// says how. Its name, `[A-Za-z0-9._-]{1,100}`, stands beside what is encrypted with it, and belongs to it for ever.
+    ///
+    /// Which arguments are encrypted, `#[hworker::job(encrypted)]` and [`encrypt_all`](Self::encrypt_all) say. Default:
+    /// those in the file of [`encryption_keys`](Self::encryption_keys).
+    #[cfg(feature = "encryption")]
+    pub fn encryption_key(mut self, name: impl Into<String>, key: &[u8; 32]) -> Self {
+        self.encryption.keys.push(crate::encryption::Key::new(name.into(), key));
+        self
+    }
+
+    /// A file of such keys, each on a line of its own: its name, a space, and 32 random bytes in base64, as `openssl rand -base64 32`
+    /// makes them. The first one encrypts, unless there is an [`encryption_key`](Self::encryption_key). The file is read
+    /// when the client is made. Needs the feature `encryption`. Default: `HWORKER_ENCRYPTION_KEYS`, then none.
+    pub fn encryption_keys(mut self, path: impl Into<PathBuf>) -> Self {
+        self.encryption.file = Some(path.into());
+        self
+    }
+
+    /// Whether the arguments of all jobs are encrypted, and not only of those whose type is
+    /// [`encrypted`](macro@crate::job#options). Needs the feature `encryption`. Default: `HWORKER_ENCRYPT_ALL`, then false.
+    pub fn encrypt_all(mut self, all: bool) -> Self {
+        self.encryption.all = Some(all);
+        self
+    }
+
     /// Makes the client.
     ///
     /// # Errors
@@ -346,6 +398,7 @@ impl ClientBuilder {
         let max_payload = config::max_payload(self.max_payload, &mut problems);
         let durability = config::durability(self.durability, &mut problems);
         let shards = config::shards(self.shards, &mut problems);
+        let encryption = self.encryption.resolve(&mut problems);
         let chosen = self.redis_url.is_some();
         let url = config::redis_url(self.redis_url);
         let tls_files = self.tls_files.resolve(&url, chosen, &mut problems);
@@ -374,6 +427,7 @@ impl ClientBuilder {
                 max_payload,
                 enqueue_within: self.enqueue_within.unwrap_or(defaults::ENQUEUE_WITHIN),
                 durability: durability.asks(),
+                encryption,
                 connections: Mutex::default(),
                 gathers: Gathers::default(),
             }),
@@ -391,6 +445,7 @@ impl fmt::Debug for ClientBuilder {
             .field("max_payload", &self.max_payload)
             .field("enqueue_within", &self.enqueue_within)
             .field("durability", &self.durability)
+            .field("encryption", &self.encryption)
             .finish()
     }
 }

@@ -1,5 +1,6 @@
 //! Settings: their defaults, their environment variables, and what is checked about them.
 
+mod encryption;
 mod tls;
 
 use std::collections::BTreeMap;
@@ -12,6 +13,7 @@ use crate::keys::{is_name, is_prefix};
 use crate::shards;
 use crate::time::parse_duration;
 
+pub(crate) use encryption::{EncryptionConfig, EncryptionSettings, NO_KEYS};
 pub(crate) use tls::TlsFiles;
 
 /// Defaults, where neither the program nor the environment says otherwise.
@@ -223,11 +225,13 @@ impl WorkerConfig {
 
 /// Variables of the environment that look like settings and are none.
 pub(crate) fn unknown_variables() -> Vec<String> {
-    const KNOWN: [&str; 22] = [
+    const KNOWN: [&str; 24] = [
         "HWORKER_REDIS_URL",
         "HWORKER_TLS_CA",
         "HWORKER_TLS_CERT",
         "HWORKER_TLS_KEY",
+        "HWORKER_ENCRYPTION_KEYS",
+        "HWORKER_ENCRYPT_ALL",
         "HWORKER_PREFIX",
         "HWORKER_SHARDS",
         "HWORKER_DURABILITY",

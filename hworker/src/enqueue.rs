@@ -11,6 +11,7 @@ use tokio::runtime::{self, Handle, Runtime};
 use crate::backoff::CallBackoff;
 use crate::client::Client;
 use crate::durability::Durability;
+use crate::encryption::{Owner, Sealed};
 use crate::envelope::{JobId, NewEnvelope, VERSION};
 use crate::error::{Cause, Error, Problems};
 use crate::job::Job;
@@ -144,7 +145,7 @@ impl<J: Job> Enqueue<J> {
         self,
         client: Option<&Client>,
         now: Duration,
-        write: impl FnOnce(&NewEnvelope<'_, J>) -> Result<(E, usize), serde_json::Error>,
+        write: impl FnOnce(&NewEnvelope<'_, Args<'_, J>>) -> Result<(E, usize), serde_json::Error>,
     ) -> Result<Ready<E>, Error> {
         let client = match (self.client, client) {
             (Some(own), _) => own,
@@ -172,11 +173,20 @@ impl<J: Job> Enqueue<J> {
         }
 
         let id = JobId::fresh_at(now);
+        let args = match client.keys_for(J::DEFINITION)? {
+            None => Args::Plain(&self.job),
+            Some(keys) => {
+                let owner = Owner { job: J::NAME, id: id.as_str() };
+                let sealed = keys.seal(&self.job, owner);
+                let refused = |source| Error::Encode { job: J::NAME, source: Cause::new(source) };
+                Args::Sealed(sealed.map_err(refused)?)
+            }
+        };
         let envelope = NewEnvelope {
             v: VERSION,
             id: &id,
             job: J::NAME,
-            args: &self.job,
+            args: &args,
             enqueued_at: millis(now),
             max_attempts: self.max_attempts,
             timeout: self.timeout,
@@ -197,6 +207,14 @@ impl<J: Job> Enqueue<J> {
         };
         Ok(Ready { client, queue, due: self.due, job: J::NAME, id, confirms, envelope })
     }
+}
+
+/// Arguments as they go into the envelope.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Args<'a, J> {
+    Plain(&'a J),
+    Sealed(Sealed<'a>),
 }
 
 impl<J: Job> fmt::Debug for Enqueue<J> {

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::backoff::Backoff;
 use crate::context::{Context, Inject, Needs, States};
+use crate::encryption::Encrypted;
 use crate::error::BoxError;
 use crate::outcome::Returned;
 
@@ -59,6 +60,8 @@ pub struct Definition {
     pub place: Place,
     /// What is done with attempts that do not succeed.
     pub policy: Policy,
+    /// Whether its arguments are encrypted.
+    pub encrypted: Encrypted,
     /// Whether the body is not async and so runs on a thread of its own.
     pub blocking: bool,
     /// Adds what the parameters need from the worker.

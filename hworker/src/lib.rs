@@ -13,6 +13,7 @@ mod context;
 mod durability;
 #[cfg(feature = "embedded")]
 pub mod embedded;
+mod encryption;
 mod enqueue;
 mod envelope;
 mod error;

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use crate::config::QueueSetting;
+use crate::config::{NO_KEYS, QueueSetting};
 use crate::context::{Needs, States};
+use crate::encryption::Encrypted;
 use crate::error::Problems;
 use crate::job::{Definition, Job, Registration, missing_states};
 
@@ -122,6 +123,18 @@ impl Registry {
                 "no registered job names the queue `{queue}`; the queues that are named: {}; for jobs that are enqueued \
                  with `.queue(\"{queue}\")` write `+{queue}`, or `.extra_queue(\"{queue}\")`",
                 listed(&known)
+            ));
+        }
+    }
+
+    /// Finds job types whose arguments nobody could read here.
+    pub(crate) fn verify_keys(&self, any: bool, problems: &mut Problems) {
+        let encrypted =
+            self.definitions.iter().filter(|definition| definition.encrypted != Encrypted::No);
+        for definition in encrypted.filter(|_| !any) {
+            problems.0.push(format!(
+                "the arguments of job `{}` ({}) are encrypted, but {NO_KEYS}",
+                definition.name, definition.place
             ));
         }
     }

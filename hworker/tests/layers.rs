@@ -8,7 +8,7 @@ const LAYERS: &[&[&str]] = &[
     &["embedded", "fresh_uuid", "join", "log", "shards", "strict_json", "time"],
     &["envelope", "keys"],
     &["error"],
-    &["outcome", "backoff", "durability"],
+    &["outcome", "backoff", "durability", "encryption"],
     &["context", "config"],
     &["job"],
     &["store", "registry"],

@@ -104,6 +104,7 @@ impl ::hworker::__private::Job for send_old {
         policy: ::hworker::__private::Policy {
             ..::hworker::__private::Policy::DEFAULT
         },
+        encrypted: ::hworker::__private::Encrypted::No,
         blocking: false,
         needs: |needs| {},
         start: |invocation| {

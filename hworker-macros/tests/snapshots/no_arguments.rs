@@ -72,6 +72,7 @@ impl ::hworker::__private::Job for tick {
         policy: ::hworker::__private::Policy {
             ..::hworker::__private::Policy::DEFAULT
         },
+        encrypted: ::hworker::__private::Encrypted::No,
         blocking: true,
         needs: |needs| {},
         start: |invocation| {

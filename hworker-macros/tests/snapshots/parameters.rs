@@ -145,6 +145,7 @@ impl ::hworker::__private::Job for report {
         policy: ::hworker::__private::Policy {
             ..::hworker::__private::Policy::DEFAULT
         },
+        encrypted: ::hworker::__private::Encrypted::No,
         blocking: false,
         needs: |needs| {
             <State<Pool> as ::hworker::__private::Inject>::needs(needs);

@@ -99,6 +99,7 @@ impl ::hworker::__private::Job for send_welcome {
             on_panic: ::hworker::__private::OnFault::Retry,
             ..::hworker::__private::Policy::DEFAULT
         },
+        encrypted: ::hworker::__private::Encrypted::No,
         blocking: false,
         needs: |needs| {},
         start: |invocation| {

@@ -84,6 +84,7 @@ impl ::hworker::__private::Job for send {
             max_attempts: 2u32,
             ..::hworker::__private::Policy::DEFAULT
         },
+        encrypted: ::hworker::__private::Encrypted::No,
         blocking: false,
         needs: |needs| {},
         start: |invocation| {
@@ -106,5 +107,5 @@ const _: () = {
     }
 };
 ::core::compile_error! {
-    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `max_attempts`, `backoff`, `crate`"
+    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `max_attempts`, `backoff`, `encrypted`, `crate`"
 }

@@ -11,6 +11,7 @@ use super::decide::{Evidence, Transition};
 use super::incarnation::{Incarnation, Lane};
 use super::settle;
 use crate::backoff::CallBackoff;
+use crate::encryption::{self, Encrypted, Opened, Owner, Unopened, is_sealed};
 use crate::envelope::{Crash, Envelope, Header, JobId, bounded};
 use crate::job::{Definition, OnFault};
 use crate::store::{End, Lease, Settlement};
@@ -38,7 +39,19 @@ pub(super) struct Job {
     pub(super) crashes: Vec<Crash>,
     pub(super) payload: Vec<u8>,
     /// Where in it the arguments are.
-    pub(super) args: Range<usize>,
+    args: Range<usize>,
+    /// The arguments, where those in the payload are encrypted.
+    opened: Option<Opened>,
+}
+
+impl Job {
+    /// The arguments as JSON.
+    pub(super) fn args(&self) -> Option<&str> {
+        match &self.opened {
+            Some(opened) => Some(opened.as_str()),
+            None => str::from_utf8(self.payload.get(self.args.clone())?).ok(),
+        }
+    }
 }
 
 /// A job that may run here and now.
@@ -111,7 +124,7 @@ pub(super) fn released(job: &Job, delay_ms: u64) -> End {
     End::Released { delay_ms, envelope: settle::identified(job) }
 }
 
-/// Decodes everything but the arguments.
+/// Decodes everything but the arguments, which are opened where they are encrypted.
 fn read(incarnation: &Incarnation, lease: Lease, payload: Vec<u8>) -> Result<Job, End> {
     let core = &incarnation.core;
     let broken = |reason: String| End::Broken { reason: bounded(&reason, 500) };
@@ -127,6 +140,7 @@ fn read(incarnation: &Incarnation, lease: Lease, payload: Vec<u8>) -> Result<Job
     let backoff = envelope.backoff.as_deref().map(CallBackoff::parse).transpose();
     let backoff = backoff.map_err(|why| broken(format!("the field `backoff`: {why}")))?;
     let policy = &definition.policy;
+    let opened = open(incarnation, definition, &envelope, &payload)?;
     let args = within(&payload, envelope.args.get());
     Ok(Job {
         id: envelope.id.as_deref().map_or_else(JobId::fresh, JobId::from),
@@ -138,9 +152,43 @@ fn read(incarnation: &Incarnation, lease: Lease, payload: Vec<u8>) -> Result<Job
         retry_until: envelope.retry_until,
         crashes: envelope.crashes,
         args,
+        opened,
         lease,
         payload,
     })
+}
+
+/// The arguments in plain, where they are encrypted.
+fn open(
+    incarnation: &Incarnation,
+    definition: &Definition,
+    envelope: &Envelope<'_>,
+    payload: &[u8],
+) -> Result<Option<Opened>, End> {
+    let args = envelope.args.get();
+    let broken = |reason: String| Err(End::Broken { reason: bounded(&reason, 500) });
+    if !is_sealed(args) {
+        return match definition.encrypted {
+            Encrypted::Only => broken(format!(
+                "the arguments are not encrypted, and job `{}` takes no others",
+                definition.name
+            )),
+            Encrypted::Yes | Encrypted::No => Ok(None),
+        };
+    }
+    let Some(id) = envelope.id.as_deref() else {
+        return broken("encrypted arguments belong to an id, and the field `id` is missing".into());
+    };
+    let owner = Owner { job: &envelope.job, id };
+    match encryption::open(incarnation.core.client.keys(), args, owner) {
+        Ok(opened) => Ok(Some(opened)),
+        Err(Unopened::Refused(why)) => broken(why),
+        // Its workers may not have the new key yet.
+        Err(Unopened::Lacking(what)) => {
+            let what = format!("arguments of job `{}` {what}", definition.name);
+            Err(pass_on(incarnation, &what, envelope.unknown_since, payload))
+        }
+    }
 }
 
 /// Where in the payload a part that was borrowed from it is.
@@ -151,10 +199,6 @@ fn within(payload: &[u8], part: &str) -> Range<usize> {
 
 /// A deploy may be under way: the job is passed on for a while, then it is broken.
 fn unknown(incarnation: &Incarnation, header: &Header, payload: &[u8]) -> End {
-    let core = &incarnation.core;
-    let now = core.clock.unix_ms();
-    let since = header.unknown_since.unwrap_or(now);
-    let waited = Duration::from_millis(now.saturating_sub(since));
     // Anybody may have written it, a line of a log too.
     let name = bounded(&header.job, 200).escape_debug().to_string();
     let what = if header.v > crate::envelope::VERSION {
@@ -162,10 +206,24 @@ fn unknown(incarnation: &Incarnation, header: &Header, payload: &[u8]) -> End {
     } else {
         format!("unknown job `{name}`")
     };
-    if header.unknown_since.is_some() && waited >= core.config.unknown_for {
+    pass_on(incarnation, &what, header.unknown_since, payload)
+}
+
+/// What another worker may be able to run is passed on for a while, then it is broken.
+fn pass_on(
+    incarnation: &Incarnation,
+    what: &str,
+    unknown_since: Option<u64>,
+    payload: &[u8],
+) -> End {
+    let core = &incarnation.core;
+    let now = core.clock.unix_ms();
+    let since = unknown_since.unwrap_or(now);
+    let waited = Duration::from_millis(now.saturating_sub(since));
+    if unknown_since.is_some() && waited >= core.config.unknown_for {
         return End::Broken { reason: format!("{what}: no worker knew it for {waited:?}") };
     }
-    if header.unknown_since.is_none() {
+    if unknown_since.is_none() {
         warn!("{what}: passed on to other workers for {:?}", core.config.unknown_for);
     }
     let left = core.config.unknown_for.saturating_sub(waited);

@@ -192,6 +192,7 @@ impl WorkerBuilder {
         let client = match self.client.map_or_else(Client::default_client, Ok) {
             Ok(client) => {
                 registry.verify_shards(client.spread(), &config.queues, &mut problems);
+                registry.verify_keys(client.keys().is_some(), &mut problems);
                 if !problems.0.is_empty() {
                     return Err(Error::Config(problems));
                 }

@@ -261,8 +261,8 @@ enum Unstarted {
 }
 
 fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
-    let args = job.payload.get(job.args.clone()).and_then(|args| str::from_utf8(args).ok());
-    let args = args.ok_or_else(|| Unstarted::Broken("the arguments cannot be found".into()))?;
+    let args =
+        job.args().ok_or_else(|| Unstarted::Broken("the arguments cannot be found".into()))?;
     let invocation = Invocation { args, context: context.clone() };
     match panic::catch(|| (job.definition.start)(invocation)) {
         Ok(Ok(body)) => Ok(body),

@@ -36,7 +36,7 @@ pub use proxy::{Fault, Proxy, SCRIPTS};
 pub use redis_side::RedisSide;
 pub use runs::{Run, Runs};
 pub use sentinel::{TestSentinels, TestSentinelsBuilder};
-pub use server::{TestServer, TestServerBuilder, program, servers};
+pub use server::{DOCUMENTED_KEY, TestServer, TestServerBuilder, program, servers};
 pub use worker::InProcess;
 
 /// The machine to oneself, among the tests that ask for it: those that load it, and those that measure time.

@@ -14,6 +14,17 @@ use crate::jobs::{Act, act};
 use crate::redis_side::RedisSide;
 use crate::runs::{Run, Runs};
 
+/// The key of the examples of `docs/wire-format.md`, and its name.
+pub const DOCUMENTED_KEY: (&str, [u8; 32]) = {
+    let mut key = [0; 32];
+    let mut index = 0;
+    while index < key.len() {
+        key[index] = index as u8;
+        index += 1;
+    }
+    ("2026-11", key)
+};
+
 /// The server programs of `HWORKER_TEST_SERVERS` (paths separated by `:` or `,`), the first of which every test uses and
 /// all of which the tests of the matrix use. Without the variable: what the library finds.
 pub fn servers() -> Vec<Option<PathBuf>> {
@@ -127,6 +138,13 @@ impl TestServer {
     /// A client of hworker.
     pub fn client(&self) -> &Client {
         &self.client
+    }
+
+    /// A client with keys for encrypted arguments, the first one for writing.
+    pub fn client_with_keys(&self, keys: &[(&str, [u8; 32])]) -> Client {
+        let builder = Client::builder().redis_url(self.url());
+        let builder = keys.iter().fold(builder, |to, (name, key)| to.encryption_key(*name, key));
+        builder.build().unwrap_or_else(|error| panic!("{error}"))
     }
 
     /// The queue `default` as hworker sees it.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hworker::{Client, Error, State};
-use hworker_tests::{Act, InProcess, TestServer, act};
+use hworker_tests::{Act, DOCUMENTED_KEY, InProcess, TestServer, act};
 
 use crate::{RECOVERED, SOON};
 
@@ -168,7 +168,9 @@ async fn o10_wire_compatibility() {
     }
     assert!(envelopes >= 7 && records >= 1, "{envelopes} envelopes, {records} records");
     let letters = Letters::default();
-    let worker = server.worker().register::<send_welcome>().state(letters.clone());
+    let client = server.client_with_keys(&[DOCUMENTED_KEY]);
+    let worker = server.worker().client(&client).register::<send_welcome>();
+    let worker = worker.state(letters.clone());
     let _worker = InProcess::run(worker.unknown_for(Duration::from_secs(1)));
     let welcomed = || letters.lock().expect("no panic").len();
     server.eventually("each envelope runs", SOON, || welcomed() == envelopes);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use hworker::{Context, Outcome};
-use hworker_tests::{Act, Runs, TestServer, act, act_once};
+use hworker_tests::{Act, DOCUMENTED_KEY, InProcess, Runs, TestServer, act, act_once};
 use jsonschema::{Registry, RegistryBuilder, Validator};
 use serde_json::{Value, json};
 
@@ -77,7 +77,8 @@ fn scheduled(server: &TestServer, queue: &str) -> Vec<String> {
     server.redis().ask(&["ZRANGE", &key, "0", "-1"])
 }
 
-const ENVELOPES: [&str; 6] = ["minimal", "full", "retried", "crashed", "unknown", "snoozed"];
+const ENVELOPES: [&str; 7] =
+    ["minimal", "full", "retried", "crashed", "unknown", "snoozed", "encrypted"];
 
 #[test]
 fn golden_files_fit_the_schemas_and_the_schemas_the_document() {
@@ -111,7 +112,9 @@ async fn o10_golden_envelopes_run() {
     for name in ENVELOPES {
         let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &golden(name)]);
     }
-    let _worker = server.run_worker::<send_welcome>();
+    let client = server.client_with_keys(&[DOCUMENTED_KEY]);
+    let worker = server.worker().client(&client).register::<send_welcome>();
+    let _worker = InProcess::run(worker);
     server.eventually("all run", SOON, || server.runs_of("send_welcome").len() == ENVELOPES.len());
     server.drained(SOON);
     let runs = server.runs_of("send_welcome");

@@ -14,6 +14,7 @@
 //! | EN13 | override per call | here; wrong ones in `conformance::refused::settings_of_one_call_that_are_wrong_are_said_at_once` |
 //! | EN16 | wire format for other languages | `conformance::foreign::q8_*`, `conformance::enqueue::q8_foreign_producer`, `conformance::wire_format` |
 //! | EN17 | another cluster | here |
+//! | IS4 | encryption of arguments, rotation of keys | here; the form in `conformance::wire_format` |
 //! | SC1 | run at, run in | here; how punctually in `conformance::schedule::s1_delay` |
 //! | SC3 | atomic promotion | `conformance::schedule::s4_crash_safe_move`, `s4_killed_pollers_lose_and_double_nothing` |
 //! | SC4 | far future | here |
@@ -53,6 +54,7 @@
 // A job is async, and owns its arguments, because it is a job, and not because its body needs it.
 #![allow(clippy::unused_async, clippy::needless_pass_by_value)]
 
+mod encryption;
 mod enqueue;
 mod retries;
 mod server;

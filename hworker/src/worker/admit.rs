@@ -45,6 +45,11 @@ pub(super) struct Job {
 }
 
 impl Job {
+    /// Whether its arguments came encrypted.
+    pub(super) fn is_encrypted(&self) -> bool {
+        self.opened.is_some()
+    }
+
     /// The arguments as JSON.
     pub(super) fn args(&self) -> Option<&str> {
         match &self.opened {

@@ -266,10 +266,14 @@ fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
     let invocation = Invocation { args, context: context.clone() };
     match panic::catch(|| (job.definition.start)(invocation)) {
         Ok(Ok(body)) => Ok(body),
-        Ok(Err(StartError::Args(error))) => Err(Unstarted::Broken(format!(
-            "the arguments do not fit the job: {}",
-            describe(&error)
-        ))),
+        Ok(Err(StartError::Args(error))) => {
+            let mut why = describe(&error);
+            // The names in arguments are as secret as what they name; those that are missing are the program's.
+            if job.is_encrypted() && why.starts_with("unknown field") {
+                why = format!("unknown field at line {} column {}", error.line(), error.column());
+            }
+            Err(Unstarted::Broken(format!("the arguments do not fit the job: {why}")))
+        }
         Ok(Err(StartError::Inject(error))) => {
             Err(Unstarted::Ended(Finish::Returned(Returned::Error(error))))
         }

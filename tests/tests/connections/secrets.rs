@@ -8,8 +8,11 @@ use hworker_tests::{Act, TestServer, act, act_blocking, act_once, produce};
 
 use super::SOON;
 
-/// What must be nowhere: a password, and a text that only arguments have.
-const SECRETS: [&str; 2] = ["s3cret-passw0rd", "s3cret-argument"];
+/// What must be nowhere: a password, a text that only arguments have, and a key.
+const SECRETS: [&str; 3] = ["s3cret-passw0rd", "s3cret-argument", KEY];
+
+/// The key that arguments are encrypted with, as it stands in its file.
+const KEY: &str = "q6urq6urq6urq6urq6urq6urq6urq6urq6urq6urq6s=";
 
 #[track_caller]
 fn no_secret_in(what: &str, text: &str) {
@@ -112,8 +115,12 @@ async fn logs_and_the_list_of_processes_hide_passwords_and_arguments() {
     let set_up = || assert_eq!(server.redis().ask::<String>(&user), "OK");
     set_up();
     let url = format!("{}?user=jobs&pass=s3cret-passw0rd", server.url());
+    let keys = server.dir().join("keys");
+    std::fs::write(&keys, format!("k {KEY}")).expect("written");
     let settings = [
         ("HWORKER_REDIS_URL", url.as_str()),
+        ("HWORKER_ENCRYPTION_KEYS", keys.to_str().expect("a path")),
+        ("HWORKER_ENCRYPT_ALL", "on"),
         ("HWORKER_LOG", "trace"),
         ("HWORKER_UNKNOWN_FOR", "1s"),
         ("HWORKER_DEAD_AFTER", "2s"),
@@ -137,7 +144,10 @@ async fn logs_and_the_list_of_processes_hide_passwords_and_arguments() {
     slow.enqueue().await.expect("enqueued");
     let blocking = act_blocking::with(secret.into(), vec![vec![Act::Snooze(20)], vec![]]);
     blocking.on(server.client()).enqueue().await.expect("enqueued");
+    assert_eq!(produce(&server, &settings, &[secret]).len(), 1);
     for broken in [
+        r#"{"job":"act","id":"1","args":{"$sealed":{"alg":"XC20P","key":"k","nonce":"s3cret-argument","data":""}}}"#,
+        r#"{"job":"act","id":"1","args":{"$sealed":{"alg":"s3cret-argument"}}}"#,
         r#"{"job":"act","args":{"name":"s3cret-argument","plan":"s3cret-argument"}}"#,
         r#"{"job":"act","args":{"name":"s3cret-argument","plan":[[{"s3cret-argument":1}]]}}"#,
         r#"{"job":"act","args":{"name":"s3cret-argument""#,
@@ -148,8 +158,8 @@ async fn logs_and_the_list_of_processes_hide_passwords_and_arguments() {
     ] {
         let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", broken]);
     }
-    server.eventually("all came to an end", SOON, || server.ended(secret) == 5);
-    server.eventually("all are broken", SOON, || server.counter("broken") == 7);
+    server.eventually("all came to an end", SOON, || server.ended(secret) == 6);
+    server.eventually("all are broken", SOON, || server.counter("broken") == 9);
 
     // The server is gone, and is back without the user; then with it again.
     server.process().kill();

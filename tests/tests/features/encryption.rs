@@ -36,6 +36,25 @@ async fn tell_all(what: String, State(told): State<Told>) {
     told.lock().expect("no panic").push(what);
 }
 
+/// Takes what has these fields and no others.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Strict {
+    what: Option<String>,
+    more: Option<String>,
+}
+
+/// The same name, from before the type was so strict.
+#[hworker::job(name = "tell_strictly", type = TellLoosely, encrypted)]
+async fn tell_loosely(strict: std::collections::BTreeMap<String, String>) {
+    let _ = strict;
+}
+
+#[hworker::job(encrypted)]
+async fn tell_strictly(strict: Strict) {
+    let _ = strict;
+}
+
 fn worker(server: &TestServer, client: &Client, told: &Told) -> InProcess {
     let worker = server.worker().client(client).unknown_for(Duration::from_secs(1));
     let worker = worker.register::<tell>().register::<tell_only>().register::<tell_all>();
@@ -202,6 +221,20 @@ async fn is4_what_was_changed_or_moved_is_broken() {
     assert!(told.lock().expect("no panic").is_empty());
     push(&server, &good);
     server.eventually("the good one runs", SOON, || *told.lock().expect("no panic") == [SECRET]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn is4_arguments_that_do_not_fit_are_broken_without_their_names() {
+    // Encrypted arguments with a field that the type refuses -> broken, with the place, and without the name, which came encrypted.
+    let server = TestServer::start();
+    let client = server.client_with_keys(&[NEW]);
+    let loose = TellLoosely::with([(SECRET.to_owned(), "x".to_owned())].into());
+    loose.on(&client).enqueue().await.expect("enqueued");
+    let _worker = InProcess::run(server.worker().client(&client).register::<tell_strictly>());
+    server.eventually("it is broken", SOON, || server.counter("broken") == 1);
+    let broken = server.inspect().broken().await.expect("the broken");
+    assert!(broken[0].reason.contains("unknown field at line 1"), "{}", broken[0].reason);
+    hidden(&server);
 }
 
 #[tokio::test(flavor = "multi_thread")]

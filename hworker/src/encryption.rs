@@ -74,7 +74,6 @@ pub(crate) struct Owner<'a> {
 
 /// What is authenticated besides the arguments. No name of a job type has a line break, so this is the text of one owner
 /// alone.
-#[cfg(feature = "encryption")]
 impl Owner<'_> {
     fn text(&self) -> String {
         format!("hworker-args-1\n{}\n{}", self.job, self.id)
@@ -123,7 +122,7 @@ impl KeyRing {
     ) -> Result<Sealed<'_>, crate::error::BoxError> {
         let mut json = Vec::new();
         crate::strict_json::write(args, &mut json)?;
-        let (nonce, data) = self.first.seal(json, owner)?;
+        let (nonce, data) = self.first.seal(json, &owner.text())?;
         let [nonce, data] = [nonce, data].map(Cow::Owned);
         let key = Cow::Borrowed(self.first.id());
         Ok(Sealed { parts: Parts { alg: ALGORITHM.into(), key, nonce, data } })
@@ -138,7 +137,7 @@ impl KeyRing {
         }
         let mut keys = std::iter::once(&self.first).chain(&self.others);
         let found = keys.find(|known| known.id() == key).ok_or_else(|| without_key(key))?;
-        found.open(nonce, data, owner).map(Opened)
+        found.open(nonce, data, &owner.text()).map(Opened)
     }
 }
 

@@ -9,7 +9,7 @@ use chacha20poly1305::aead::{AeadInOut, Generate, KeyInit};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use zeroize::Zeroizing;
 
-use super::{Owner, Unopened, shown};
+use super::{Unopened, shown};
 use crate::error::BoxError;
 
 /// Producers in other languages may leave out the padding.
@@ -36,12 +36,8 @@ impl Key {
         &self.id
     }
 
-    /// The nonce and what was encrypted, as texts.
-    pub(super) fn seal(
-        &self,
-        text: Vec<u8>,
-        owner: Owner<'_>,
-    ) -> Result<(String, String), BoxError> {
+    /// The nonce and what was encrypted, as texts. The text of its owner is authenticated besides.
+    pub(super) fn seal(&self, text: Vec<u8>, owner: &str) -> Result<(String, String), BoxError> {
         // 192 random bits: with all that a fleet can enqueue no nonce comes twice.
         let nonce = XNonce::try_generate()
             .map_err(|error| format!("the system gives no random bytes: {error}"))?;
@@ -52,16 +48,15 @@ impl Key {
         &self,
         nonce: XNonce,
         mut text: Vec<u8>,
-        owner: Owner<'_>,
+        owner: &str,
     ) -> Result<(String, String), BoxError> {
-        // In its place, so that nothing plain is left behind.
         self.cipher
-            .encrypt_in_place(&nonce, owner.text().as_bytes(), &mut text)
+            .encrypt_in_place(&nonce, owner.as_bytes(), &mut text)
             .map_err(|_| "the arguments are too large to be encrypted")?;
         Ok((BASE64.encode(nonce), BASE64.encode(text)))
     }
 
-    pub(super) fn open(&self, nonce: &str, data: &str, owner: Owner<'_>) -> Result<Text, Unopened> {
+    pub(super) fn open(&self, nonce: &str, data: &str, owner: &str) -> Result<Text, Unopened> {
         let refused = |why: &str| {
             let key = shown(&self.id);
             Unopened::Refused(format!("the arguments, encrypted with the key `{key}`, {why}"))
@@ -73,11 +68,15 @@ impl Key {
             .zip(BASE64.decode(data).ok())
             .ok_or_else(|| refused("have no nonce of 24 bytes, or are not base64"))?;
         let mut text = Zeroizing::new(data);
-        self.cipher.decrypt_in_place(&nonce, owner.text().as_bytes(), &mut *text).map_err(|_| {
+        self.cipher.decrypt_in_place(&nonce, owner.as_bytes(), &mut *text).map_err(|_| {
             refused("do not open: they were changed, belong to another job, or that key has another value here")
         })?;
         let text = String::from_utf8(std::mem::take(&mut *text));
         let text = text.map_err(|_| refused("are not UTF-8"))?;
+        // As where they are plain.
+        if !text.trim_start().starts_with('{') {
+            return Err(refused("are not an object by parameter name"));
+        }
         Ok(Zeroizing::new(text))
     }
 }

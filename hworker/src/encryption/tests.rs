@@ -42,7 +42,8 @@ fn the_documented_vector_opens_and_is_what_would_be_written() {
 
     let nonce: [u8; 24] = std::array::from_fn(|index| 0x40 + index as u8);
     let key = Key::new("2026-11".into(), &counting());
-    let (nonce, data) = key.seal_with(nonce.into(), PLAIN.into(), OWNER).expect("encrypted");
+    let (nonce, data) =
+        key.seal_with(nonce.into(), PLAIN.into(), &OWNER.text()).expect("encrypted");
     assert_eq!(envelope["args"]["$sealed"]["nonce"], nonce);
     assert_eq!(envelope["args"]["$sealed"]["data"], data);
     // Without the padding too.
@@ -84,6 +85,16 @@ fn what_belongs_to_another_job_or_key_is_refused() {
         panic!("the key has another value")
     };
     assert!(why.contains("`k`") && why.contains("another value"), "{why}");
+}
+
+#[test]
+fn only_an_object_is_opened() {
+    let ring = ring(&[("k", [1; 32])]);
+    for args in [json!([1]), json!("s3cret"), json!(null)] {
+        let args = sealed(&ring, &args);
+        let Err(Unopened::Refused(why)) = open(Some(&ring), &args, OWNER) else { panic!("{args}") };
+        assert!(why.ends_with("are not an object by parameter name"), "{why}");
+    }
 }
 
 #[test]

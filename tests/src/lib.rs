@@ -15,6 +15,7 @@ mod job {}
 
 mod clock;
 mod cluster;
+mod deployment;
 mod jobs;
 mod node;
 mod process;
@@ -30,6 +31,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use clock::Clock;
 pub use cluster::TestCluster;
+pub use deployment::Deployment;
 pub use jobs::{Act, act, act_blocking, act_once, act_unless_crashed, weigh};
 pub use process::{Process, produce};
 pub use proxy::{Fault, Proxy, SCRIPTS};

@@ -35,7 +35,7 @@ impl TestServer {
         }
         command
             .env("HWORKER_REDIS_URL", self.url())
-            .env("HWORKER_TEST_URL", self.url())
+            .env("HWORKER_TEST_URL", self.notes_url())
             .env("HWORKER_LOG", "hworker=debug")
             .env("NO_COLOR", "1")
             // To find the names for one in a debug build takes the better part of a second.

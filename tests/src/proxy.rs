@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::io::{BufReader, Write};
-use std::net::Shutdown;
+use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
@@ -54,6 +54,7 @@ pub enum Fault {
 pub struct Proxy {
     shared: Arc<Shared>,
     socket: PathBuf,
+    url: String,
 }
 
 struct Shared {
@@ -122,7 +123,9 @@ impl Proxy {
     /// A proxy before this server, which learns all scripts, so that each call is one request.
     pub fn before(server: &TestServer) -> Self {
         server.redis().load_scripts();
-        Self::to(server.process().socket())
+        let mut proxy = Self::to(server.process().socket());
+        proxy.url = server.url_through(&proxy.socket, |port| by_tcp(&proxy.socket, port));
+        proxy
     }
 
     /// A proxy before the server that listens on this socket. Where it does not know a script, its call by text is another
@@ -136,12 +139,13 @@ impl Proxy {
             Arc::new(Shared { upstream, state: Mutex::default(), changed: Condvar::new() });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || accepting.accept(&listener));
-        Self { shared, socket }
+        let url = format!("redis+unix://{}", socket.display());
+        Self { shared, socket, url }
     }
 
-    /// Its URL.
+    /// Its URL, as hworker takes it.
     pub fn url(&self) -> String {
-        format!("redis+unix://{}", self.socket.display())
+        self.url.clone()
     }
 
     /// Where it listens.
@@ -208,6 +212,61 @@ impl Drop for Proxy {
         let _ = UnixStream::connect(&self.socket);
         let _ = std::fs::remove_file(&self.socket);
     }
+}
+
+/// Leads to the socket of a proxy from a port, and gives that. Whoever asks there for the servers of a cluster hears of it
+/// in the place of the one on the port `named`, before which the proxy is.
+fn by_tcp(socket: &Path, named: u16) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port for the proxy");
+    let port = listener.local_addr().expect("its number").port();
+    let socket = socket.to_owned();
+    thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            // The proxy is gone, and with it the test.
+            let Ok(proxy) = UnixStream::connect(&socket) else { return };
+            let _ = pass_on(client, proxy, named, port);
+        }
+    });
+    port
+}
+
+fn pass_on(client: TcpStream, proxy: UnixStream, named: u16, port: u16) -> std::io::Result<()> {
+    client.set_nodelay(true)?;
+    let (mut from_client, mut to_proxy) = (client.try_clone()?, proxy.try_clone()?);
+    thread::spawn(move || {
+        let _ = std::io::copy(&mut from_client, &mut to_proxy);
+        let _ = to_proxy.shutdown(Shutdown::Both);
+    });
+    thread::spawn(move || {
+        let (named, port) = (format!(":{named}\r\n"), format!(":{port}\r\n"));
+        let (mut proxy, mut reply) = (BufReader::new(proxy), Vec::new());
+        while read_reply(&mut proxy, &mut reply).unwrap_or(false) {
+            if reply[0] == b'*' {
+                reply = replaced(&reply, named.as_bytes(), port.as_bytes());
+            }
+            if (&client).write_all(&reply).is_err() {
+                break;
+            }
+            reply.clear();
+        }
+        let _ = client.shutdown(Shutdown::Both);
+    });
+    Ok(())
+}
+
+fn replaced(bytes: &[u8], old: &[u8], new: &[u8]) -> Vec<u8> {
+    let mut result = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        if let Some(after) = rest.strip_prefix(old) {
+            result.extend(new);
+            rest = after;
+        } else {
+            result.push(rest[0]);
+            rest = &rest[1..];
+        }
+    }
+    result
 }
 
 fn fresh_number() -> u32 {

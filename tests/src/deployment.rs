@@ -168,7 +168,8 @@ impl Around {
 
     /// A way past hworker to the server that has the queue, where `own` leads to that of the test.
     pub(crate) fn redis(&self, own: &str) -> RedisSide {
-        let url = self.elsewhere.map_or_else(|| own.to_owned(), |server| self.servers[server].url());
+        let url =
+            self.elsewhere.map_or_else(|| own.to_owned(), |server| self.servers[server].url());
         match self.deployment {
             Deployment::Cluster => RedisSide::of_a_cluster(&url),
             _ => RedisSide::new(&url),

@@ -21,6 +21,7 @@ mod node;
 mod process;
 mod proxy;
 mod redis_side;
+mod relay;
 mod resp;
 mod runs;
 mod sentinel;

@@ -5,6 +5,7 @@
 //! they are called on one server.
 
 use std::path::Path;
+use std::str::FromStr;
 use std::time::{Duration, Instant};
 
 use hworker::embedded::{Server, ServerBuilder};
@@ -36,10 +37,17 @@ impl Deployment {
     /// What `HWORKER_TEST_DEPLOYMENT` says; one server where it is not set.
     pub fn asked_for() -> Self {
         match std::env::var("HWORKER_TEST_DEPLOYMENT").unwrap_or_default().as_str() {
-            "" | "single" => Self::Single,
-            "sentinel" => Self::Sentinel,
-            "cluster" => Self::Cluster,
-            other => panic!("HWORKER_TEST_DEPLOYMENT is single, sentinel or cluster, not {other}"),
+            "" => Self::Single,
+            name => name.parse().unwrap_or_else(|error| panic!("{error}")),
+        }
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Single => "single",
+            Self::Sentinel => "sentinel",
+            Self::Cluster => "cluster",
         }
     }
 
@@ -56,6 +64,16 @@ impl Deployment {
                 (server, Some(around))
             }
         }
+    }
+}
+
+impl FromStr for Deployment {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let all = [Self::Single, Self::Sentinel, Self::Cluster];
+        let found = all.into_iter().find(|deployment| deployment.name() == name);
+        found.ok_or_else(|| format!("a deployment is single, sentinel or cluster, not `{name}`"))
     }
 }
 

@@ -185,7 +185,7 @@ pub(crate) fn run(options: &Options, deployment: Deployment) -> Result<bool, Fai
     for violation in found.violations.iter().take(20) {
         println!("    {violation}");
     }
-    Ok(found.violations.is_empty())
+    Ok(found.violations.is_empty() != options.until_violation)
 }
 
 /// Lets one fault after the other strike, each kind as often as the others; gives how often each did.

@@ -150,6 +150,9 @@ mod tests {
     #[test]
     fn a_run_can_be_repeated() {
         let args = ["--seed=7", "--duration", "5m", "--only", "stop,cut", "--workers", "6"];
+        let other = ["--deployment", "cluster", "--seed", "7"].map(str::to_owned);
+        let other = Options::parse(other.into_iter()).expect("good").command();
+        assert_eq!(other, "script/fire --seed 7 --duration 120s --deployment cluster");
         let options = Options::parse(args.iter().map(ToString::to_string)).expect("good");
         let command = options.command();
         assert_eq!(command, "script/fire --seed 7 --duration 300s --only stop,cut --workers 6");

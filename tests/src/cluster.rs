@@ -13,7 +13,7 @@ use crate::process::Process;
 use crate::redis_side::RedisSide;
 use crate::server::TestServer;
 
-const MASTERS: usize = 3;
+pub(crate) const MASTERS: usize = 3;
 const SLOTS: u16 = 16_384;
 
 /// Three masters on this machine, and a server beside them where bodies note their runs.
@@ -68,16 +68,11 @@ impl TestCluster {
             .collect();
         let replica = |number| start(program, &dir.path().join(format!("replica-{number}")));
         let replicas: Vec<_> = (0..replicas).map(replica).collect();
-        let first = masters[0].port().to_string();
+        let first = masters[0].port();
         for (number, master) in masters.iter().enumerate() {
-            let mut redis = master.redis();
-            let (from, to) = (third(number), third(number + 1) - 1);
-            let epoch = (number + 1).to_string();
-            let _: String = redis.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]);
-            let (from, to) = (from.to_string(), to.to_string());
-            let _: String = redis.ask(&["CLUSTER", "ADDSLOTSRANGE", &from, &to]);
-            let _: String = redis.ask(&["CLUSTER", "MEET", "127.0.0.1", &first]);
+            join(&mut master.redis(), number, number, first);
         }
+        let first = first.to_string();
         for (number, replica) in replicas.iter().enumerate() {
             let mut redis = replica.redis();
             let epoch = (MASTERS + number + 1).to_string();
@@ -88,7 +83,7 @@ impl TestCluster {
         let cluster = Self {
             masters,
             replicas,
-            notes: TestServer::start(),
+            notes: TestServer::alone(),
             client: Client::new(url).expect("the client of a test's cluster"),
             _dir: dir,
         };
@@ -99,15 +94,9 @@ impl TestCluster {
     /// Waits until every server sees all of them and all slots.
     pub fn wait_until_ok(&self) {
         self.eventually("the cluster is whole", Duration::from_secs(30), || {
-            let nodes = format!("cluster_known_nodes:{}", MASTERS + self.replicas.len());
-            self.masters.iter().chain(&self.replicas).all(|server| {
-                let info = server.redis().try_ask::<String>(&["CLUSTER", "INFO"]);
-                info.is_ok_and(|info| {
-                    ["cluster_state:ok", &nodes, "cluster_size:3"]
-                        .iter()
-                        .all(|line| info.contains(line))
-                })
-            })
+            let servers = MASTERS + self.replicas.len();
+            let mut all = self.masters.iter().chain(&self.replicas);
+            all.all(|server| is_whole(&mut server.redis(), servers))
         });
     }
 
@@ -201,33 +190,13 @@ impl TestCluster {
 
     /// From here on the old owner sends whoever asks for what it does not have to the new one.
     pub fn begin_moving(&self, slot: u16, from: usize, to: usize) {
-        self.set_slot(to, slot, "IMPORTING", from);
-        self.set_slot(from, slot, "MIGRATING", to);
+        begin_moving(slot, &mut self.redis(from), &mut self.redis(to));
     }
 
     /// Moves what is in the slot, and then the slot.
     pub fn finish_moving(&self, slot: u16, from: usize, to: usize) {
-        let (port, slot_text) = (self.masters[to].port().to_string(), slot.to_string());
-        loop {
-            let keys: Vec<String> =
-                self.redis(from).ask(&["CLUSTER", "GETKEYSINSLOT", &slot_text, "100"]);
-            if keys.is_empty() {
-                break;
-            }
-            for key in keys {
-                let migrate = ["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"];
-                let _: String = self.redis(from).ask(&migrate);
-            }
-        }
-        for master in [to, from] {
-            self.set_slot(master, slot, "NODE", to);
-        }
-    }
-
-    fn set_slot(&self, master: usize, slot: u16, what: &str, node: usize) {
-        let id: String = self.redis(node).ask(&["CLUSTER", "MYID"]);
-        let words = ["CLUSTER", "SETSLOT", &slot.to_string(), what, &id];
-        let _: String = self.redis(master).ask(&words);
+        let port = self.masters[to].port();
+        finish_moving(slot, &mut self.redis(from), &mut self.redis(to), port);
     }
 
     /// Kills a master.
@@ -306,8 +275,59 @@ impl TestCluster {
     }
 }
 
+/// Makes a server the master of a third of the slots, in the cluster of the server on this port.
+pub(crate) fn join(redis: &mut RedisSide, number: usize, its_third: usize, port: u16) {
+    let (from, to) = (third(its_third).to_string(), (third(its_third + 1) - 1).to_string());
+    let epoch = (number + 1).to_string();
+    let _: String = redis.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]);
+    let _: String = redis.ask(&["CLUSTER", "ADDSLOTSRANGE", &from, &to]);
+    let _: String = redis.ask(&["CLUSTER", "MEET", "127.0.0.1", &port.to_string()]);
+}
+
+/// Whether a server sees so many, and an owner of each slot.
+pub(crate) fn is_whole(redis: &mut RedisSide, servers: usize) -> bool {
+    let nodes = format!("cluster_known_nodes:{servers}");
+    let info = redis.try_ask::<String>(&["CLUSTER", "INFO"]);
+    info.is_ok_and(|info| {
+        ["cluster_state:ok", &nodes, "cluster_size:3"].iter().all(|line| info.contains(line))
+    })
+}
+
+/// From here on the old owner of a slot sends whoever asks for what it does not have to the new one.
+pub(crate) fn begin_moving(slot: u16, from: &mut RedisSide, to: &mut RedisSide) {
+    let (old, new) = (id_of(from), id_of(to));
+    set_slot(to, slot, "IMPORTING", &old);
+    set_slot(from, slot, "MIGRATING", &new);
+}
+
+/// Moves what is in the slot, and then the slot.
+pub(crate) fn finish_moving(slot: u16, from: &mut RedisSide, to: &mut RedisSide, to_port: u16) {
+    let (port, slot_text) = (to_port.to_string(), slot.to_string());
+    loop {
+        let keys: Vec<String> = from.ask(&["CLUSTER", "GETKEYSINSLOT", &slot_text, "100"]);
+        if keys.is_empty() {
+            break;
+        }
+        for key in keys {
+            let _: String = from.ask(&["MIGRATE", "127.0.0.1", &port, &key, "0", "5000"]);
+        }
+    }
+    let new = id_of(to);
+    for server in [to, from] {
+        set_slot(server, slot, "NODE", &new);
+    }
+}
+
+fn id_of(server: &mut RedisSide) -> String {
+    server.ask(&["CLUSTER", "MYID"])
+}
+
+fn set_slot(server: &mut RedisSide, slot: u16, what: &str, node: &str) {
+    let _: String = server.ask(&["CLUSTER", "SETSLOT", &slot.to_string(), what, node]);
+}
+
 /// Where a master's range of slots begins.
-fn third(number: usize) -> usize {
+pub(crate) fn third(number: usize) -> usize {
     usize::from(SLOTS) * number / MASTERS
 }
 

@@ -15,11 +15,13 @@ mod job {}
 
 mod clock;
 mod cluster;
+mod deployment;
 mod jobs;
 mod node;
 mod process;
 mod proxy;
 mod redis_side;
+mod relay;
 mod resp;
 mod runs;
 mod sentinel;
@@ -30,6 +32,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use clock::Clock;
 pub use cluster::TestCluster;
+pub use deployment::Deployment;
 pub use jobs::{Act, act, act_blocking, act_once, act_unless_crashed, weigh};
 pub use process::{Process, produce};
 pub use proxy::{Fault, Proxy, SCRIPTS};

@@ -120,7 +120,7 @@ fn spawn(program: &Path, dir: &Path, args: &[String], port: u16) -> Child {
 }
 
 /// A port that nobody listens on, nor on the one of a cluster's bus, 10,000 above.
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     loop {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let port = free.expect("a free port").port();

@@ -35,7 +35,7 @@ impl TestServer {
         }
         command
             .env("HWORKER_REDIS_URL", self.url())
-            .env("HWORKER_TEST_URL", self.url())
+            .env("HWORKER_TEST_URL", self.notes_url())
             .env("HWORKER_LOG", "hworker=debug")
             .env("NO_COLOR", "1")
             // To find the names for one in a debug build takes the better part of a second.
@@ -49,11 +49,12 @@ impl TestServer {
 
 /// A program that cargo built beside the test.
 fn binary(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("the path of the test");
-    let target = test.ancestors().nth(2).expect("a test is in target/<profile>/deps");
-    let path = target.join(format!("{name}{}", std::env::consts::EXE_SUFFIX));
-    assert!(path.exists(), "{} is not built; run the tests with cargo", path.display());
-    path
+    let own = std::env::current_exe().expect("the path of the test");
+    let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
+    // A test is in target/<profile>/deps, a program in target/<profile>.
+    let places = own.ancestors().skip(1).take(2).map(|place| place.join(&file));
+    let mut found = places.filter(|path| path.exists());
+    found.next().unwrap_or_else(|| panic!("{file} is not built; run the tests with cargo"))
 }
 
 /// Enqueues with a process that runs no worker, and gives what it prints: a line for each job, its id or `error: ...`.

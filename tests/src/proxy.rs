@@ -13,6 +13,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::Duration;
 
+use crate::relay::by_tcp;
 use crate::resp::{Command, read_command, read_reply};
 use crate::server::TestServer;
 
@@ -54,6 +55,7 @@ pub enum Fault {
 pub struct Proxy {
     shared: Arc<Shared>,
     socket: PathBuf,
+    url: String,
 }
 
 struct Shared {
@@ -122,7 +124,9 @@ impl Proxy {
     /// A proxy before this server, which learns all scripts, so that each call is one request.
     pub fn before(server: &TestServer) -> Self {
         server.redis().load_scripts();
-        Self::to(server.process().socket())
+        let mut proxy = Self::to(server.process().socket());
+        proxy.url = server.url_through(&proxy.socket, |port| by_tcp(&proxy.socket, port));
+        proxy
     }
 
     /// A proxy before the server that listens on this socket. Where it does not know a script, its call by text is another
@@ -136,12 +140,13 @@ impl Proxy {
             Arc::new(Shared { upstream, state: Mutex::default(), changed: Condvar::new() });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || accepting.accept(&listener));
-        Self { shared, socket }
+        let url = format!("redis+unix://{}", socket.display());
+        Self { shared, socket, url }
     }
 
-    /// Its URL.
+    /// Its URL, as hworker takes it.
     pub fn url(&self) -> String {
-        format!("redis+unix://{}", self.socket.display())
+        self.url.clone()
     }
 
     /// Where it listens.

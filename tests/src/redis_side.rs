@@ -9,17 +9,27 @@ use redis::{Cmd, FromRedisValue, Value};
 const SHOWN_ENTRIES: usize = 20;
 const SHOWN_BYTES: usize = 400;
 
+/// A server of a cluster that was started again has found the others by then.
+const REJOINED: Duration = Duration::from_secs(20);
+
 /// One connection to a server, without anything of hworker in between.
 pub struct RedisSide {
     client: redis::Client,
     connection: Option<redis::Connection>,
+    /// Queues stand in braces there; a test names keys without.
+    cluster: bool,
 }
 
 impl RedisSide {
     /// Of the server at this URL; it connects when it is first asked.
     pub fn new(url: &str) -> Self {
         let client = redis::Client::open(url).expect("the URL of the test's server is good");
-        Self { client, connection: None }
+        Self { client, connection: None, cluster: false }
+    }
+
+    /// Of a server of a cluster, with hworker's keys called what they are called outside of one.
+    pub fn of_a_cluster(url: &str) -> Self {
+        Self { cluster: true, ..Self::new(url) }
     }
 
     /// Runs a command: `ask(&["LLEN", "hworker-jobs-default"])`.
@@ -44,6 +54,23 @@ impl RedisSide {
     /// # Errors
     /// What the server or the connection says.
     pub fn run<T: FromRedisValue>(&mut self, command: &Cmd) -> redis::RedisResult<T> {
+        if !self.cluster {
+            return self.run_once(command);
+        }
+        let command = in_braces(command);
+        let give_up = Instant::now() + REJOINED;
+        loop {
+            let result = self.run_once(&command);
+            // A server that was started again knows of the others only after a while.
+            let apart = result.as_ref().is_err_and(|error| error.code() == Some("CLUSTERDOWN"));
+            if !apart || Instant::now() > give_up {
+                return result;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    fn run_once<T: FromRedisValue>(&mut self, command: &Cmd) -> redis::RedisResult<T> {
         let connection = match &mut self.connection {
             Some(connection) => connection,
             none => {
@@ -76,6 +103,9 @@ impl RedisSide {
     /// The keys that match a pattern, in order.
     pub fn keys(&mut self, pattern: &str) -> Vec<String> {
         let mut keys: Vec<String> = self.ask(&["KEYS", pattern]);
+        if self.cluster {
+            keys = keys.iter().map(|key| key.replace(['{', '}'], "")).collect();
+        }
         keys.sort();
         keys
     }
@@ -147,6 +177,37 @@ impl RedisSide {
             assert!(Instant::now() < give_up, "the server did not come up: {error}");
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+}
+
+/// The same command, with the queue in braces where a word is a key of hworker: `hworker-jobs-{mail}:w`.
+fn in_braces(command: &Cmd) -> Cmd {
+    let mut changed = Cmd::new();
+    for word in command.args_iter() {
+        let redis::Arg::Simple(word) = word else { continue };
+        match std::str::from_utf8(word).ok().and_then(key_in_braces) {
+            Some(key) => changed.arg(key),
+            None => changed.arg(word),
+        };
+    }
+    changed
+}
+
+fn key_in_braces(word: &str) -> Option<String> {
+    let (kind, rest) = word.strip_prefix("hworker-")?.split_once('-')?;
+    let queue = &rest[..rest.find([':', '*']).unwrap_or(rest.len())];
+    let plain = !queue.is_empty() && !queue.starts_with('{') && !kind.contains('*');
+    plain.then(|| format!("hworker-{kind}-{{{queue}}}{}", &rest[queue.len()..]))
+}
+
+#[test]
+fn keys_of_a_cluster_are_named_as_elsewhere() {
+    let key = |word| key_in_braces(word).unwrap_or_default();
+    assert_eq!(key("hworker-jobs-mail"), "hworker-jobs-{mail}");
+    assert_eq!(key("hworker-progress-mail:w.1"), "hworker-progress-{mail}:w.1");
+    assert_eq!(key("hworker-progress-a-b*"), "hworker-progress-{a-b}*");
+    for other in ["hworker-*", "test:runs:x", "hworker-jobs-{mail}", "mail"] {
+        assert_eq!(key(other), "", "{other}");
     }
 }
 

@@ -19,7 +19,7 @@ use crate::server::TestServer;
 const SENTINELS: usize = 3;
 
 /// What the sentinels call the master.
-const NAME: &str = "jobs";
+pub(crate) const NAME: &str = "jobs";
 
 /// The user of replicas and sentinels.
 const LINK: &str = "link";
@@ -78,29 +78,19 @@ impl TestSentinelsBuilder {
         for replica in &servers[1..] {
             let _: String = replica.redis().ask(&["REPLICAOF", "127.0.0.1", &port]);
         }
-        let sentinel = |number: usize| {
-            let dir = dir.path().join(format!("sentinel-{number}"));
-            std::fs::create_dir(&dir).expect("a directory for a sentinel");
-            let conf = dir.join("sentinel.conf");
-            let lines = [
-                format!("sentinel monitor {NAME} 127.0.0.1 {port} 2"),
-                // Less, and a busy machine would look like a dead server.
-                format!("sentinel down-after-milliseconds {NAME} 2000"),
-                format!("sentinel auth-user {NAME} {LINK}"),
-                format!("sentinel auth-pass {NAME} link"),
-                format!("sentinel failover-timeout {NAME} 3000"),
-                format!("sentinel parallel-syncs {NAME} {}", self.replicas.max(1)),
-            ];
-            std::fs::write(&conf, lines.join("\n") + "\n").expect("written");
-            let conf = conf.to_str().expect("UTF-8");
-            Node::start(&self.program, dir.clone(), &[conf, "--sentinel"])
-        };
-        let sentinels: Vec<_> = (0..SENTINELS).map(sentinel).collect();
+        let lines = [
+            // Less, and a busy machine would look like a dead server.
+            format!("sentinel down-after-milliseconds {NAME} 2000"),
+            format!("sentinel auth-user {NAME} {LINK}"),
+            format!("sentinel auth-pass {NAME} link"),
+            format!("sentinel parallel-syncs {NAME} {}", self.replicas.max(1)),
+        ];
+        let sentinels = start(&self.program, dir.path(), servers[0].port(), &lines);
         let url = url_of(&sentinels);
         let all = TestSentinels {
             servers,
             sentinels,
-            notes: TestServer::start(),
+            notes: TestServer::alone(),
             client: Client::new(url).expect("the client of a test's sentinels"),
             _dir: dir,
         };
@@ -124,23 +114,7 @@ impl TestSentinels {
     pub fn wait_until_whole(&self) {
         let replicas = self.servers.len() - 1;
         self.eventually("all know one another", FAILED_OVER, || {
-            let whole = |sentinel: &Node| {
-                let mut sentinel = sentinel.redis();
-                let master = sentinel.try_ask::<redis::Value>(&["SENTINEL", "MASTER", NAME]);
-                let known = |field: &str, number: usize| {
-                    master.as_ref().is_ok_and(|said| field_of(said, field) == number.to_string())
-                };
-                let slaves: Vec<redis::Value> =
-                    sentinel.try_ask(&["SENTINEL", "REPLICAS", NAME]).unwrap_or_default();
-                known("num-slaves", replicas)
-                    && known("num-other-sentinels", SENTINELS - 1)
-                    && known_flags(&master) == "master"
-                    && slaves.iter().all(|slave| {
-                        field_of(slave, "flags") == "slave"
-                            && field_of(slave, "master-link-status") == "ok"
-                    })
-            };
-            self.sentinels.iter().all(whole)
+            self.sentinels.iter().all(|sentinel| knows(sentinel, replicas))
         });
     }
 
@@ -204,15 +178,7 @@ impl TestSentinels {
 
     /// Starts something that takes itself for a sentinel, and this server for the master; gives its port.
     pub fn sentinel_that_names(&self, server: usize) -> u16 {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let port = listener.local_addr().expect("its number").port();
-        let named = self.servers[server].port();
-        std::thread::spawn(move || {
-            for stream in listener.incoming().map_while(Result::ok) {
-                std::thread::spawn(move || name_to(stream, named));
-            }
-        });
-        port
+        one_that_names(self.servers[server].port())
     }
 
     /// The URL of one server, past the sentinels.
@@ -228,8 +194,7 @@ impl TestSentinels {
     /// The server that the sentinels, all of those that answer, take for the master; `None` while they differ.
     pub fn master(&self) -> Option<usize> {
         let mut masters = self.sentinels.iter().filter_map(|sentinel| {
-            let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME];
-            let (_, port): (String, u16) = sentinel.redis().try_ask(&words).ok()?;
+            let port = master_of(sentinel)?;
             self.servers.iter().position(|server| server.port() == port)
         });
         let first = masters.next()?;
@@ -329,6 +294,58 @@ impl Drop for TestSentinels {
     }
 }
 
+/// Starts three sentinels that watch the master on this port, with these lines in their configuration too.
+pub(crate) fn start(program: &Path, dir: &Path, port: u16, lines: &[String]) -> Vec<Node> {
+    let sentinel = |number: usize| {
+        let dir = dir.join(format!("sentinel-{number}"));
+        std::fs::create_dir(&dir).expect("a directory for a sentinel");
+        let conf = dir.join("sentinel.conf");
+        let first = format!("sentinel monitor {NAME} 127.0.0.1 {port} 2");
+        let second = format!("sentinel failover-timeout {NAME} 3000");
+        let all = [&[first, second], lines].concat();
+        std::fs::write(&conf, all.join("\n") + "\n").expect("written");
+        let conf = conf.to_str().expect("UTF-8");
+        Node::start(program, dir.clone(), &[conf, "--sentinel"])
+    };
+    (0..SENTINELS).map(sentinel).collect()
+}
+
+/// Whether a sentinel knows the others and so many replicas, which follow the master.
+pub(crate) fn knows(sentinel: &Node, replicas: usize) -> bool {
+    let mut sentinel = sentinel.redis();
+    let master = sentinel.try_ask::<redis::Value>(&["SENTINEL", "MASTER", NAME]);
+    let known = |field: &str, number: usize| {
+        master.as_ref().is_ok_and(|said| field_of(said, field) == number.to_string())
+    };
+    let slaves: Vec<redis::Value> =
+        sentinel.try_ask(&["SENTINEL", "REPLICAS", NAME]).unwrap_or_default();
+    known("num-slaves", replicas)
+        && known("num-other-sentinels", SENTINELS - 1)
+        && known_flags(&master) == "master"
+        && slaves.iter().all(|slave| {
+            field_of(slave, "flags") == "slave" && field_of(slave, "master-link-status") == "ok"
+        })
+}
+
+/// The port of the server that a sentinel takes for the master.
+pub(crate) fn master_of(sentinel: &Node) -> Option<u16> {
+    let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME];
+    let (_, port): (String, u16) = sentinel.redis().try_ask(&words).ok()?;
+    Some(port)
+}
+
+/// Starts something that takes itself for a sentinel, and what listens on this port for the master; gives its own port.
+pub(crate) fn one_that_names(named: u16) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("its number").port();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            std::thread::spawn(move || name_to(stream, named));
+        }
+    });
+    port
+}
+
 fn name_to(mut stream: TcpStream, port: u16) -> std::io::Result<()> {
     let mut reader = BufReader::new(stream.try_clone()?);
     while let Some(command) = read_command(&mut reader)? {
@@ -344,7 +361,7 @@ fn name_to(mut stream: TcpStream, port: u16) -> std::io::Result<()> {
     Ok(())
 }
 
-fn url_of(sentinels: &[Node]) -> String {
+pub(crate) fn url_of(sentinels: &[Node]) -> String {
     let hosts: Vec<_> =
         sentinels.iter().map(|sentinel| format!("127.0.0.1:{}", sentinel.port())).collect();
     format!("redis-sentinel://{}/{NAME}", hosts.join(","))

@@ -1,4 +1,4 @@
-//! A private server for one test.
+//! A private server for one test, alone or in a [`Deployment`].
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,6 +10,7 @@ use hworker::embedded::{Server, ServerBuilder};
 use hworker::{Client, Inspect, JobId};
 use tempfile::TempDir;
 
+use crate::deployment::{Around, Deployment, with_user};
 use crate::jobs::{Act, act};
 use crate::redis_side::RedisSide;
 use crate::runs::{Run, Runs};
@@ -55,7 +56,12 @@ pub fn program(name: &str) -> Option<PathBuf> {
 pub struct TestServer {
     // Before the directory: it is stopped first.
     server: Mutex<Server>,
+    /// What belongs to it, where it does not stand alone.
+    around: Option<Mutex<Around>>,
     url: String,
+    notes_url: String,
+    /// The way to it past everything.
+    own_url: String,
     redis: Mutex<RedisSide>,
     runs: Runs,
     client: Client,
@@ -64,38 +70,56 @@ pub struct TestServer {
 }
 
 /// What can be set before a [`TestServer`] starts.
-pub struct TestServerBuilder(ServerBuilder);
+pub struct TestServerBuilder {
+    server: ServerBuilder,
+    deployment: Deployment,
+}
 
 impl TestServerBuilder {
     /// Another program than the first of [`servers`].
     pub fn program(self, program: Option<&Path>) -> Self {
         match program {
-            Some(program) => Self(self.0.program(program)),
+            Some(program) => Self { server: self.server.program(program), ..self },
             None => self,
         }
     }
 
     /// An option of the server: `.arg("--maxmemory", "8mb")`.
     pub fn arg(self, name: &str, value: &str) -> Self {
-        Self(self.0.arg(name, value))
+        Self { server: self.server.arg(name, value), ..self }
     }
 
     /// Whether what the server holds survives its end.
     pub fn append_only(self) -> Self {
-        Self(self.0.append_only(true).arg("--appendfsync", "always"))
+        let server = self.server.append_only(true).arg("--appendfsync", "always");
+        Self { server, ..self }
+    }
+
+    /// One server, whatever `HWORKER_TEST_DEPLOYMENT` says.
+    pub fn alone(self) -> Self {
+        Self { deployment: Deployment::Single, ..self }
     }
 
     /// Starts it.
     pub fn start(self) -> TestServer {
         crate::show_log();
-        let server = self.0.start().unwrap_or_else(|error| panic!("{error}"));
-        let url = server.url();
+        let (server, around) = self.deployment.start(self.server);
+        let own_url = server.url();
+        let url = around.as_ref().map_or_else(|| own_url.clone(), |around| around.url.clone());
+        let notes_url = around.as_ref().map_or_else(|| own_url.clone(), Around::notes_url);
+        let redis = match &around {
+            Some(around) => around.redis(&own_url),
+            None => RedisSide::new(&own_url),
+        };
         TestServer {
-            redis: Mutex::new(RedisSide::new(&url)),
-            runs: Runs::new(&url),
+            redis: Mutex::new(redis),
+            runs: Runs::new(&notes_url),
             client: Client::new(url.clone()).expect("the client of a test's server"),
             server: Mutex::new(server),
+            around: around.map(Mutex::new),
             url,
+            notes_url,
+            own_url,
             dir: TempDir::new().expect("a directory for the test"),
             processes: AtomicUsize::new(0),
         }
@@ -108,15 +132,60 @@ impl TestServer {
         Self::builder().start()
     }
 
+    /// The same, and one server whatever `HWORKER_TEST_DEPLOYMENT` says.
+    pub fn alone() -> Self {
+        Self::builder().alone().start()
+    }
+
     /// What can be set before it starts.
     pub fn builder() -> TestServerBuilder {
         let first = servers().into_iter().next().flatten();
-        TestServerBuilder(Server::builder()).program(first.as_deref())
+        let deployment = Deployment::asked_for();
+        TestServerBuilder { server: Server::builder(), deployment }.program(first.as_deref())
     }
 
-    /// Its URL.
+    /// Its URL, as hworker takes it.
     pub fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The URL of the server where bodies note their runs: this one, if it stands alone.
+    pub fn notes_url(&self) -> &str {
+        &self.notes_url
+    }
+
+    /// Its URL for a user, who is made here and may do everything with these keys, and the database that it names.
+    pub fn url_of_user(&self, user: &str, password: &str, keys: &str) -> (String, u8) {
+        let (password_is, may) = (format!(">{password}"), format!("~{keys}"));
+        let words = ["ACL", "SETUSER", user, "on", &password_is, &may, "&*", "+@all"];
+        let _: String = self.redis().ask(&words);
+        for mut other in self.around().iter().flat_map(|around| around.others()) {
+            let _: String = other.ask(&words);
+        }
+        let socket = self.process().socket().to_owned();
+        with_user(self.around().as_deref(), &socket, user, password)
+    }
+
+    /// A URL of hworker by which it comes to the server through what listens on this socket and this port.
+    pub(crate) fn url_through(&self, socket: &Path, port: impl FnOnce(u16) -> u16) -> String {
+        match self.around() {
+            None => format!("redis+unix://{}", socket.display()),
+            Some(around) => around.url_through(port(around.port())),
+        }
+    }
+
+    fn around(&self) -> Option<MutexGuard<'_, Around>> {
+        let around = self.around.as_ref()?;
+        Some(around.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Another server takes over the queue in good order, where there is one: the sentinels make the replica the master, or
+    /// the slot moves to another master. From the next time on it moves back.
+    pub fn move_on(&self) {
+        if let Some(mut around) = self.around() {
+            around.move_on(&self.own_url);
+            *self.redis() = around.redis(&self.own_url);
+        }
     }
 
     /// The server's process, to kill, stop and start it.
@@ -274,7 +343,10 @@ impl TestServer {
     /// Everything that the server holds, and what the processes of the test logged.
     pub fn report(&self) -> String {
         // A test that fails may hold the connection, or have stopped the server.
-        let mut text = format!("--- keys\n{}", RedisSide::new(&self.url).dump());
+        let mut text = format!("--- keys\n{}", RedisSide::new(&self.own_url).dump());
+        for mut other in self.around().iter().flat_map(|around| around.others()) {
+            let _ = write!(text, "--- keys beside\n{}", other.dump());
+        }
         let mut logs: Vec<_> = std::fs::read_dir(self.dir())
             .map(|entries| entries.filter_map(|entry| Some(entry.ok()?.path())).collect())
             .unwrap_or_default();

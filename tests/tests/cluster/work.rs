@@ -7,9 +7,9 @@ use hworker_tests::{Act, TestCluster, act, program};
 use crate::{RECOVERED, SOON};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_way_of_a_job_on_redis() {
-    // Enqueued, delayed, retried, panicking, snoozed, timed out, failed, broken, revoked, requeued: all as on one server, and all
-    // that a queue has is in one slot.
+async fn o6_every_way_of_a_job_on_redis() {
+    // All keys of a queue share one hash tag, scripts declare all keys: a job is enqueued, delayed, retried, panics, is snoozed,
+    // times out, fails, is broken, revoked, requeued, all as on one server, and all that the queue has is in one slot.
     // Guard: the braces in `Keys::new`; every script declares its keys.
     if let Some(program) = program("redis-server") {
         every_way_of_a_job(&TestCluster::of(&program)).await;
@@ -17,7 +17,7 @@ async fn every_way_of_a_job_on_redis() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_way_of_a_job_on_valkey() {
+async fn o6_every_way_of_a_job_on_valkey() {
     // The same.
     // Guard: as above.
     if let Some(program) = program("valkey-server") {

@@ -20,7 +20,7 @@ fn a_server_that_loads_its_data_is_waited_for() {
         .arg("--key-load-delay", "1000")
         .arg("--loading-process-events-interval-bytes", "1024")
         .start();
-    let notes = TestServer::start();
+    let notes = TestServer::alone();
     let settings = [("HWORKER_TEST_URL", notes.url())];
     let _worker = server.worker_process(&settings);
     wait_for_workers(&server, 1);

@@ -98,7 +98,7 @@ fn a_death_and_a_restart(builder: TestServerBuilder) {
 
 fn a_full_server(builder: TestServerBuilder) {
     let server = builder.start();
-    let notes = TestServer::start();
+    let notes = TestServer::alone();
     let settings = [("HWORKER_TEST_URL", notes.url()), ("HWORKER_CONCURRENCY", "1")];
     let mut worker = server.worker_process(&settings);
     for number in 0..20 {

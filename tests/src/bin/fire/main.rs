@@ -11,12 +11,14 @@ mod change;
 mod checker;
 #[cfg(test)]
 mod checker_tests;
+mod deployed;
 mod diary;
 mod faults;
 mod jobs;
 mod judge;
 mod ledger;
 mod options;
+mod outside;
 mod producer;
 mod report;
 mod room;
@@ -30,25 +32,33 @@ mod worker;
 
 use std::process::ExitCode;
 
+use hworker_tests::Deployment;
+
 use crate::faults::Kind;
 use crate::options::{HELP, Options};
 use crate::report::Failure;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let ended = match args.first().map(String::as_str) {
-        Some("worker") => in_runtime(worker::run()).map(|()| true),
-        Some("producer") => produce(&args[1..]).map(|()| true),
-        Some("--help" | "-h") => {
-            print!("{HELP}");
-            Ok(true)
-        }
-        Some("--kinds") => {
-            Kind::all().for_each(|kind| println!("{}", kind.name()));
-            Ok(true)
-        }
-        _ => Options::parse(args.into_iter()).map_err(Failure::from).and_then(|o| run::run(&o)),
-    };
+    let ended =
+        match args.first().map(String::as_str) {
+            Some("worker") => in_runtime(worker::run()).map(|()| true),
+            Some("producer") => produce(&args[1..]).map(|()| true),
+            Some("--help" | "-h") => {
+                print!("{HELP}");
+                Ok(true)
+            }
+            Some("--kinds") => {
+                Kind::all().for_each(|kind| println!("{}", kind.name()));
+                Ok(true)
+            }
+            _ => Options::parse(args.into_iter()).map_err(Failure::from).and_then(|options| {
+                match options.deployment {
+                    Deployment::Single => run::run(&options),
+                    deployment => deployed::run(&options, deployment),
+                }
+            }),
+        };
     match ended {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

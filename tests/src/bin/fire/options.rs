@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use hworker_tests::Deployment;
+
 use crate::faults::Kind;
 
 pub(crate) const HELP: &str = "\
@@ -13,6 +15,8 @@ doubled or left over. See docs/reliability.md.
 
     --duration 30m      how long faults strike; 90s, 30m, 1h (default 2m)
     --seed N            the schedule of faults and jobs; a run prints its own
+    --deployment NAME   sentinel or cluster: the server changes, by failovers and slots that move; then duration, seed, rate
+                        (at most 200) and workers are what can be set
     --server PATH       the server program (default: what the tests use)
     --json FILE         writes the summary there too
     --only a,b          only these kinds of faults (--kinds lists them)
@@ -31,6 +35,7 @@ doubled or left over. See docs/reliability.md.
 pub(crate) struct Options {
     pub(crate) duration: Duration,
     pub(crate) seed: u64,
+    pub(crate) deployment: Deployment,
     pub(crate) server: Option<PathBuf>,
     pub(crate) json: Option<PathBuf>,
     pub(crate) only: Option<Vec<Kind>>,
@@ -48,6 +53,7 @@ impl Options {
         let mut options = Self {
             duration: Duration::from_secs(120),
             seed: fastrand::u64(..1_000_000_000),
+            deployment: Deployment::Single,
             server: None,
             json: None,
             only: None,
@@ -68,6 +74,7 @@ impl Options {
             match name.as_str() {
                 "--duration" => options.duration = duration(&value()?)?,
                 "--seed" => options.seed = number(value()?)?,
+                "--deployment" => options.deployment = value()?.parse()?,
                 "--server" => options.server = Some(value()?.into()),
                 "--json" => options.json = Some(value()?.into()),
                 "--only" => options.only = Some(kinds(&value()?)?),
@@ -92,6 +99,9 @@ impl Options {
         let mut add = |name: &str, value: String| command.extend([" ", name, value.as_str()]);
         if let Ok(guard) = std::env::var("HWORKER_TEST_FIRE_WITHOUT") {
             add("--without ", guard);
+        }
+        if self.deployment != Deployment::Single {
+            add("--deployment ", self.deployment.name().to_owned());
         }
         if let Some(server) = &self.server {
             add("--server ", server.display().to_string());
@@ -140,6 +150,9 @@ mod tests {
     #[test]
     fn a_run_can_be_repeated() {
         let args = ["--seed=7", "--duration", "5m", "--only", "stop,cut", "--workers", "6"];
+        let other = ["--deployment", "cluster", "--seed", "7"].map(str::to_owned);
+        let other = Options::parse(other.into_iter()).expect("good").command();
+        assert_eq!(other, "script/fire --seed 7 --duration 120s --deployment cluster");
         let options = Options::parse(args.iter().map(ToString::to_string)).expect("good");
         let command = options.command();
         assert_eq!(command, "script/fire --seed 7 --duration 300s --only stop,cut --workers 6");

@@ -1,0 +1,325 @@
+//! The suite where the server changes: a master that sentinels watch, or a cluster whose slots move and whose masters die.
+//!
+//! Enqueues ask for every replica (`replicated`), so that no change of the master may lose an accepted job. A master that is
+//! killed may take results along, which is what explains a second run; one that hands over in good order, and a slot that
+//! moves, explain none.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use fastrand::Rng;
+use hworker::{Client, Durability, Error, JobId};
+use hworker_tests::{
+    Act, Deployment, Process, TestCluster, TestSentinels, TestServer, act, servers,
+};
+
+use crate::options::Options;
+use crate::outside::{History, Struck};
+use crate::report::Failure;
+use crate::stage::lock;
+
+/// Where bodies note their runs.
+const NOTES: &str = "fire";
+
+const PRODUCERS: usize = 4;
+
+/// Jobs a second: each notes its begin and end, and waits for every replica.
+const MOST: u32 = 200;
+
+/// Everything has come to its end so long after the last fault.
+const DRAINED_WITHIN: Duration = Duration::from_secs(120);
+
+/// The kinds of faults, in the order in which they are told.
+const KINDS: [&str; 4] = ["hand-over", "master-kill", "worker-kill", "worker-stop"];
+
+/// The servers that are struck.
+enum Servers {
+    Watched(TestSentinels),
+    Cluster(TestCluster),
+}
+
+impl Servers {
+    fn start(deployment: Deployment) -> Result<Self, Failure> {
+        match deployment {
+            Deployment::Sentinel => {
+                let builder = TestSentinels::builder().replicas(2);
+                Ok(Self::Watched(builder.arg("min-replicas-to-write", "1").start()))
+            }
+            Deployment::Cluster => {
+                let program = servers().into_iter().next().flatten();
+                let program = program.unwrap_or_else(|| "redis-server".into());
+                Ok(Self::Cluster(TestCluster::with_replicas(&program)))
+            }
+            Deployment::Single => Err("one server has a suite of its own".into()),
+        }
+    }
+
+    fn notes(&self) -> &TestServer {
+        match self {
+            Self::Watched(all) => all.notes(),
+            Self::Cluster(all) => all.notes(),
+        }
+    }
+
+    fn queues(&self) -> Vec<String> {
+        match self {
+            Self::Watched(_) => vec!["default".to_owned()],
+            Self::Cluster(all) => all.queue_on_each_master(),
+        }
+    }
+
+    fn durable(&self) -> Result<Client, Failure> {
+        let (builder, replicas) = match self {
+            Self::Watched(all) => (all.client_builder(), 2),
+            Self::Cluster(all) => (all.client_builder(), 1),
+        };
+        Ok(builder.durability(Durability::replicated(replicas)).build()?)
+    }
+
+    fn worker(&self) -> Process {
+        let queues: Vec<_> = self.queues().iter().map(|queue| format!("+{queue}")).collect();
+        let settings = [("HWORKER_QUEUES", queues.join(",")), ("HWORKER_CONCURRENCY", "20".into())];
+        let settings = settings.each_ref().map(|(name, value)| (*name, value.as_str()));
+        match self {
+            Self::Watched(all) => all.worker_process(&settings),
+            Self::Cluster(all) => all.worker_process(&settings),
+        }
+    }
+
+    /// Another server takes over, and the old one has handed over all that it had.
+    fn hand_over(&self, rng: &mut Rng) {
+        match self {
+            Self::Watched(all) => {
+                all.wait_until_whole();
+                let Some(master) = all.master() else { return };
+                let pause = ["CLIENT", "PAUSE", "30000", "WRITE"];
+                let _: String = all.redis(master).ask(&pause);
+                all.wait_until_replicated(master);
+                all.fail_over();
+                all.failed_over_from(master);
+                let _ = all.redis(master).try_ask::<String>(&["CLIENT", "UNPAUSE"]);
+                all.wait_until_whole();
+            }
+            Self::Cluster(all) => {
+                let queues = self.queues();
+                let jobs = format!("hworker-jobs-{{{}}}", queues[rng.usize(..queues.len())]);
+                let from = all.owner(&jobs);
+                let to = (from + rng.usize(1..all.masters())) % all.masters();
+                all.move_slot(all.slot(&jobs), from, to);
+            }
+        }
+    }
+
+    /// A master dies, another server takes over, and it comes back as a replica, or takes its place again.
+    fn kill_master(&self, rng: &mut Rng) {
+        match self {
+            Self::Watched(all) => {
+                all.wait_until_whole();
+                let Some(master) = all.master() else { return };
+                all.kill(master);
+                all.failed_over_from(master);
+                sleep(Duration::from_millis(rng.u64(0..2_000)));
+                all.start_again(master);
+                all.wait_until_whole();
+            }
+            Self::Cluster(all) => {
+                let master = rng.usize(..all.masters());
+                all.kill(master);
+                all.failed_over(master);
+                sleep(Duration::from_millis(rng.u64(0..2_000)));
+                all.start_again(master);
+                all.take_back(master);
+                all.wait_until_replicated();
+                all.wait_until_ok();
+            }
+        }
+    }
+}
+
+/// A run of the suite; says whether all is as it should be.
+pub(crate) fn run(options: &Options, deployment: Deployment) -> Result<bool, Failure> {
+    println!("fire: {}", options.command());
+    let servers = Servers::start(deployment)?;
+    let stop = Arc::new(AtomicBool::new(false));
+    let history = Arc::new(Mutex::new(History::default()));
+    let mut producing = Vec::new();
+    for number in 0..PRODUCERS {
+        let producer = Producer {
+            client: servers.durable()?,
+            queues: servers.queues(),
+            rng: Rng::with_seed(options.seed.wrapping_add(number as u64)),
+            pause: Duration::from_secs(1) * PRODUCERS as u32 / options.rate.clamp(1, MOST),
+            history: Arc::clone(&history),
+        };
+        let stop = Arc::clone(&stop);
+        producing.push(thread::spawn(move || producer.run(&stop)));
+    }
+    let counts = play(&servers, options, &history);
+    stop.store(true, Ordering::Release);
+    for producer in producing {
+        producer.join().map_err(|_| "a producer panicked")??;
+    }
+    let mut workers: Vec<_> = (0..2).map(|_| servers.worker()).collect();
+    look_at_the_end(&servers, &history)?;
+    for worker in &mut workers {
+        worker.terminate();
+        let _ = worker.wait(Duration::from_secs(40));
+    }
+    let history = lock(&history);
+    let found = history.check();
+    let faults: Vec<_> = KINDS.iter().zip(counts).map(|(kind, n)| format!("{n} {kind}")).collect();
+    println!(
+        "{} jobs accepted, {} settled; {}",
+        history.accepted.len(),
+        found.jobs,
+        faults.join(", ")
+    );
+    println!(
+        "{} enqueues uncertain; {} runs again, each after a fault",
+        history.uncertain.len(),
+        found.again
+    );
+    println!("{} violations", found.violations.len());
+    for violation in found.violations.iter().take(20) {
+        println!("    {violation}");
+    }
+    Ok(found.violations.is_empty() != options.until_violation)
+}
+
+/// Lets one fault after the other strike, each kind as often as the others; gives how often each did.
+fn play(servers: &Servers, options: &Options, history: &Mutex<History>) -> [usize; KINDS.len()] {
+    let mut rng = Rng::with_seed(options.seed);
+    let mut workers: Vec<_> = (0..options.workers).map(|_| servers.worker()).collect();
+    let mut counts = [0; KINDS.len()];
+    let (start, mut deck) = (Instant::now(), Vec::new());
+    while start.elapsed() < options.duration {
+        sleep(Duration::from_millis(rng.u64(500..3_000)));
+        if deck.is_empty() {
+            deck = (0..KINDS.len()).collect();
+            rng.shuffle(&mut deck);
+        }
+        let Some(kind) = deck.pop() else { break };
+        let victim = rng.usize(..workers.len());
+        let pid = (kind >= 2).then(|| workers[victim].pid());
+        let from = servers.notes().redis().time_us();
+        match kind {
+            0 => servers.hand_over(&mut rng),
+            1 => servers.kill_master(&mut rng),
+            2 => {
+                workers[victim].kill();
+                workers[victim] = servers.worker();
+            }
+            _ => {
+                workers[victim].stop();
+                sleep(Duration::from_millis(rng.u64(6_000..10_000)));
+                workers[victim].go_on();
+            }
+        }
+        counts[kind] += 1;
+        let until = servers.notes().redis().time_us();
+        if kind > 0 {
+            lock(history).struck.push(Struck { from, until, pid });
+        }
+        for worker in &mut workers {
+            if let Some(status) = worker.exited() {
+                lock(history).wrong.push(format!("a worker died by itself: {status}"));
+                *worker = servers.worker();
+            }
+        }
+        println!("{:4} s: {}", start.elapsed().as_secs(), KINDS[kind]);
+    }
+    // Those that end here are killed, and others bring everything to its end.
+    for worker in &mut workers {
+        let from = servers.notes().redis().time_us();
+        let pid = Some(worker.pid());
+        worker.kill();
+        lock(history).struck.push(Struck { from, until: from, pid });
+    }
+    counts
+}
+
+/// Who enqueues one job after the other.
+struct Producer {
+    client: Client,
+    queues: Vec<String>,
+    rng: Rng,
+    pause: Duration,
+    history: Arc<Mutex<History>>,
+}
+
+impl Producer {
+    fn run(mut self, stop: &AtomicBool) -> Result<(), Failure> {
+        while !stop.load(Ordering::Acquire) {
+            sleep(self.pause);
+            let (plan, fails) = self.plan();
+            let queue = &self.queues[self.rng.usize(..self.queues.len())];
+            let job = act::with(NOTES.to_owned(), plan).on(&self.client).queue(queue);
+            match job.enqueue_blocking() {
+                Ok(id) => self.note(&id, true, fails),
+                Err(Error::Uncertain { id, .. } | Error::NotDurable { id, .. }) => {
+                    self.note(&id, false, fails);
+                }
+                Err(Error::Unavailable { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&self, id: &JobId, accepted: bool, fails: bool) {
+        let mut history = lock(&self.history);
+        if fails {
+            history.to_fail.insert(id.to_string());
+        }
+        let jobs = if accepted { &mut history.accepted } else { &mut history.uncertain };
+        jobs.insert(id.to_string());
+    }
+
+    /// What a job does, and whether it fails by that.
+    fn plan(&mut self) -> (Vec<Vec<Act>>, bool) {
+        let sleeps = Act::Sleep(self.rng.u64(0..50));
+        match self.rng.u8(..20) {
+            0 => (vec![vec![Act::Retry("again".to_owned())], vec![]], false),
+            1 => (vec![vec![sleeps, Act::RetryIn(100)], vec![]], false),
+            2 => {
+                let fails = vec![Act::Note("fails".to_owned()), Act::Failure("meant".to_owned())];
+                (vec![fails], true)
+            }
+            3 => (vec![vec![Act::Sleep(3_000)]], false),
+            _ => (vec![vec![sleeps]], false),
+        }
+    }
+}
+
+/// Waits until all jobs have ended, and reads what is left.
+fn look_at_the_end(servers: &Servers, history: &Mutex<History>) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Runtime::new()?;
+    let client = servers.durable()?;
+    let give_up = Instant::now() + DRAINED_WITHIN;
+    loop {
+        let (mut left, mut processed, mut failed) = (Vec::new(), 0, 0);
+        for queue in servers.queues() {
+            let inspect = client.inspect(&queue);
+            let counts = runtime.block_on(inspect.counts())?;
+            let waiting = [counts.pending, counts.running, counts.scheduled];
+            let named = ["pending", "running", "scheduled"].into_iter().zip(waiting);
+            left.extend(
+                named.filter(|(_, n)| *n > 0).map(|(what, n)| (format!("{queue}: {what}"), n)),
+            );
+            let statistics = runtime.block_on(inspect.statistics(None))?;
+            processed += statistics.get("processed").copied().unwrap_or(0);
+            failed += statistics.get("failed").copied().unwrap_or(0);
+        }
+        if left.is_empty() || Instant::now() > give_up {
+            let mut history = lock(history);
+            (history.left, history.processed, history.failed) = (left, processed, failed);
+            history.runs = servers.notes().runs_of(NOTES);
+            if history.missing() == 0 || Instant::now() > give_up {
+                return Ok(());
+            }
+        }
+        sleep(Duration::from_millis(200));
+    }
+}

@@ -1,0 +1,176 @@
+//! The history as it is seen from outside: what enqueues were told, what bodies noted, and which faults struck. Where the server
+//! changes, its log does not tell the whole story, and this is what is checked.
+
+use std::collections::{BTreeMap, HashSet};
+
+use hworker_tests::Run;
+
+/// A fault explains what happens up to so long after it: a worker that was stopped is noticed, and its jobs run again.
+const EXPLAINS_FOR_US: u64 = 15_000_000;
+
+/// What struck, by the clock of the notes, in microseconds.
+#[derive(Debug, Clone)]
+pub(crate) struct Struck {
+    pub(crate) from: u64,
+    pub(crate) until: u64,
+    /// The process that was kept from going on; `None`: a server went with writes that its replica may not have.
+    pub(crate) pid: Option<u32>,
+}
+
+/// Everything that is known at the end.
+#[derive(Debug, Default)]
+pub(crate) struct History {
+    /// Jobs whose enqueue returned `Ok`.
+    pub(crate) accepted: HashSet<String>,
+    /// Those of which it was said that they may be in, or may not be safe.
+    pub(crate) uncertain: HashSet<String>,
+    /// Every begin and end.
+    pub(crate) runs: Vec<Run>,
+    /// Faults that may bring about a second run. One in good order is none.
+    pub(crate) struck: Vec<Struck>,
+    /// Jobs that are to fail.
+    pub(crate) to_fail: HashSet<String>,
+    /// What the servers counted.
+    pub(crate) processed: u64,
+    pub(crate) failed: u64,
+    /// What is left in the servers.
+    pub(crate) left: Vec<(String, u64)>,
+    /// What was seen to be wrong at once.
+    pub(crate) wrong: Vec<String>,
+}
+
+/// What the check found.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) violations: Vec<String>,
+    pub(crate) jobs: usize,
+    /// Runs that a fault explains.
+    pub(crate) again: usize,
+}
+
+impl History {
+    /// Whether nothing is outstanding, as far as the history shows.
+    pub(crate) fn missing(&self) -> usize {
+        let settled = self.settled();
+        self.accepted.iter().filter(|id| !settled.contains(id.as_str())).count()
+    }
+
+    /// The jobs whose bodies came to an end that settles them.
+    fn settled(&self) -> HashSet<&str> {
+        let last = |run: &&Run| run.what == "end" || run.what == "fails";
+        self.runs.iter().filter(last).map(|run| run.id.as_str()).collect()
+    }
+
+    /// Holds it against what is promised.
+    pub(crate) fn check(&self) -> Found {
+        let mut found = Found { violations: self.wrong.clone(), ..Found::default() };
+        let settled = self.settled();
+        found.jobs = settled.len();
+        for id in self.accepted.iter().filter(|id| !settled.contains(id.as_str())) {
+            found.violations.push(format!("accepted and lost: {id}"));
+        }
+        let mut begins: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
+        for run in self.runs.iter().filter(|run| run.what == "begin") {
+            begins.entry(&run.id).or_default().push(run);
+        }
+        for (id, runs) in &mut begins {
+            if !self.accepted.contains(*id) && !self.uncertain.contains(*id) {
+                found.violations.push(format!("never enqueued, but run: {id}"));
+            }
+            runs.sort_by_key(|run| run.token);
+            for pair in runs.windows(2) {
+                // A retry is a run that its job asked for.
+                if pair[1].attempt == pair[0].attempt + 1 {
+                    continue;
+                }
+                if self.is_explained(pair[0], pair[1]) {
+                    found.again += 1;
+                } else {
+                    found.violations.push(format!("run again without a fault: {pair:?}"));
+                }
+            }
+        }
+        self.check_counters(&mut found);
+        found.violations.extend(
+            self.left.iter().map(|(key, count)| format!("{count} entries are left in {key}")),
+        );
+        found
+    }
+
+    /// Whether a job could begin again after this run of it.
+    fn is_explained(&self, run: &Run, again: &Run) -> bool {
+        self.struck.iter().any(|struck| {
+            let in_time = struck.from <= again.at && run.at <= struck.until + EXPLAINS_FOR_US;
+            in_time && struck.pid.is_none_or(|pid| pid == run.pid)
+        })
+    }
+
+    /// Each job was settled once: the servers counted every accepted one, and no more than there are.
+    fn check_counters(&self, found: &mut Found) {
+        let settled = self.settled();
+        let counts = |fails: bool| {
+            let of_it = |id: &&str| self.to_fail.contains(*id) == fails;
+            let all = settled.iter().copied().filter(of_it).count() as u64;
+            let safe = settled.iter().copied().filter(of_it);
+            let safe = safe.filter(|id| self.accepted.contains(*id)).count() as u64;
+            (safe, all)
+        };
+        for (name, counted, (safe, all)) in
+            [("processed", self.processed, counts(false)), ("failed", self.failed, counts(true))]
+        {
+            if !(safe..=all).contains(&counted) {
+                let range = format!("{safe} to {all}");
+                found.violations.push(format!("{name} is {counted}, and should be {range}"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(at: u64, what: &str, token: u64, attempt: u32) -> Run {
+        let (what, id, worker) = (what.to_owned(), "job".to_owned(), String::new());
+        Run { at, what, id, number: 0, attempt, token, worker, pid: 7 }
+    }
+
+    fn good() -> History {
+        let runs = vec![run(1, "begin", 1, 1), run(2, "begin", 2, 2), run(3, "end", 2, 2)];
+        let accepted = HashSet::from(["job".to_owned()]);
+        History { accepted, runs, processed: 1, ..History::default() }
+    }
+
+    #[test]
+    fn a_sound_history_has_no_violation() {
+        assert!(good().check().violations.is_empty(), "{:?}", good().check());
+    }
+
+    #[test]
+    fn what_is_wrong_is_found() {
+        let broken: [fn(&mut History); 6] = [
+            |history| drop(history.runs.pop()),
+            |history| history.accepted.clear(),
+            |history| history.processed = 2,
+            |history| history.failed = 1,
+            |history| history.left.push(("hworker-progress-default:w".to_owned(), 1)),
+            |history| history.runs.push(run(4, "begin", 3, 2)),
+        ];
+        for (number, breaks) in broken.iter().enumerate() {
+            let mut history = good();
+            breaks(&mut history);
+            assert!(!history.check().violations.is_empty(), "{number}");
+        }
+    }
+
+    #[test]
+    fn a_fault_explains_a_second_run_of_its_own() {
+        let mut history = good();
+        history.runs.push(run(4, "begin", 3, 2));
+        history.struck.push(Struck { from: 2, until: 5, pid: Some(8) });
+        assert_eq!(history.check().violations.len(), 1);
+        history.struck.push(Struck { from: 2, until: 5, pid: Some(7) });
+        let found = history.check();
+        assert_eq!((found.violations.len(), found.again), (0, 1));
+    }
+}

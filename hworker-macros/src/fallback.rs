@@ -29,6 +29,7 @@ fn definition(model: &JobModel) -> TokenStream {
             queue: "",
             place: #private::Place { module: "", file: "", line: 0 },
             policy: #private::Policy::DEFAULT,
+            encrypted: #private::Encrypted::No,
             blocking: false,
             needs: |_| {},
             start: |_| loop {},

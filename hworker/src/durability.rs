@@ -57,11 +57,19 @@ impl Durability {
 
     /// Waits at most so long; 3 s if this is not said. A job that is not safe by then is enqueued all the same, and
     /// its enqueue ends as [`Error::NotDurable`](crate::Error::NotDurable).
+    ///
+    /// Jobs that wait equally long share a connection. So that there are few of them however many times are asked for, a time
+    /// is shortened to one of 1, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8 or 9 ms, times a power of ten.
     #[must_use]
     pub fn within(self, duration: Duration) -> Self {
+        let mut unit = 1;
         // Zero would wait for ever.
-        let within_ms = u32::try_from(millis(duration)).unwrap_or(u32::MAX).max(1);
-        Self { within_ms, ..self }
+        let asked = u32::try_from(millis(duration)).unwrap_or(u32::MAX).max(1);
+        while asked / unit >= 10 {
+            unit *= 10;
+        }
+        let half = if asked / unit < 3 { (asked % unit) * 2 / unit * unit / 2 } else { 0 };
+        Self { within_ms: asked / unit * unit + half, ..self }
     }
 
     /// `None` where the server's word is enough.
@@ -137,7 +145,21 @@ mod tests {
         }
         let quick = Durability::replicated(1).within(Duration::from_millis(250));
         assert_eq!(Durability::parse("within=250ms, replicated=1"), Ok(quick));
-        assert_eq!(quick.time(), Duration::from_millis(250));
+        for (asked, waited) in [
+            (0, 1),
+            (1, 1),
+            (9, 9),
+            (15, 15),
+            (19, 15),
+            (250, 250),
+            (299, 250),
+            (999, 900),
+            (3_000, 3_000),
+            (3_999, 3_000),
+        ] {
+            let within = Durability::accepted().within(Duration::from_millis(asked));
+            assert_eq!(within.time(), Duration::from_millis(waited), "{asked}");
+        }
         for wrong in ["", "synced", "replicated", "replicated=-1", "within=soon"] {
             assert!(Durability::parse(wrong).is_err(), "{wrong}");
         }

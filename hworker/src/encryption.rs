@@ -51,8 +51,21 @@ struct Parts<'a> {
     data: Cow<'a, str>,
 }
 
+/// What every way to encrypt has in common; the rest is for those who know it.
+#[derive(Deserialize)]
+struct SealedSomehow<'a> {
+    #[serde(rename = "$sealed", borrow)]
+    way: Way<'a>,
+}
+
+#[derive(Deserialize)]
+struct Way<'a> {
+    #[serde(borrow)]
+    alg: Cow<'a, str>,
+}
+
 impl<'a> Sealed<'a> {
-    /// Reads arguments that [`is_sealed`] says are encrypted.
+    /// Reads arguments that [`is_sealed`] says are encrypted, in the way that is known here.
     pub(crate) fn read(args: &'a str) -> Result<Self, serde_json::Error> {
         serde_json::from_str(args)
     }
@@ -130,11 +143,7 @@ impl KeyRing {
 
     /// The JSON of arguments that belong to this job.
     pub(crate) fn open(&self, sealed: &Sealed<'_>, owner: Owner<'_>) -> Result<Opened, Unopened> {
-        let Parts { alg, key, nonce, data } = &sealed.parts;
-        if alg != ALGORITHM {
-            let why = format!("encrypted in the way `{}`, unknown here", shown(alg));
-            return Err(Unopened::Lacking(why));
-        }
+        let Parts { alg: _, key, nonce, data } = &sealed.parts;
         let mut keys = std::iter::once(&self.first).chain(&self.others);
         let found = keys.find(|known| known.id() == key).ok_or_else(|| without_key(key))?;
         found.open(nonce, data, &owner.text()).map(Opened)
@@ -153,10 +162,16 @@ pub(crate) fn open(
     args: &str,
     owner: Owner<'_>,
 ) -> Result<Opened, Unopened> {
-    let sealed = Sealed::read(args).map_err(|error| {
+    let refused = |error: serde_json::Error| {
         let why = crate::envelope::describe(&error);
         Unopened::Refused(format!("the encrypted arguments cannot be read: {why}"))
-    })?;
+    };
+    let SealedSomehow { way } = serde_json::from_str(args).map_err(refused)?;
+    if way.alg != ALGORITHM {
+        let why = format!("encrypted in the way `{}`, unknown here", shown(&way.alg));
+        return Err(Unopened::Lacking(why));
+    }
+    let sealed = Sealed::read(args).map_err(refused)?;
     match keys {
         Some(keys) => keys.open(&sealed, owner),
         None => Err(without_key(&sealed.parts.key)),

@@ -87,6 +87,7 @@ impl ::hworker::__private::Job for send {
             line: 0,
         },
         policy: ::hworker::__private::Policy::DEFAULT,
+        encrypted: ::hworker::__private::Encrypted::No,
         blocking: false,
         needs: |_| {},
         start: |_| loop {},

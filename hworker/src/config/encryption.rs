@@ -1,5 +1,6 @@
 //! With which keys arguments are encrypted, and which ones are.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use super::{Environment, boolean};
@@ -7,11 +8,24 @@ use crate::encryption::{Key, KeyRing, parse};
 use crate::error::Problems;
 
 /// Settings as given by the program.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct EncryptionSettings {
     pub(crate) keys: Vec<Key>,
     pub(crate) file: Option<PathBuf>,
     pub(crate) all: Option<bool>,
+}
+
+impl fmt::Debug for EncryptionSettings {
+    /// Without the path, for the reason below.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let file = self.file.as_ref().map(|_| "a file");
+        let Self { keys, all, .. } = self;
+        f.debug_struct("EncryptionSettings")
+            .field("keys", keys)
+            .field("file", &file)
+            .field("all", all)
+            .finish()
+    }
 }
 
 /// What a client encrypts and decrypts with.

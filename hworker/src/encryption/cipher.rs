@@ -71,13 +71,14 @@ impl Key {
         self.cipher.decrypt_in_place(&nonce, owner.as_bytes(), &mut *text).map_err(|_| {
             refused("do not open: they were changed, belong to another job, or that key has another value here")
         })?;
-        let text = String::from_utf8(std::mem::take(&mut *text));
-        let text = text.map_err(|_| refused("are not UTF-8"))?;
+        // Looked at in place, so that nothing of it is left behind.
+        let shown = str::from_utf8(&text).map_err(|_| refused("are not UTF-8"))?;
         // As where they are plain.
-        if !text.trim_start().starts_with('{') {
+        if !shown.trim_start().starts_with('{') {
             return Err(refused("are not an object by parameter name"));
         }
-        Ok(Zeroizing::new(text))
+        let text = String::from_utf8(std::mem::take(&mut *text));
+        text.map(Zeroizing::new).map_err(|_| refused("are not UTF-8"))
     }
 }
 

@@ -111,9 +111,15 @@ fn what_is_no_encrypted_form_is_refused_without_its_values() {
         let Err(Unopened::Refused(why)) = open(Some(&ring), args, OWNER) else { panic!("{args}") };
         assert!(!why.contains("s3cret"), "{why}");
     }
-    let newer = r#"{"$sealed":{"alg":"ML\nX","key":"k","nonce":"","data":""}}"#;
-    let Err(Unopened::Lacking(why)) = open(Some(&ring), newer, OWNER) else { panic!("unknown") };
-    assert_eq!(why, r"encrypted in the way `ML\nX`, unknown here");
+    for newer in [
+        r#"{"$sealed":{"alg":"ML\nX","key":"k","nonce":"","data":""}}"#,
+        r#"{"$sealed":{"alg":"ML\nX","keys":[1,2],"nonce":3}}"#,
+    ] {
+        let Err(Unopened::Lacking(why)) = open(Some(&ring), newer, OWNER) else {
+            panic!("{newer}")
+        };
+        assert_eq!(why, r"encrypted in the way `ML\nX`, unknown here");
+    }
     for plain in ["{}", r#"{"a":{"$sealed":1}}"#, r#"{"sealed":1}"#, "{", ""] {
         assert!(!is_sealed(plain), "{plain}");
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
 
 use super::Queue;
 use super::cluster::{Cluster, Node};
@@ -55,6 +55,10 @@ impl Address {
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             // Another thread, or the program itself, may be quicker; then theirs is used.
             let _ = rustls::crypto::ring::default_provider().install_default();
+        }
+        let before_at = url.rsplit_once('@').map(|(before, _)| before);
+        if !url.contains("unix://") && before_at.is_some_and(|before| before.contains(['?', '#'])) {
+            return Err(wrong(&"an `@` stands behind a `?` or a `#`; write `%40`, `%3F`, `%23`"));
         }
         let place = match Several::of(url) {
             None => Place::One(Arc::new(server(url, tls_files).map_err(|why| wrong(&why))?)),
@@ -109,6 +113,12 @@ impl Address {
 /// How one server is spoken to.
 pub(super) fn server(url: &str, tls_files: &TlsFiles) -> Result<ConnectionInfo, String> {
     let info = url.into_connection_info().map_err(|error| without_detail(&error))?;
+    if let ConnectionAddr::TcpTls { insecure: true, .. } = info.addr() {
+        return Err(
+            "with `#insecure` anybody could be the server; name its authority in HWORKER_TLS_CA"
+                .into(),
+        );
+    }
     // Without `CLIENT SETINFO`, which a user with few rights may not call.
     let settings = info.redis_settings().clone().set_skip_set_lib_name();
     let settings = settings.set_protocol(ProtocolVersion::RESP3);
@@ -156,7 +166,6 @@ impl<'a> Several<'a> {
         if !matches!((scheme, kind), ("redis" | "rediss", "cluster" | "sentinel")) {
             return None;
         }
-        // A password may have anything in it that the other parts begin with.
         let (user, rest) = rest.rfind('@').map_or(("", rest), |at| rest.split_at(at + 1));
         let (hosts, after) =
             rest.find(['/', '?', '#']).map_or((rest, ""), |end| rest.split_at(end));
@@ -188,6 +197,8 @@ impl std::fmt::Debug for Address {
 pub(crate) fn without_secrets(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let (secret, rest) = match rest.rsplit_once('@') {
+        // That may be of a password in the query, or the password in front has a `?` in it: nobody can tell.
+        Some((before, _)) if before.contains(['?', '#']) => ("***", ""),
         Some((_, host)) => ("***@", host),
         None => ("", rest),
     };
@@ -208,7 +219,9 @@ mod tests {
         for (url, shown) in [
             ("redis://host:6379/0", "redis://host:6379/0"),
             ("redis://user:s3cret@host", "redis://***@host"),
-            ("redis://user:s3c@r#e?t@host", "redis://***@host"),
+            ("redis://user:s3c@r#e?t@host", "redis://***"),
+            ("redis+unix:///a.sock?user=u&pass=a@s3cret", "redis+unix://***"),
+            ("redis-sentinel://h/jobs?sentinel_pass=p@s3cret", "redis-sentinel://***"),
             ("redis//user:s3cret@host", "***@host"),
             ("redis+unix:///a.sock?user=u&pass=s3cret", "redis+unix:///a.sock"),
             ("redis-cluster://user:s3cret@a:1,b:2/?x=y", "redis-cluster://***@a:1,b:2/"),
@@ -217,10 +230,15 @@ mod tests {
         ] {
             assert_eq!(without_secrets(url), shown);
         }
-        // The redis crate quotes what it does not understand; here that is what stands behind the `?` of a password.
-        let error = Address::parse("redis://user:1?protocol=s3cret@host", &TlsFiles::default());
-        let error = error.expect_err("refused").to_string();
-        assert!(error.contains("Invalid protocol") && !error.contains("s3cret"), "{error}");
+        // The redis crate quotes what it does not understand.
+        for (url, why) in [
+            ("redis://host?protocol=s3cret", "Invalid protocol"),
+            ("redis://user:1?protocol=s3cret@host", "stands behind"),
+            ("redis-sentinel://h/jobs?sentinel_pass=p@s3cret", "stands behind"),
+        ] {
+            let error = Address::parse(url, &TlsFiles::default()).expect_err("refused").to_string();
+            assert!(error.contains(why) && !error.contains("s3cret"), "{error}");
+        }
     }
 
     #[test]

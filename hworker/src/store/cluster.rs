@@ -77,6 +77,8 @@ struct Map {
     doubted: HashSet<Node>,
     /// When the servers were last asked.
     asked: Option<Instant>,
+    /// What they said then, if it was no answer.
+    failed: Option<Fault>,
 }
 
 /// Slots, both ends included, and their owner.
@@ -178,9 +180,10 @@ impl Cluster {
         let _turn = self.asking.lock().await;
         {
             let map = self.map();
-            let known = !map.ranges.is_empty();
-            if known && (map.asked != seen || map.was_asked_within(AGAIN_AFTER)) {
-                return Ok(());
+            if map.asked != seen || map.was_asked_within(AGAIN_AFTER) {
+                // Who has no map yet hears why: whoever asked just now met it.
+                let why = map.failed.clone().filter(|_| map.ranges.is_empty());
+                return why.map_or(Ok(()), Err);
             }
         }
         let mut failed = None;
@@ -200,10 +203,12 @@ impl Cluster {
                 Err(_) => {}
             }
         }
-        self.map().asked = Some(Instant::now());
-        Err(failed.unwrap_or_else(|| {
+        let failed = failed.unwrap_or_else(|| {
             Fault::not_sent(format!("no server of the cluster answered within {ASK_WITHIN:?}"))
-        }))
+        });
+        let mut map = self.map();
+        (map.asked, map.failed) = (Some(Instant::now()), Some(failed.clone()));
+        Err(failed)
     }
 
     /// Every server that is known, those that lately failed last. In no fixed order, so that one that hangs, or that sees

@@ -14,6 +14,9 @@ use crate::time::millis;
 /// Beside the time that replicas and disks are given.
 const ANSWER_WITHIN: Duration = Duration::from_secs(1);
 
+/// A look whether replicas and disks are there takes at most so long: less than an enqueue has, so that it hears why.
+const LOOK_WITHIN: Duration = Duration::from_secs(2);
+
 impl Connection {
     /// How long a write on it may take longer than one that is not confirmed: another may wait ahead of it.
     pub(crate) fn confirms_within(&self) -> Duration {
@@ -30,7 +33,8 @@ impl Connection {
 
     async fn confirmed(&self) -> Result<(), Fault> {
         let Some(asked) = self.confirms() else { return Ok(()) };
-        let reached = match self.call(&question(asked), self.confirms_within()).await {
+        let reached = match self.call(&question(asked, asked.time()), self.confirms_within()).await
+        {
             Ok(reply) => Reached::read(asked, &reply),
             Err(fault) => Err(fault),
         };
@@ -66,8 +70,8 @@ impl Connection {
     /// before a connection's last command, so this asks for a sign of life of replicas and disks.
     pub(crate) async fn can_confirm(&self) -> Result<(), Fault> {
         let Some(asked) = self.confirms() else { return Ok(()) };
-        let within = asked.time() + ANSWER_WITHIN;
-        let reply = match self.call(&question(asked), within).await {
+        let time = asked.time().min(LOOK_WITHIN);
+        let reply = match self.call(&question(asked, time), time + ANSWER_WITHIN).await {
             Err(fault) if fault.to_string().contains("unknown command") => {
                 let why = format!(
                     "durability {asked} takes WAITAOF, which Redis has from 7.2 on, and Valkey; with replicated=1 alone, or `appendfsync always`, it is not needed"
@@ -83,7 +87,7 @@ impl Connection {
     }
 }
 
-fn question(asked: Durability) -> Cmd {
+fn question(asked: Durability, time: Duration) -> Cmd {
     let mut command = if asked.on_disk() {
         let mut command = redis::cmd("WAITAOF");
         command.arg(1);
@@ -91,7 +95,7 @@ fn question(asked: Durability) -> Cmd {
     } else {
         redis::cmd("WAIT")
     };
-    command.arg(asked.replicas()).arg(millis(asked.time()));
+    command.arg(asked.replicas()).arg(millis(time));
     command
 }
 

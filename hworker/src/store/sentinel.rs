@@ -96,11 +96,18 @@ impl Sentinels {
         let (sentinel, master, moved) = self.find(&self.watch(runtime.id())).await?;
         let connected = self.connect_to(&master, &moved).await;
         connected.map_err(|fault| {
-            // It may be behind, or cut off: the next try asks another.
-            sentinel.end();
-            self.places().rotate_left(1);
+            self.leave(&sentinel);
             fault.about(format_args!("master {master}"))
         })
+    }
+
+    /// A sentinel that names no master may be behind, or cut off: the next try asks another. Of several that find so only
+    /// the first counts.
+    fn leave(&self, sentinel: &Connection) {
+        if sentinel.is_alive() {
+            sentinel.end();
+            self.places().rotate_left(1);
+        }
     }
 
     /// Makes a connection to what is said to be the master.
@@ -117,6 +124,18 @@ impl Sentinels {
         };
         connection.end();
         Err(why)
+    }
+
+    /// Whether what a sentinel names can take the place of the master that is known. One that is behind names a server that was it
+    /// once, and the connections to the one that is it now are not to end for that.
+    async fn confirm(&self, known: Option<&Node>, named: &Node) -> Result<(), Fault> {
+        if known.is_none_or(|known| known == named) {
+            return Ok(());
+        }
+        let connected = self.connect_to(named, &CancellationToken::new()).await;
+        connected
+            .map(|connection| connection.end())
+            .map_err(|fault| fault.about(format_args!("master {named}")))
     }
 
     fn places(&self) -> MutexGuard<'_, Vec<ConnectionInfo>> {
@@ -139,13 +158,20 @@ impl Sentinels {
     ) -> Result<(Connection, Node, CancellationToken), Fault> {
         let mut watch_now = watch.lock().await;
         let known = watch_now.as_ref().map(|watch| watch.sentinel.clone());
+        let before = watch_now.as_ref().map(|watch| watch.master.clone());
+        let mut failed: Option<Fault> = None;
         if let Some(sentinel) = known.filter(Connection::is_alive) {
             match timeout(ASK_WITHIN, self.ask(&sentinel)).await {
-                Ok(Ok(master)) => return Ok(note(&mut watch_now, sentinel, master)),
+                Ok(Ok(master)) => match self.confirm(before.as_ref(), &master).await {
+                    Ok(()) => return Ok(note(&mut watch_now, sentinel, master)),
+                    Err(fault) => {
+                        self.leave(&sentinel);
+                        failed = Some(fault);
+                    }
+                },
                 _ => sentinel.end(),
             }
         }
-        let mut failed: Option<Fault> = None;
         let places = self.places().clone();
         let count = places.len();
         for (number, info) in places.into_iter().enumerate() {
@@ -153,6 +179,11 @@ impl Sentinels {
             let place = info.addr().to_string();
             match timeout(ASK_WITHIN, self.subscribe(info, &changed)).await {
                 Ok(Ok((sentinel, master))) => {
+                    if let Err(fault) = self.confirm(before.as_ref(), &master).await {
+                        sentinel.end();
+                        failed = Some(fault);
+                        continue;
+                    }
                     self.places().rotate_left(number);
                     let (of, shared) = (Arc::downgrade(self), Arc::clone(watch));
                     tokio::spawn(follow(of, shared, sentinel.clone(), changed));

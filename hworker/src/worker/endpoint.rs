@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::net::SocketAddr;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
@@ -14,7 +15,7 @@ use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 use tracing::{debug, info};
 
 use super::health::Health;
@@ -33,8 +34,22 @@ const HEADERS: usize = 64;
 /// After a connection could not be accepted; the process may have no more files to open.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
+/// Answers probes until it is dropped; then the address is free again.
+pub(super) struct Endpoint {
+    end: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.end.cancel();
+        // It waits for nothing but its end. What it says when it panics it has said.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
 /// Answers probes at this address until what it returns is dropped.
-pub(super) fn listen(address: SocketAddr, health: Health) -> Result<DropGuard, Error> {
+pub(super) fn listen(address: SocketAddr, health: Health) -> Result<Endpoint, Error> {
     let cannot = |error| {
         Error::config(format!("health cannot be told at {address} (HWORKER_HEALTH): {error}"))
     };
@@ -57,9 +72,10 @@ pub(super) fn listen(address: SocketAddr, health: Health) -> Result<DropGuard, E
             }
         });
     };
-    std::thread::Builder::new().name("hworker-health".into()).spawn(thread).map_err(cannot)?;
+    let thread = std::thread::Builder::new().name("hworker-health".into()).spawn(thread);
+    let thread = Some(thread.map_err(cannot)?);
     info!(%address, "health is told at /live and /ready");
-    Ok(end.drop_guard())
+    Ok(Endpoint { end, thread })
 }
 
 async fn serve(listener: std::net::TcpListener, health: Health) {

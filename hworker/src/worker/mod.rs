@@ -143,7 +143,11 @@ impl Worker {
         #[cfg(feature = "health")]
         let _answers_probes =
             self.core.config.health.map(|at| endpoint::listen(at, self.health())).transpose()?;
-        self.look_at_server().await?;
+        tokio::select! {
+            looked = self.look_at_server() => looked?,
+            () = &mut stop, if !self.handle.stop.is_cancelled() => self.handle.stop(),
+            () = self.handle.stop.cancelled() => {}
+        }
         loop {
             let incarnation = Arc::new(Incarnation::new(&self.core));
             self.health.begins(&incarnation);

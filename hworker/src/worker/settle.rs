@@ -122,12 +122,10 @@ fn rewrite(job: &Job) -> Option<Rewrite<'_>> {
     Some(rewrite)
 }
 
-/// The envelope with the id that the job has, also where it came without one: in a sorted set equal bytes would
+/// The envelope to give back, with the id that the job has, also where it came without one: in a sorted set equal bytes would
 /// collapse, and a body that has begun may have used the id.
 pub(super) fn identified(job: &Job) -> Option<Vec<u8>> {
-    let mut rewrite = Rewrite::of(&job.payload)?;
-    rewrite.set("id", &job.id);
-    Some(rewrite.to_bytes())
+    rewrite(job).map(|rewrite| rewrite.to_bytes())
 }
 
 /// The envelope with the time since when nobody knew its job.

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
-use tracing::debug;
+use tracing::{debug, warn};
 
 use super::hand_over::hand_over;
 use super::incarnation::{Incarnation, Lane};
@@ -22,6 +22,9 @@ const END_WITHIN: Duration = Duration::from_millis(300);
 /// A server that refuses waits is looked at so often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// That it refuses them is said again after this.
+const SAY_EVERY: Duration = Duration::from_secs(60);
+
 /// So many waits in a row that are over before their time and bring nothing were refused. Of one or two another call may
 /// have taken what was handed over.
 const IN_VAIN: u32 = 3;
@@ -30,6 +33,7 @@ const IN_VAIN: u32 = 3;
 pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
     let mut reconnect = Reconnect::new();
     let mut wanted = lane.waiting.subscribe();
+    let mut said = None;
     while !incarnation.stopping.is_cancelled() {
         let connected = async {
             let connection = incarnation.core.client.address().connect(&lane.queue).await?;
@@ -39,7 +43,8 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
         match connected.await {
             Ok((connection, id)) => {
                 reconnect.succeeded();
-                let fault = serve(&incarnation, &lane, &connection, id, &mut wanted).await;
+                let fault =
+                    serve(&incarnation, &lane, &connection, id, &mut wanted, &mut said).await;
                 debug!(queue = %lane.queue.name, "the connection for waiting has ended: {fault:?}");
             }
             // The loop that fetches says what is wrong with the server.
@@ -55,6 +60,7 @@ async fn serve(
     connection: &Connection,
     id: u64,
     wanted: &mut tokio::sync::watch::Receiver<bool>,
+    said: &mut Option<Instant>,
 ) -> Option<Fault> {
     let mut in_vain = 0;
     loop {
@@ -114,7 +120,12 @@ async fn serve(
             Ok(()) if in_vain < IN_VAIN => {}
             Err(fault) if fault.kind == FaultKind::Connection => return Some(fault),
             // A full server refuses to move what it holds: look once a second instead.
-            Ok(()) | Err(_) => {
+            refused => {
+                if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
+                    *said = Some(Instant::now());
+                    let why = refused.err().map_or_else(String::new, |fault| format!(": {fault}"));
+                    warn!(queue = %lane.queue.name, "the server does not let this worker wait for jobs, which start up to a second late{why}");
+                }
                 lane.look();
                 pause(LOOK_EVERY, &incarnation.stopping).await;
             }

@@ -1,17 +1,17 @@
 //! What `#[hworker::job]` accepts, and what it says about what it refuses.
 //!
-//! After an intended change of a message, `TRYBUILD=overwrite cargo test -p hworker-tests --test ui` writes the files
-//! under `ui/fail` anew; read the difference.
+//! After an intended change of a message, `TRYBUILD=overwrite cargo test -p hworker-ui-tests` writes the files
+//! under `fail` anew; read the difference.
 
 use std::process::Command;
 
-/// The compiler whose words the files under `ui/fail` hold. Half of each message is the compiler's own, and its wording,
+/// The compiler whose words the files under `fail` hold. Half of each message is the compiler's own, and its wording,
 /// its order and what it quotes change from release to release, so under another release they are not compared.
 const TOOLCHAIN: &str = "rustc 1.95.";
 
 #[test]
 fn accepted() {
-    trybuild::TestCases::new().pass("ui/pass/*.rs");
+    trybuild::TestCases::new().pass("pass/*.rs");
 }
 
 #[test]
@@ -23,5 +23,5 @@ fn refused() {
         println!("skipped: the expected messages are those of {TOOLCHAIN}x, this is {version}");
         return;
     }
-    trybuild::TestCases::new().compile_fail("ui/fail/*.rs");
+    trybuild::TestCases::new().compile_fail("fail/*.rs");
 }

@@ -49,7 +49,9 @@ fn a_server_that_loads_its_data_is_waited_for() {
             act::with("after".into(), vec![]).on(&client).enqueue_blocking()
         };
         if let Err(error) = enqueue(Duration::from_millis(300)) {
-            assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+            // A server that loads looks at its sockets now and then: its answer may come too late.
+            let clear = matches!(error, Error::Unavailable { .. } | Error::Uncertain { .. });
+            assert!(clear, "{error}");
         }
         enqueue(Duration::from_secs(20)).expect("enqueued");
     });

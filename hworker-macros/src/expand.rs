@@ -190,8 +190,9 @@ fn definition(model: &JobModel) -> TokenStream {
     let queue = queue.map_or_else(|| quote!(#private::DEFAULT_QUEUE), |queue| quote!(#queue));
     let encrypted = match model.args.encrypted {
         None => quote!(#private::Encrypted::No),
-        Some(Encrypted::Yes) => quote!(#private::Encrypted::Yes),
-        Some(Encrypted::Only) => quote!(#private::Encrypted::Only),
+        // Not there without the feature, and then the compiler names it.
+        Some(Encrypted::Yes) => quote!(#private::encryption::YES),
+        Some(Encrypted::Only) => quote!(#private::encryption::ONLY),
     };
     quote! {
         #private::Definition {

@@ -15,3 +15,12 @@ pub use crate::job::{
     Registration, StartError,
 };
 pub use crate::outcome::{IsOutcome, IsResult, IsValue, Returned, tag};
+
+/// What `encrypted` in the attribute stands for.
+#[cfg(feature = "encryption")]
+pub mod encryption {
+    use super::Encrypted;
+
+    pub const YES: Encrypted = Encrypted::Yes;
+    pub const ONLY: Encrypted = Encrypted::Only;
+}

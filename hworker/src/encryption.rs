@@ -40,6 +40,7 @@ pub(crate) struct Sealed<'a> {
 
 /// The texts are base64.
 #[derive(Serialize, Deserialize)]
+#[serde(expecting = "an object with the fields `alg`, `key`, `nonce` and `data`")]
 struct Parts<'a> {
     #[serde(borrow)]
     alg: Cow<'a, str>,
@@ -59,6 +60,7 @@ struct SealedSomehow<'a> {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object with the field `alg`")]
 struct Way<'a> {
     #[serde(borrow)]
     alg: Cow<'a, str>,

@@ -92,7 +92,7 @@ impl crate::background::__private::Job for Send {
             on_timeout: crate::background::__private::OnFault::Fail,
             on_crash: crate::background::__private::OnFault::Fail,
         },
-        encrypted: crate::background::__private::Encrypted::Yes,
+        encrypted: crate::background::__private::encryption::YES,
         blocking: false,
         needs: |needs| {},
         start: |invocation| {

@@ -68,8 +68,9 @@ impl Key {
             .zip(BASE64.decode(data).ok())
             .ok_or_else(|| refused("have no nonce of 24 bytes, or are not base64"))?;
         let mut text = Zeroizing::new(data);
+        // Not refused: it may be the key that is wrong, here and not elsewhere.
         self.cipher.decrypt_in_place(&nonce, owner.as_bytes(), &mut *text).map_err(|_| {
-            refused("do not open: they were changed, belong to another job, or that key has another value here")
+            Unopened::Lacking(format!("encrypted with the key `{}`, do not open: they were changed, belong to another job, or that key has another value here", shown(&self.id)))
         })?;
         // Looked at in place, so that nothing of it is left behind.
         let shown = str::from_utf8(&text).map_err(|_| refused("are not UTF-8"))?;

@@ -70,7 +70,7 @@ fn old_and_new_keys_open_and_the_first_one_seals() {
 }
 
 #[test]
-fn what_belongs_to_another_job_or_key_is_refused() {
+fn what_belongs_to_another_job_or_key_does_not_open() {
     let ring = ring(&[("k", [1; 32])]);
     let args = sealed(&ring, &json!({"n": 1}));
     for owner in [
@@ -78,10 +78,10 @@ fn what_belongs_to_another_job_or_key_is_refused() {
         Owner { job: "send_bill", ..OWNER },
         Owner { job: "send_welcome\norder-7", id: "-welcome" },
     ] {
-        assert!(matches!(open(Some(&ring), &args, owner), Err(Unopened::Refused(_))), "{owner:?}");
+        assert!(matches!(open(Some(&ring), &args, owner), Err(Unopened::Lacking(_))), "{owner:?}");
     }
     let other = super::tests::ring(&[("k", [2; 32])]);
-    let Err(Unopened::Refused(why)) = open(Some(&other), &args, OWNER) else {
+    let Err(Unopened::Lacking(why)) = open(Some(&other), &args, OWNER) else {
         panic!("the key has another value")
     };
     assert!(why.contains("`k`") && why.contains("another value"), "{why}");

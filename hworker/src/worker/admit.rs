@@ -226,7 +226,7 @@ fn pass_on(
     let since = unknown_since.unwrap_or(now);
     let waited = Duration::from_millis(now.saturating_sub(since));
     if unknown_since.is_some() && waited >= core.config.unknown_for {
-        return End::Broken { reason: format!("{what}: no worker knew it for {waited:?}") };
+        return End::Broken { reason: format!("{what}; passed on for {waited:?} before") };
     }
     if unknown_since.is_none() {
         warn!("{what}: passed on to other workers for {:?}", core.config.unknown_for);

@@ -126,7 +126,7 @@ fn respond(health: &Health, method: &Method, path: &str) -> Response<String> {
     };
     if method != Method::GET && method != Method::HEAD {
         let mut refused =
-            reply(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": "ask with GET" }));
+            reply(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": "ask with GET or HEAD" }));
         refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return refused;
     }

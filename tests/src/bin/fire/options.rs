@@ -86,6 +86,15 @@ impl Options {
                 _ => return Err(format!("unknown option {arg}\n\n{HELP}")),
             }
         }
+        let only_single = options.server.is_some()
+            || options.json.is_some()
+            || options.only.is_some()
+            || options.stop_when_cut
+            || options.keep.is_some();
+        if options.deployment != Deployment::Single && only_single {
+            return Err("with --deployment only --duration, --seed, --rate and --workers can be set, and the server program with \
+                HWORKER_TEST_SERVERS".into());
+        }
         if options.workers < 4 {
             return Err("at least 4 workers: some must be there to notice the others".into());
         }

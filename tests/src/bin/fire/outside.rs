@@ -8,6 +8,9 @@ use hworker_tests::Run;
 /// A fault explains what happens up to so long after it: a worker that was stopped is noticed, and its jobs run again.
 const EXPLAINS_FOR_US: u64 = 15_000_000;
 
+/// The second run begins at most so long after that: there may be many before it.
+const AGAIN_FOR_US: u64 = 15_000_000;
+
 /// What struck, by the clock of the notes, in microseconds.
 #[derive(Debug, Clone)]
 pub(crate) struct Struck {
@@ -100,7 +103,8 @@ impl History {
     /// Whether a job could begin again after this run of it.
     fn is_explained(&self, run: &Run, again: &Run) -> bool {
         self.struck.iter().any(|struck| {
-            let in_time = struck.from <= again.at && run.at <= struck.until + EXPLAINS_FOR_US;
+            let last = struck.until + EXPLAINS_FOR_US;
+            let in_time = run.at <= last && (struck.from..=last + AGAIN_FOR_US).contains(&again.at);
             in_time && struck.pid.is_none_or(|pid| pid == run.pid)
         })
     }
@@ -172,5 +176,8 @@ mod tests {
         history.struck.push(Struck { from: 2, until: 5, pid: Some(7) });
         let found = history.check();
         assert_eq!((found.violations.len(), found.again), (0, 1));
+        // Not what comes long after it.
+        history.runs.push(run(40_000_000, "begin", 4, 2));
+        assert_eq!(history.check().violations.len(), 1);
     }
 }

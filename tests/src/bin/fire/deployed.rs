@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use fastrand::Rng;
 use hworker::{Client, Durability, Error, JobId};
@@ -156,7 +156,7 @@ pub(crate) fn run(options: &Options, deployment: Deployment) -> Result<bool, Fai
         let stop = Arc::clone(&stop);
         producing.push(thread::spawn(move || producer.run(&stop)));
     }
-    let counts = play(&servers, options, &history);
+    let faults = play(&servers, options, &history);
     stop.store(true, Ordering::Release);
     for producer in producing {
         producer.join().map_err(|_| "a producer panicked")??;
@@ -169,18 +169,25 @@ pub(crate) fn run(options: &Options, deployment: Deployment) -> Result<bool, Fai
     }
     let history = lock(&history);
     let found = history.check();
-    let faults: Vec<_> = KINDS.iter().zip(counts).map(|(kind, n)| format!("{n} {kind}")).collect();
     println!(
-        "{} jobs accepted, {} settled; {}",
+        "{} faults, {} jobs accepted, {} settled",
+        faults.len(),
         history.accepted.len(),
-        found.jobs,
-        faults.join(", ")
+        found.jobs
     );
     println!(
         "{} enqueues uncertain; {} runs again, each after a fault",
         history.uncertain.len(),
         found.again
     );
+    println!("\n| fault | struck | no enqueue accepted | no body begun |\n|---|---|---|---|");
+    for (number, kind) in KINDS.iter().enumerate() {
+        let of_kind = faults.iter().filter(|(which, ..)| *which == number);
+        let (accepts, begins): (Vec<_>, Vec<_>) =
+            of_kind.map(|(_, from, until)| history.outage(*from, *until)).unzip();
+        println!("| {kind} | {} | {} | {} |", accepts.len(), spread(accepts), spread(begins));
+    }
+    println!("Seconds in the queue that it hit hardest, median / worst.\n");
     println!("{} violations", found.violations.len());
     for violation in found.violations.iter().take(20) {
         println!("    {violation}");
@@ -188,11 +195,20 @@ pub(crate) fn run(options: &Options, deployment: Deployment) -> Result<bool, Fai
     Ok(found.violations.is_empty() != options.until_violation)
 }
 
-/// Lets one fault after the other strike, each kind as often as the others; gives how often each did.
-fn play(servers: &Servers, options: &Options, history: &Mutex<History>) -> [usize; KINDS.len()] {
+/// Median and worst, in seconds, of times in microseconds.
+fn spread(mut times: Vec<u64>) -> String {
+    times.sort_unstable();
+    let Some(worst) = times.last() else { return "-".to_owned() };
+    let seconds = |time: u64| time as f64 / 1e6;
+    format!("{:.1} / {:.1}", seconds(times[times.len() / 2]), seconds(*worst))
+}
+
+/// Lets one fault after the other strike, each kind as often as the others; gives the kind of each, and from when until when it
+/// did.
+fn play(servers: &Servers, options: &Options, history: &Mutex<History>) -> Vec<(usize, u64, u64)> {
     let mut rng = Rng::with_seed(options.seed);
     let mut workers: Vec<_> = (0..options.workers).map(|_| servers.worker()).collect();
-    let mut counts = [0; KINDS.len()];
+    let mut faults = Vec::new();
     let (start, mut deck) = (Instant::now(), Vec::new());
     while start.elapsed() < options.duration {
         sleep(Duration::from_millis(rng.u64(500..3_000)));
@@ -217,8 +233,8 @@ fn play(servers: &Servers, options: &Options, history: &Mutex<History>) -> [usiz
                 workers[victim].go_on();
             }
         }
-        counts[kind] += 1;
         let until = servers.notes().redis().time_us();
+        faults.push((kind, from, until));
         if kind > 0 {
             lock(history).struck.push(Struck { from, until, pid });
         }
@@ -237,7 +253,7 @@ fn play(servers: &Servers, options: &Options, history: &Mutex<History>) -> [usiz
         worker.kill();
         lock(history).struck.push(Struck { from, until: from, pid });
     }
-    counts
+    faults
 }
 
 /// Who enqueues one job after the other.
@@ -257,9 +273,9 @@ impl Producer {
             let queue = &self.queues[self.rng.usize(..self.queues.len())];
             let job = act::with(NOTES.to_owned(), plan).on(&self.client).queue(queue);
             match job.enqueue_blocking() {
-                Ok(id) => self.note(&id, true, fails),
+                Ok(id) => self.note(&id, Some(queue), fails),
                 Err(Error::Uncertain { id, .. } | Error::NotDurable { id, .. }) => {
-                    self.note(&id, false, fails);
+                    self.note(&id, None, fails);
                 }
                 Err(Error::Unavailable { .. }) => {}
                 Err(error) => return Err(error.into()),
@@ -268,12 +284,19 @@ impl Producer {
         Ok(())
     }
 
-    fn note(&self, id: &JobId, accepted: bool, fails: bool) {
+    /// Notes a job, and the queue that has accepted it.
+    fn note(&self, id: &JobId, accepted: Option<&String>, fails: bool) {
         let mut history = lock(&self.history);
+        if let Some(queue) = accepted {
+            // The clock of the notes is that of this machine.
+            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+            let accepted = history.by_queue.entry(queue.clone()).or_default();
+            accepted.push((now.as_micros() as u64, id.to_string()));
+        }
         if fails {
             history.to_fail.insert(id.to_string());
         }
-        let jobs = if accepted { &mut history.accepted } else { &mut history.uncertain };
+        let jobs = if accepted.is_some() { &mut history.accepted } else { &mut history.uncertain };
         jobs.insert(id.to_string());
     }
 

@@ -1,7 +1,7 @@
 //! The history as it is seen from outside: what enqueues were told, what bodies noted, and which faults struck. Where the server
 //! changes, its log does not tell the whole story, and this is what is checked.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use hworker_tests::Run;
 
@@ -33,6 +33,8 @@ pub(crate) struct History {
     pub(crate) struck: Vec<Struck>,
     /// Jobs that are to fail.
     pub(crate) to_fail: HashSet<String>,
+    /// Of each queue the jobs that were accepted, and when they were, by the clock of the notes.
+    pub(crate) by_queue: BTreeMap<String, Vec<(u64, String)>>,
     /// What the servers counted.
     pub(crate) processed: u64,
     pub(crate) failed: u64,
@@ -109,6 +111,21 @@ impl History {
         })
     }
 
+    /// How long, around that time, a queue took no jobs, and how long it began none: that of which it was longest.
+    pub(crate) fn outage(&self, from: u64, until: u64) -> (u64, u64) {
+        let mut begun: HashMap<&str, Vec<u64>> = HashMap::new();
+        for run in self.runs.iter().filter(|run| run.what == "begin") {
+            begun.entry(&run.id).or_default().push(run.at);
+        }
+        let (mut accepts, mut begins) = (0, 0);
+        for jobs in self.by_queue.values() {
+            accepts = accepts.max(pause(jobs.iter().map(|(at, _)| *at).collect(), from, until));
+            let of_jobs = jobs.iter().filter_map(|(_, id)| begun.get(id.as_str()));
+            begins = begins.max(pause(of_jobs.flatten().copied().collect(), from, until));
+        }
+        (accepts, begins)
+    }
+
     /// Each job was settled once: the servers counted every accepted one, and no more than there are.
     fn check_counters(&self, found: &mut Found) {
         let settled = self.settled();
@@ -128,6 +145,13 @@ impl History {
             }
         }
     }
+}
+
+/// The longest time without an event of which a part lies between these two.
+fn pause(mut events: Vec<u64>, from: u64, until: u64) -> u64 {
+    events.sort_unstable();
+    let pauses = events.windows(2).filter(|pair| pair[0] <= until && pair[1] >= from);
+    pauses.map(|pair| pair[1] - pair[0]).max().unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -165,6 +189,16 @@ mod tests {
             breaks(&mut history);
             assert!(!history.check().violations.is_empty(), "{number}");
         }
+    }
+
+    #[test]
+    fn an_outage_is_the_longest_pause_around_a_fault() {
+        let mut history = good();
+        let jobs = |times: &[u64]| times.iter().map(|at| (*at, "job".to_owned())).collect();
+        history.by_queue.insert("a".into(), jobs(&[0, 10, 90, 300]));
+        history.by_queue.insert("b".into(), jobs(&[0, 20, 40]));
+        assert_eq!(history.outage(20, 30), (80, 1));
+        assert_eq!(history.outage(100, 110).0, 210);
     }
 
     #[test]

@@ -156,6 +156,11 @@ impl Settlement {
         payload + self.lease.name_length()
     }
 
+    /// Whether the job just ends.
+    pub(crate) fn is_ack(&self) -> bool {
+        matches!(self.end, End::Acked { .. })
+    }
+
     fn is_release(&self) -> bool {
         matches!(self.end, End::Released { .. })
     }

@@ -41,6 +41,10 @@ pub(crate) const SCRIPT_BYTES: usize = 4 * 1024 * 1024;
 /// No script moves more jobs than this.
 pub(crate) const SCRIPT_JOBS: usize = 1000;
 
+/// Of jobs that do not just end, but are put elsewhere one by one, no script moves more than this: each takes up to ten times as
+/// long as an ack (5 us for a retry with a delay), and nobody else is answered meanwhile.
+pub(crate) const SCRIPT_MOVES: usize = 250;
+
 /// How long the counters of one day are kept.
 const DAY_TTL_S: u64 = 90 * 86_400;
 

@@ -13,7 +13,7 @@ use super::health::STUCK;
 use super::incarnation::{Incarnation, Lane};
 use crate::backoff::Backoff;
 use crate::job::Policy;
-use crate::store::{End, SCRIPT_JOBS, Settlement};
+use crate::store::{End, SCRIPT_MOVES, Settlement};
 use crate::time::day;
 
 /// Deadlines are looked at so often.
@@ -154,7 +154,7 @@ async fn send(incarnation: &Incarnation, unsent: &mut Unsent) {
         let of_lane = |(other, _): &mut (Arc<Lane>, Settlement)| Arc::ptr_eq(other, lane);
         let all: Vec<_> =
             unsent.extract_if(.., of_lane).map(|(_, settlement)| settlement).collect();
-        for batch in all.chunks(SCRIPT_JOBS) {
+        for batch in all.chunks(SCRIPT_MOVES) {
             let sent = async {
                 let connection = incarnation.core.client.connection(&lane.queue).await?;
                 let today = day(incarnation.core.clock.unix_ms());

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::store::{SCRIPT_BYTES, SCRIPT_JOBS, Settlement};
+use crate::store::{SCRIPT_BYTES, SCRIPT_JOBS, SCRIPT_MOVES, Settlement};
 
 /// The settlements of one queue, the oldest first.
 #[derive(Debug, Default)]
@@ -59,10 +59,11 @@ impl Outbox {
     /// Takes as many as one script carries.
     pub(super) fn take(&self) -> Vec<Settlement> {
         let mut waiting = self.waiting();
-        let mut bytes = 0;
+        let (mut bytes, mut moves) = (0, 0);
         let fitting = waiting.settlements.iter().take(SCRIPT_JOBS).take_while(|settlement| {
             bytes += settlement.size();
-            bytes <= SCRIPT_BYTES
+            moves += usize::from(!settlement.is_ack());
+            bytes <= SCRIPT_BYTES && moves <= SCRIPT_MOVES
         });
         // One always goes, however large it is.
         let count = fitting.count().max(1).min(waiting.settlements.len());
@@ -89,5 +90,26 @@ impl Outbox {
 
     pub(super) fn count(&self) -> usize {
         self.waiting().settlements.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{End, Lease};
+
+    #[test]
+    fn a_script_carries_many_acks_and_fewer_of_what_is_moved() {
+        let outbox = Outbox::default();
+        let put = |end: End, count: u64| {
+            for token in 0..count {
+                outbox.push(Settlement { lease: Lease::Token(token), end: end.clone() }, false);
+            }
+        };
+        put(End::Acked { job: "a" }, 900);
+        put(End::Released { delay_ms: 0, envelope: None }, 600);
+        put(End::Acked { job: "a" }, 1100);
+        let taken: Vec<_> = std::iter::repeat_with(|| outbox.take().len()).take(5).collect();
+        assert_eq!(taken, [1000, 250, 1000, 350, 0]);
     }
 }

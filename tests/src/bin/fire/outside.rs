@@ -197,7 +197,8 @@ mod tests {
         let jobs = |times: &[u64]| times.iter().map(|at| (*at, "job".to_owned())).collect();
         history.by_queue.insert("a".into(), jobs(&[0, 10, 90, 300]));
         history.by_queue.insert("b".into(), jobs(&[0, 20, 40]));
-        assert_eq!(history.outage(20, 30), (80, 1));
+        assert_eq!(history.outage(20, 30), (80, 0));
+        assert_eq!(history.outage(1, 1).1, 1);
         assert_eq!(history.outage(100, 110).0, 210);
     }
 

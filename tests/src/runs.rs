@@ -51,6 +51,14 @@ pub struct Run {
     pub pid: u32,
 }
 
+impl Run {
+    /// What tells the line from every other. A token alone does not: those of two queues can be the same, since each counts
+    /// from the time in microseconds.
+    fn mark(&self) -> String {
+        format!("{}:{}:{}:{}", self.id, self.token, self.number, self.what)
+    }
+}
+
 impl Runs {
     /// At the server with this URL.
     pub fn new(url: &str) -> Self {
@@ -76,7 +84,7 @@ impl Runs {
             pid: std::process::id(),
         };
         let line = serde_json::to_string(&run).expect("a run is JSON");
-        let mark = format!("{}:{number}:{what}", run.token);
+        let mark = run.mark();
         let (list, marks) = (format!("test:runs:{name}"), format!("test:marks:{name}"));
         let words = ["EVAL", NOTE, "2", &list, &marks, &mark, &line];
         let _: u64 = self.insist(|redis| redis.try_ask(&words));
@@ -132,5 +140,25 @@ impl Inject for Runs {
         }
         let url = std::env::var("HWORKER_TEST_URL")?;
         Ok(OF_THE_PROCESS.get_or_init(|| Self::new(&url)).clone())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_of_two_queues_with_the_same_token_are_both_noted() {
+        let run = |id: &str| Run {
+            at: 0,
+            what: "end".to_owned(),
+            id: id.to_owned(),
+            number: 0,
+            attempt: 1,
+            token: 7,
+            worker: "w".to_owned(),
+            pid: 1,
+        };
+        assert_ne!(run("a").mark(), run("b").mark());
     }
 }

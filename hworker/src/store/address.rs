@@ -242,6 +242,20 @@ mod tests {
     }
 
     #[test]
+    fn the_certificate_is_looked_at_whatever_the_url_says() {
+        let why =
+            if cfg!(feature = "tls") { "with `#insecure`" } else { "needs the feature `tls`" };
+        for url in [
+            "rediss://host/#insecure",
+            "rediss-sentinel://a/jobs#insecure",
+            "rediss-cluster://a/#insecure",
+        ] {
+            let error = Address::parse(url, &TlsFiles::default()).expect_err(url).to_string();
+            assert!(error.contains(why), "{url}: {error}");
+        }
+    }
+
+    #[test]
     fn the_url_of_a_cluster_names_its_servers() {
         let urls = |url| Several::of(url).expect("a cluster").urls();
         assert_eq!(urls("redis-cluster://a:1"), ["redis://a:1"]);

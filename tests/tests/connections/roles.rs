@@ -176,6 +176,27 @@ async fn a_producer_of_one_queue_that_delays_nothing_needs_one_command() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_may_not_wait_says_so_and_looks() {
+    // Without the right to leave an answer out -> jobs run, up to a second late, and the log says why.
+    // Guard: what becomes of a refused wait in `worker/wait.rs`.
+    let server = TestServer::start();
+    let url = Role::named("hworker-worker").set_up(&server);
+    let user = ["ACL", "SETUSER", "hworker-worker", "-client|reply"];
+    let _: String = server.redis().ask(&user);
+    let _worker = server.worker_process(&[("HWORKER_REDIS_URL", url.as_str())]);
+    for name in ["first", "second", "third"] {
+        server.enqueue(name, Vec::new()).await;
+        server.eventually("it runs", SOON, || server.ended(name) == 1);
+    }
+    let said = || {
+        let logs = super::secrets::logs(server.dir());
+        logs.iter().map(|log| log.matches("does not let this worker wait").count()).sum::<usize>()
+    };
+    server.eventually("it is said", SOON, || said() > 0);
+    assert_eq!(said(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
     let server = TestServer::start();
     let role = Role::named("hworker-worker");

@@ -31,7 +31,7 @@ fn no_secret_in_debug(what: &str, value: &impl Debug) {
 }
 
 /// The logs of the processes of the test.
-fn logs(dir: &Path) -> Vec<String> {
+pub(super) fn logs(dir: &Path) -> Vec<String> {
     let files = std::fs::read_dir(dir).expect("the directory of the test");
     let paths = files.map(|entry| entry.expect("an entry").path());
     let logs = paths.filter(|path| path.extension().is_some_and(|end| end == "log"));

@@ -337,6 +337,9 @@ async fn is4_keys_and_arguments_are_in_no_debug() {
     let builder = Client::builder().redis_url(server.url()).encryption_key("k", &[171; 32]);
     let shown = format!("{builder:?}");
     assert!(shown.contains(r#"Key("k")"#) && !shown.contains("171"), "{shown}");
+    // Somebody may have given the key itself for its file.
+    let shown = format!("{:?}", Client::builder().encryption_keys(SECRET));
+    assert!(!shown.contains(SECRET), "{shown}");
     let client = builder.build().expect("a client");
     let job = act::with(SECRET.into(), Vec::new()).on(&client);
     let worker = server.worker().client(&client).build();

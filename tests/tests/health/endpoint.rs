@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use hworker_tests::TestServer;
+use hworker_tests::{TestServer, act};
 
 use crate::probe::{Probed, SOON, ask, log};
 
@@ -26,6 +26,22 @@ fn what_is_no_probe_is_refused() {
     let many = format!("GET /live HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(65));
     assert_eq!(with(&many), 431);
     assert!(worker.is_live());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_address_is_free_once_the_worker_has_ended() {
+    // A worker that ends, and the next one in the same process at the same address, many times -> none finds it taken.
+    // Guard: whoever drops the `Endpoint` waits for its thread.
+    let server = TestServer::start();
+    let probe = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = probe.local_addr().expect("its number");
+    drop(probe);
+    for _ in 0..50 {
+        let worker = server.worker().register::<act>().health(address).build().expect("a worker");
+        let handle = worker.handle();
+        handle.stop();
+        worker.run_until(std::future::pending()).await.expect("the address is free");
+    }
 }
 
 #[test]

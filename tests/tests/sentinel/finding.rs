@@ -53,6 +53,39 @@ async fn a_sentinel_that_is_behind_is_not_believed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_sentinel_that_is_behind_ends_no_connection_to_the_master() {
+    // The sentinel that is followed dies, and the next in the URL names a replica -> the connection to the master stays, and
+    // enqueues go on.
+    // Guard: `Sentinels::confirm`.
+    let servers = TestSentinels::builder().replicas(1).start();
+    let behind = servers.sentinel_that_names(1);
+    let hosts = servers.url().replacen("redis-sentinel://", "", 1);
+    let first = hosts.split(',').next().expect("a sentinel");
+    let url = format!("redis-sentinel://{first},127.0.0.1:{behind}/jobs");
+    let client = Client::new(url).expect("a client");
+    let enqueue = async || act::with("job".into(), vec![]).on(&client).enqueue().await;
+    enqueue().await.expect("enqueued");
+    let connection = || {
+        let clients: String = servers.redis(0).ask(&["CLIENT", "LIST", "TYPE", "normal"]);
+        let ours = clients.lines().find(|line| line.contains(" cmd=lpush "))?;
+        ours.split(' ').next().map(str::to_owned)
+    };
+    let before = connection().expect("the connection of the client");
+    servers.kill_sentinel(0);
+    // The server that the other names is asked what it is, and again and again.
+    let asked = || {
+        let statistics: String = servers.redis(1).ask(&["INFO", "commandstats"]);
+        let (_, calls) = statistics.split_once("cmdstat_hello:calls=")?;
+        calls.split(',').next()?.parse::<u64>().ok()
+    };
+    servers.eventually("it is asked", SOON, || {
+        assert_eq!(connection().as_ref(), Some(&before));
+        asked() >= Some(3)
+    });
+    enqueue().await.expect("enqueued by the same connection");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_unknown_master_is_an_error_at_once() {
     // A mistyped name of the master: an enqueue and the start of a worker say so, with the name.
     // Guard: a sentinel that knows no such master has refused.

@@ -58,7 +58,6 @@ local rest = string.format('%d', (token + 1 - two) / 100)
 
 local function quarantine(payload)
   quarantined = quarantined + 1
-  bytes = bytes - #payload
   redis.call('HINCRBY', stat, 'broken', 1)
   if broken_limit == 0 then return end
   local old = redis.call('HGET', broken, payload)
@@ -74,28 +73,34 @@ local function quarantine(payload)
   redis.call('HSET', broken, payload, string.format('%d %d larger than max_payload', count + 1, now))
 end
 
--- Leases them, the oldest first; what is beyond the bytes goes back to where it came from.
+-- Leases them, the oldest first; what is beyond the bytes goes back to where it came from. Each job goes through this loop, and
+-- what it needs is local to it: to reach outside a function costs Lua as much again.
 local function lease(envelopes, list)
+  local reply, taken, last_two, max_payload = reply, taken, last_two, max_payload
+  local left, leased, at = bytes, n, 2 * n
   for i = 1, #envelopes do
     local envelope = envelopes[i]
-    if #envelope > max_payload then
+    local size = #envelope
+    if size > max_payload then
       quarantine(envelope)
-    elseif bytes <= 0 and list == jobs then
+      left = left - size
+    elseif left <= 0 and list == jobs then
       for j = #envelopes, i, -1 do redis.call('RPUSH', list, envelopes[j]) end
-      return
+      break
     else
-      n = n + 1
-      reply[n + 3] = envelope
-      taken[2 * n - 1] = rest .. last_two[two]
-      taken[2 * n] = envelope
-      bytes = bytes - #envelope
+      leased, at = leased + 1, at + 2
+      reply[leased + 3] = envelope
+      taken[at - 1] = rest .. last_two[two]
+      taken[at] = envelope
+      left = left - size
       two = two + 1
       if two == 100 then
         two = 0
-        rest = string.format('%d', (token + n + 1) / 100)
+        rest = string.format('%d', (token + leased + 1) / 100)
       end
     end
   end
+  bytes, n = left, leased
 end
 
 lease(redis.call('RPOP', inbox, 1000) or {}, inbox)

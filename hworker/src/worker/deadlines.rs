@@ -19,6 +19,9 @@ use crate::time::day;
 /// Deadlines are looked at so often.
 const TICK: Duration = Duration::from_millis(250);
 
+/// And so often where no job is. Shorter than [`BLOCKING_GRACE`], so that none that begins meanwhile is overdue unseen.
+const IDLE_TICK: Duration = Duration::from_secs(1);
+
 /// What was fetched ahead may wait so long, and is looked at so often.
 const AHEAD_AT_MOST: Duration = Duration::from_millis(10);
 const AHEAD_TICK: Duration = Duration::from_millis(5);
@@ -32,7 +35,8 @@ pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
     // A runtime that is stuck is reported, and what it was handed but did not start goes to others.
     let mut stuck = false;
     loop {
-        sleep(TICK).await;
+        let idle = incarnation.lanes.iter().all(|lane| lane.leases.count() == 0);
+        sleep(if idle { IDLE_TICK } else { TICK }).await;
         for lane in &incarnation.lanes {
             overdue(incarnation, lane, &mut unsent);
         }

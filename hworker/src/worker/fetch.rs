@@ -30,9 +30,10 @@ const CALL_JOBS: usize = 300;
 /// While there is something to start, what has finished waits at most so long for more to go with it.
 const HOLD: Duration = Duration::from_millis(2);
 
-/// Where short jobs come in numbers, the server is looked at so long after the last time, and not asked to wake this worker
-/// for each: a call for one job costs as much as one for many. Linux does so with network cards (NAPI).
-const LOOK_AGAIN: Duration = Duration::from_millis(1);
+/// Where short jobs come in numbers, the server is looked at again when half of them have ended, so long after the last time
+/// at the earliest, and not asked to wake this worker for each: a call for one job costs as much as one for many. Linux does
+/// so with network cards (NAPI).
+const LOOK_AGAIN: Duration = Duration::from_micros(250);
 
 /// So many jobs of one call, that left none behind, are numbers.
 const NUMBERS: usize = 32;
@@ -48,11 +49,18 @@ pub(super) struct Fetch {
     more: bool,
     /// It is to be asked, even without room.
     look: bool,
-    /// When to look next, while jobs come in numbers.
-    look_at: Option<Instant>,
+    /// While jobs come in numbers.
+    next_look: Option<NextLook>,
     first: bool,
     /// Refusals since the start; about one a minute is logged.
     refusals: u64,
+}
+
+/// When the server is looked at again: at this time, or later if half of the jobs have not ended before the timer does, which
+/// is coarser.
+struct NextLook {
+    at: Instant,
+    half: usize,
 }
 
 /// Why the loop left its connection.
@@ -66,7 +74,15 @@ enum Left {
 
 impl Fetch {
     pub(super) fn new(incarnation: Arc<Incarnation>, lane: Arc<Lane>) -> Self {
-        Self { incarnation, lane, more: true, look: false, look_at: None, first: true, refusals: 0 }
+        Self {
+            incarnation,
+            lane,
+            more: true,
+            look: false,
+            next_look: None,
+            first: true,
+            refusals: 0,
+        }
     }
 
     /// Runs until the worker has retired or is void.
@@ -176,8 +192,8 @@ impl Fetch {
             // Kept until it is sent: what is under way may have been answered before.
             self.look |= lane.take_look();
             self.more |= self.look;
-            if self.look_at.is_some_and(|at| at <= Instant::now()) {
-                self.look_at = None;
+            if self.next_look.as_ref().is_some_and(|look| look.at <= Instant::now()) {
+                self.next_look = None;
                 self.more = true;
                 self.look = true;
             }
@@ -197,6 +213,7 @@ impl Fetch {
             held_since = plan.hold.then(|| held_since.unwrap_or_else(Instant::now));
             lane.outbox.set_wake_at(plan.wake_at);
             let hold_until = held_since.map(|since| since + HOLD);
+            let look_at = self.next_look.as_ref().map(|look| look.at);
             tokio::select! {
                 biased;
                 () = connection.ended() => return Left::Reconnect("the connection has ended".into()),
@@ -216,7 +233,7 @@ impl Fetch {
                 () = lane.changed.notified() => {}
                 () = lane.pulse.fresh(), if self.more && !stopping && !lane.pulse.is_fresh() => {}
                 () = until(hold_until), if hold_until.is_some() => {}
-                () = until(self.look_at), if self.look_at.is_some() => {}
+                () = until(look_at), if look_at.is_some() => {}
                 // Whoever waits longest is served first; while a body holds the last slot, this loop waits for its turn.
                 slot = lane.slots.acquire(), if plan.acquire => came_free = slot,
                 () = incarnation.stopping.cancelled(), if !stopping => {
@@ -253,21 +270,27 @@ impl Fetch {
         let anything = settlements > 0 || want > 0;
         let held = held_since.is_some_and(|since| since.elapsed() >= HOLD);
         let send = match trips.len() {
-            0 => self.look || anything && (!runnable && self.look_at.is_none() || worth_it || held),
+            0 => {
+                self.look || anything && (!runnable && self.next_look.is_none() || worth_it || held)
+            }
             1 => worth_it,
             _ => false,
         };
-        let wake_at = match trips.len() {
-            0 if !anything => WakeAt::Count(1),
-            0 | 1 if target > 0 => WakeAt::Count(settlements + enough.saturating_sub(want).max(1)),
-            0 => WakeAt::Count(usize::MAX),
+        let wake_at = match (trips.len(), &self.next_look) {
+            // Once half have ended, and it is too early, not for each of the others.
+            (0, Some(look)) => WakeAt::Count(look.half.max(settlements + NUMBERS / 2)),
+            (0, None) if !anything => WakeAt::Count(1),
+            (0 | 1, _) if target > 0 => {
+                WakeAt::Count(settlements + enough.saturating_sub(want).max(1))
+            }
+            (0, _) => WakeAt::Count(usize::MAX),
             _ => WakeAt::Never,
         };
         // One of the slots came free already.
         let slots = slots.saturating_sub(usize::from(came_free));
         Plan {
             ask: send.then_some(Ask { slots, ahead, look: self.look }),
-            wait: !self.more && !stopping && unclaimed > 0 && self.look_at.is_none(),
+            wait: !self.more && !stopping && unclaimed > 0 && self.next_look.is_none(),
             hold: trips.is_empty() && anything,
             // All are taken, and nothing of this queue is on its way to one.
             acquire: !stopping && trips.is_empty() && due == 0 && unclaimed == 0,
@@ -335,7 +358,8 @@ impl Fetch {
                 lane.leases.reserved(session, &mut jobs);
                 self.more = left > 0;
                 let numbers = left == 0 && jobs.len() >= NUMBERS && lane.pace.is_short();
-                self.look_at = numbers.then(|| Instant::now() + LOOK_AGAIN);
+                self.next_look = numbers
+                    .then(|| NextLook { at: Instant::now() + LOOK_AGAIN, half: jobs.len() / 2 });
                 // What was meanwhile given back because it waited too long is older than this.
                 let ahead = if lane.pace.halts() == halts { ahead } else { 0 };
                 hand_over(&self.incarnation, &lane, jobs, slots, ahead);

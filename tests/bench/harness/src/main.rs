@@ -50,10 +50,17 @@ fn main() -> ExitCode {
 /// Runs everything that was asked for, interleaved. False when a run failed.
 fn compare(run: &Run) -> Result<bool, Failure> {
     let bench = Bench::new(run)?;
-    let plan: Vec<_> = run.workloads.iter().flat_map(|workload| bench.plan(*workload)).collect();
+    let mut plan: Vec<_> =
+        run.workloads.iter().flat_map(|workload| bench.plan(*workload)).collect();
     let mut results = Results::new(run, &bench)?;
     let mut well = true;
     for round in 1..=run.rounds {
+        if round > 1 {
+            // Whoever comes after another finds the machine as that one left it: each is the first in its turn.
+            for contenders in plan.chunk_by_mut(|one, next| one.case.is_beside(&next.case)) {
+                contenders.rotate_left(1);
+            }
+        }
         for (number, unit) in plan.iter().enumerate() {
             let Case { workload, setting, contender } = &unit.case;
             eprint!(

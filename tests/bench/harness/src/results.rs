@@ -16,6 +16,13 @@ pub struct Case {
     pub contender: String,
 }
 
+impl Case {
+    /// Whether both are the same, of two contenders.
+    pub fn is_beside(&self, other: &Self) -> bool {
+        (&self.workload, &self.setting) == (&other.workload, &other.setting)
+    }
+}
+
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Results {
     pub date: String,

@@ -317,6 +317,11 @@ fn place_of(place: &str, said_by: &Node) -> Option<Node> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use redis::IntoConnectionInfo;
+    use tokio::task::JoinSet;
+
     use super::*;
 
     fn node(host: &str, port: u16) -> Node {
@@ -354,6 +359,38 @@ mod tests {
             let said = Value::Array(vec![host.clone(), Value::Int(7001), bulk("id"), meta]);
             assert_eq!(node_of(said, &asked), is.map(|host| node(host, 7001)), "{host:?}");
         }
+    }
+
+    #[tokio::test]
+    async fn those_who_ask_at_once_share_a_failure() {
+        // Guard: `seen`, and `Map::failed`: without them each has an attempt of its own, or is not told what it met.
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let port = listener.local_addr().expect("its number").port();
+        let attempts = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&attempts);
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                counted.fetch_add(1, Ordering::Relaxed);
+                // So long that all have asked by then.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                drop(connection);
+            }
+        });
+        let server = format!("redis://127.0.0.1:{port}/?protocol=resp3")
+            .into_connection_info()
+            .expect("a URL");
+        let cluster = Arc::new(Cluster::new(vec![server]).expect("a cluster"));
+        let mut asked = JoinSet::new();
+        for _ in 0..10 {
+            let cluster = Arc::clone(&cluster);
+            asked.spawn(async move { cluster.owner(0).await });
+        }
+        let faults: Vec<_> =
+            asked.join_all().await.into_iter().map(|owner| owner.expect_err("no owner")).collect();
+        assert_eq!(attempts.load(Ordering::Relaxed), 1);
+        let first = faults[0].to_string();
+        assert!(!first.contains("has slot"), "{first}");
+        assert!(faults.iter().all(|fault| fault.to_string() == first), "{faults:?}");
     }
 
     #[test]

@@ -97,6 +97,34 @@ async fn a_job_of_an_unknown_name_that_is_requeued_has_its_time_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_is_known_again_has_its_time_again() {
+    // Known to a worker that snoozes it, tries it again or gives it back: what it writes says no more that nobody knew it.
+    // Guard: `rewrite` in `worker/settle.rs`.
+    let server = TestServer::start();
+    for (name, act) in [
+        ("later", r#"{"Snooze":3600000}"#),
+        ("again", r#"{"RetryIn":3600000}"#),
+        ("given", r#"{"Gate":"never"}"#),
+    ] {
+        let args = format!(r#"{{"name":"{name}","plan":[[{act}]]}}"#);
+        let passed_on = format!(r#"{{"id":"{name}","job":"act","unknown_since":1,"args":{args}}}"#);
+        let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &passed_on]);
+    }
+    let settings = server.worker().register::<act>().shutdown_grace(Duration::ZERO);
+    let worker = InProcess::run(settings);
+    let scheduled = || -> Vec<String> {
+        server.redis().ask(&["ZRANGE", "hworker-scheduled-default", "0", "-1"])
+    };
+    server.eventually("two wait for their time", SOON, || scheduled().len() == 2);
+    server.eventually("the third runs", SOON, || server.begun("given") == 1);
+    worker.stop().await;
+    let given: Vec<String> = server.redis().ask(&["LRANGE", "hworker-jobs-default", "0", "-1"]);
+    let written = [scheduled(), given].concat();
+    assert_eq!(written.len(), 3);
+    assert!(written.iter().all(|envelope| !envelope.contains("unknown_since")), "{written:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_queue_that_no_job_type_names_is_served_when_it_is_asked_for() {
     // Guard: `extra` in the settings of a queue; without it the name is taken for a typing error.
     let server = TestServer::start();

@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use hworker::WorkerBuilder;
+use hworker::{Bulk, WorkerBuilder};
 use hworker_tests::{Act, InProcess, Machine, TestServer, act, act_unless_crashed};
 
-use crate::support::{SOON, begins, counter, put};
+use crate::support::{SOON, begins, counter, put, waits_by};
 
 /// Settings of a worker process that knows no job that runs at most once.
 const FETCHES_AHEAD: (&str, &str) = ("HWORKER_TEST_JOBS", "act");
@@ -127,4 +127,39 @@ fn one_that_kills_its_worker_does_not_condemn_what_was_fetched_ahead() {
     assert_eq!((counter(&server, "failed"), deaths), (1, 4));
     assert_eq!((server.begun("killer"), server.ended("killer")), (4, 0));
     assert!(server.ended("neighbour") >= 200);
+}
+
+/// Over before a call to the server is, and so long that one call brings all that there are.
+#[hworker::job]
+// It would be blocking otherwise, and get a thread of its own.
+#[allow(clippy::unused_async)]
+async fn short() {
+    let start = Instant::now();
+    while start.elapsed() < Duration::from_micros(20) {
+        std::hint::spin_loop();
+    }
+}
+
+#[test]
+fn what_comes_after_many_short_jobs_is_found() {
+    // Short jobs come in numbers, and when they are over one more, again and again -> the worker, which did not ask to be woken
+    // for that one, finds it; at the end it waits at the server again.
+    // Guard: `next_look` in `worker/fetch.rs`: who does not wait looks again.
+    let server = TestServer::start();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let _worker = {
+        let _context = runtime.enter();
+        InProcess::run(server.worker().concurrency(1).register::<short>())
+    };
+    let enqueue = |count| {
+        let jobs: Bulk = (0..count).map(|_| short::with().on(server.client())).collect();
+        jobs.enqueue_blocking().expect("enqueued");
+    };
+    let mut all = 0;
+    for count in [50, 1].repeat(30) {
+        enqueue(count);
+        all += count;
+        server.eventually("all have run", SOON, || counter(&server, "processed") == all);
+    }
+    server.eventually("it waits", SOON, || waits_by(&server, "blmove"));
 }

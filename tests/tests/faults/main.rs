@@ -9,6 +9,7 @@
 
 mod ahead;
 mod clocks;
+mod confirmed;
 mod hostile;
 mod idle;
 mod interleavings;

@@ -53,6 +53,13 @@ pub(crate) fn wait_for_workers(server: &TestServer, count: usize) {
     server.eventually("the workers serve", SOON, || serving(server).len() == count);
 }
 
+/// Whether the server lets somebody wait who called this command; it is written in small letters.
+pub(crate) fn waits_by(server: &TestServer, command: &str) -> bool {
+    let clients: String = server.redis().ask(&["CLIENT", "LIST"]);
+    let called = format!(" cmd={command} ");
+    clients.lines().any(|client| client.contains(" flags=b") && client.contains(&called))
+}
+
 /// Runs a future of the library where a test has no runtime.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

@@ -1,29 +1,29 @@
 //! A cluster of three masters, with or without replicas, for one test.
 
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::MutexGuard;
 use std::time::{Duration, Instant};
 
-use hworker::{Client, ClientBuilder, JobId, Registry, Worker, WorkerBuilder};
-use tempfile::TempDir;
-
-use crate::jobs::{Act, act};
 use crate::node::{Node, any_program};
-use crate::process::Process;
 use crate::redis_side::RedisSide;
-use crate::server::TestServer;
+use crate::several::{Several, directory};
 
 pub(crate) const MASTERS: usize = 3;
 const SLOTS: u16 = 16_384;
 
 /// Three masters on this machine, and a server beside them where bodies note their runs.
 pub struct TestCluster {
-    masters: Vec<Node>,
-    /// That of each master, if they have any.
-    replicas: Vec<Node>,
-    notes: TestServer,
-    client: Client,
-    _dir: TempDir,
+    /// The masters, and behind them the replica of each, if they have any.
+    all: Several,
+}
+
+impl Deref for TestCluster {
+    type Target = Several;
+
+    fn deref(&self) -> &Several {
+        &self.all
+    }
 }
 
 impl TestCluster {
@@ -34,13 +34,18 @@ impl TestCluster {
 
     /// The same of another server program.
     pub fn of(program: &Path) -> Self {
-        Self::start_with(program, 0)
+        Self::start_with(program, 0, None)
     }
 
     /// Three masters with a replica each, of this server program.
     pub fn with_replicas(program: &Path) -> Self {
-        let cluster = Self::start_with(program, MASTERS);
-        for (replica, master) in cluster.replicas.iter().zip(&cluster.masters) {
+        Self::with_replicas_in(program, None)
+    }
+
+    /// The same, which leaves logs and data in this directory, if there is one.
+    pub fn with_replicas_in(program: &Path, keep: Option<&Path>) -> Self {
+        let cluster = Self::start_with(program, MASTERS, keep);
+        for (replica, master) in cluster.replicas().iter().zip(cluster.master_nodes()) {
             let id: String = master.redis().ask(&["CLUSTER", "MYID"]);
             cluster.eventually("it is known", Duration::from_secs(30), || {
                 replica.redis().try_ask::<String>(&["CLUSTER", "REPLICATE", &id]).is_ok()
@@ -53,40 +58,31 @@ impl TestCluster {
     /// Waits until the servers that were started as replicas are, and have what their masters have.
     pub fn wait_until_replicated(&self) {
         self.eventually("the replicas follow", Duration::from_secs(30), || {
-            self.replicas.iter().all(|replica| {
+            self.replicas().iter().all(|replica| {
                 let info = replica.redis().try_ask::<String>(&["INFO", "replication"]);
                 info.is_ok_and(|info| info.contains("master_link_status:up"))
             })
         });
     }
 
-    fn start_with(program: &Path, replicas: usize) -> Self {
+    fn start_with(program: &Path, replicas: usize, keep: Option<&Path>) -> Self {
         crate::show_log();
-        let dir = TempDir::new().expect("a directory for the cluster");
-        let masters: Vec<_> = (0..MASTERS)
-            .map(|number| start(program, &dir.path().join(number.to_string())))
-            .collect();
-        let replica = |number| start(program, &dir.path().join(format!("replica-{number}")));
-        let replicas: Vec<_> = (0..replicas).map(replica).collect();
-        let first = masters[0].port();
-        for (number, master) in masters.iter().enumerate() {
-            join(&mut master.redis(), number, number, first);
+        let dir = directory("servers", keep);
+        let replica = |number| format!("replica-{number}");
+        let names = (0..MASTERS).map(|number| number.to_string());
+        let names = names.chain((0..replicas).map(replica));
+        let nodes: Vec<_> = names.map(|name| start(program, &dir.path().join(name))).collect();
+        let first = nodes[0].port();
+        for (number, node) in nodes.iter().enumerate() {
+            if number < MASTERS {
+                join(&mut node.redis(), number, number, first);
+            } else {
+                meet(&mut node.redis(), number, first);
+            }
         }
-        let first = first.to_string();
-        for (number, replica) in replicas.iter().enumerate() {
-            let mut redis = replica.redis();
-            let epoch = (MASTERS + number + 1).to_string();
-            let _: String = redis.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]);
-            let _: String = redis.ask(&["CLUSTER", "MEET", "127.0.0.1", &first]);
-        }
-        let url = url_of(&masters);
-        let cluster = Self {
-            masters,
-            replicas,
-            notes: TestServer::alone(),
-            client: Client::new(url).expect("the client of a test's cluster"),
-            _dir: dir,
-        };
+        let hosts = nodes[..MASTERS].iter().map(|master| format!("127.0.0.1:{}", master.port()));
+        let url = format!("redis-cluster://{}", hosts.collect::<Vec<_>>().join(","));
+        let cluster = Self { all: Several::new(nodes, url, dir, keep) };
         cluster.wait_until_ok();
         cluster
     }
@@ -94,60 +90,27 @@ impl TestCluster {
     /// Waits until every server sees all of them and all slots.
     pub fn wait_until_ok(&self) {
         self.eventually("the cluster is whole", Duration::from_secs(30), || {
-            let servers = MASTERS + self.replicas.len();
-            let mut all = self.masters.iter().chain(&self.replicas);
-            all.all(|server| is_whole(&mut server.redis(), servers))
+            let servers = self.nodes.len();
+            self.nodes.iter().all(|server| is_whole(&mut server.redis(), servers))
         });
     }
 
-    /// The URL of hworker for it.
-    pub fn url(&self) -> String {
-        url_of(&self.masters)
+    fn master_nodes(&self) -> &[Node] {
+        &self.nodes[..MASTERS]
     }
 
-    /// A client for it, without shards.
-    pub fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// Settings of another client.
-    pub fn client_builder(&self) -> ClientBuilder {
-        Client::builder().redis_url(self.url())
-    }
-
-    /// The server beside the cluster, with what the bodies noted.
-    pub fn notes(&self) -> &TestServer {
-        &self.notes
-    }
-
-    /// A worker process with every job of this crate.
-    pub fn worker_process(&self, settings: &[(&str, &str)]) -> Process {
-        let url = self.url();
-        let mut all = vec![("HWORKER_REDIS_URL", url.as_str())];
-        all.extend_from_slice(settings);
-        self.notes.worker_process(&all)
-    }
-
-    /// Settings of a worker in this process that knows no job yet.
-    pub fn worker(&self, client: &Client) -> WorkerBuilder {
-        let runs = self.notes.runs().clone();
-        Worker::builder().client(client).registry(Registry::new()).state(runs)
-    }
-
-    /// Enqueues a job [`act`](fn@crate::act).
-    pub async fn enqueue(&self, name: &str, plan: Vec<Vec<Act>>) -> JobId {
-        let job = act::with(name.into(), plan).on(&self.client);
-        job.enqueue().await.unwrap_or_else(|error| panic!("{error}\n{}", self.report()))
+    fn replicas(&self) -> &[Node] {
+        &self.nodes[MASTERS..]
     }
 
     /// A master past hworker.
     pub fn redis(&self, master: usize) -> MutexGuard<'_, RedisSide> {
-        self.masters[master].redis()
+        self.nodes[master].redis()
     }
 
     /// How many masters there are.
     pub fn masters(&self) -> usize {
-        self.masters.len()
+        MASTERS
     }
 
     /// Every key of the cluster, with the master that has it.
@@ -195,19 +158,19 @@ impl TestCluster {
 
     /// Moves what is in the slot, and then the slot.
     pub fn finish_moving(&self, slot: u16, from: usize, to: usize) {
-        let port = self.masters[to].port();
+        let port = self.nodes[to].port();
         finish_moving(slot, &mut self.redis(from), &mut self.redis(to), port);
     }
 
     /// Kills a master.
     pub fn kill(&self, master: usize) {
-        self.masters[master].kill();
+        self.nodes[master].kill();
     }
 
     /// Waits until a master's replica has taken its place.
     pub fn failed_over(&self, master: usize) {
         self.eventually("the replica is the master", Duration::from_secs(40), || {
-            let role = self.replicas[master].redis().try_ask::<redis::Value>(&["ROLE"]);
+            let role = self.replicas()[master].redis().try_ask::<redis::Value>(&["ROLE"]);
             // A master's role has three parts, a replica's five.
             role.is_ok_and(|role| matches!(role, redis::Value::Array(parts) if parts.len() == 3))
         });
@@ -215,7 +178,7 @@ impl TestCluster {
 
     /// Makes a server master again that has become a replica of its own replica, without a loss.
     pub fn take_back(&self, master: usize) {
-        let master = &self.masters[master];
+        let master = &self.nodes[master];
         // A master's answer has three parts, a replica's five.
         let is_master = || {
             let role = master.redis().try_ask::<redis::Value>(&["ROLE"]).ok()?;
@@ -236,51 +199,21 @@ impl TestCluster {
 
     /// Starts a master again that was killed, with what it has on disk.
     pub fn start_again(&self, master: usize) {
-        self.masters[master].start_again();
-    }
-
-    /// Waits until a condition holds.
-    ///
-    /// # Panics
-    /// When it does not within the time; with everything that the masters hold.
-    #[track_caller]
-    pub fn eventually(&self, what: &str, within: Duration, mut holds: impl FnMut() -> bool) {
-        let give_up = Instant::now() + within;
-        while !holds() {
-            assert!(Instant::now() < give_up, "not within {within:?}: {what}\n{}", self.report());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Waits until a condition holds that has to be awaited.
-    ///
-    /// # Panics
-    /// As [`Self::eventually`].
-    pub async fn eventually_async(
-        &self,
-        what: &str,
-        within: Duration,
-        mut holds: impl AsyncFnMut() -> bool,
-    ) {
-        let give_up = Instant::now() + within;
-        while !holds().await {
-            assert!(Instant::now() < give_up, "not within {within:?}: {what}\n{}", self.report());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    }
-
-    /// Everything that the masters hold.
-    pub fn report(&self) -> String {
-        self.masters.iter().chain(&self.replicas).map(Node::report).collect()
+        self.nodes[master].start_again();
     }
 }
 
 /// Makes a server the master of a third of the slots, in the cluster of the server on this port.
 pub(crate) fn join(redis: &mut RedisSide, number: usize, its_third: usize, port: u16) {
     let (from, to) = (third(its_third).to_string(), (third(its_third + 1) - 1).to_string());
+    let _: String = redis.ask(&["CLUSTER", "ADDSLOTSRANGE", &from, &to]);
+    meet(redis, number, port);
+}
+
+/// Brings a server into the cluster of the one on this port.
+fn meet(redis: &mut RedisSide, number: usize, port: u16) {
     let epoch = (number + 1).to_string();
     let _: String = redis.ask(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch]);
-    let _: String = redis.ask(&["CLUSTER", "ADDSLOTSRANGE", &from, &to]);
     let _: String = redis.ask(&["CLUSTER", "MEET", "127.0.0.1", &port.to_string()]);
 }
 
@@ -331,24 +264,10 @@ pub(crate) fn third(number: usize) -> usize {
     usize::from(SLOTS) * number / MASTERS
 }
 
-fn url_of(masters: &[Node]) -> String {
-    let hosts: Vec<_> =
-        masters.iter().map(|master| format!("127.0.0.1:{}", master.port())).collect();
-    format!("redis-cluster://{}", hosts.join(","))
-}
-
 /// Starts one server of a cluster.
 fn start(program: &Path, dir: &Path) -> Node {
     let cluster = ["--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf"];
     let kept = ["--save", "", "--appendonly", "yes", "--appendfsync", "always"];
     let timeout = ["--cluster-node-timeout", "2000"];
     Node::start(program, dir.to_owned(), &[&cluster[..], &kept, &timeout].concat())
-}
-
-impl Drop for TestCluster {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("{}\n{}", self.report(), self.notes.report());
-        }
-    }
 }

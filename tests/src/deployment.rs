@@ -6,12 +6,13 @@
 
 use std::path::Path;
 use std::str::FromStr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use hworker::embedded::{Server, ServerBuilder};
 use tempfile::TempDir;
 
 use crate::cluster::{self, MASTERS};
+use crate::eventually::eventually;
 use crate::node::{self, Node};
 use crate::redis_side::RedisSide;
 use crate::sentinel;
@@ -208,24 +209,9 @@ impl Around {
         }
     }
 
-    /// As an administrator does it before the maintenance of a master: it takes no more writes, its replica catches up and takes
-    /// over.
     fn fail_over(&mut self, own: &str) {
-        let next = if self.elsewhere.is_none() { Some(0) } else { None };
-        let port = next.map_or(self.port, |server: usize| self.servers[server].port());
-        let mut old = self.redis(own);
-        let sentinels = &self.sentinels;
-        wait("the replica follows", || sentinels.iter().all(|node| sentinel::knows(node, 1)));
-        let _: String = old.ask(&["CLIENT", "PAUSE", "20000", "WRITE"]);
-        wait("the sentinels accept a failover", || {
-            let words = ["SENTINEL", "FAILOVER", sentinel::NAME];
-            sentinels[0].redis().try_ask::<String>(&words).is_ok()
-        });
-        wait("the replica is the master", || {
-            sentinels.iter().all(|node| sentinel::master_of(node) == Some(port))
-        });
-        let _ = old.try_ask::<String>(&["CLIENT", "UNPAUSE"]);
-        self.elsewhere = next;
+        sentinel::hand_over(&mut self.redis(own), 1, &self.sentinels);
+        self.elsewhere = if self.elsewhere.is_none() { Some(0) } else { None };
     }
 
     /// Moves the slot of the queue to the next master, key by key.
@@ -259,12 +245,8 @@ impl Around {
 
 /// What is beside the server of a test has no report of its own to fail with.
 #[track_caller]
-fn wait(what: &str, mut holds: impl FnMut() -> bool) {
-    let give_up = Instant::now() + WHOLE;
-    while !holds() {
-        assert!(Instant::now() < give_up, "not within {WHOLE:?}: {what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
+fn wait(what: &str, holds: impl FnMut() -> bool) {
+    eventually(what, WHOLE, String::new, holds);
 }
 
 /// A URL with a user, and with a database where there are any; gives which.

@@ -16,6 +16,7 @@ mod job {}
 mod clock;
 mod cluster;
 mod deployment;
+mod eventually;
 mod jobs;
 mod node;
 mod process;
@@ -26,6 +27,7 @@ mod resp;
 mod runs;
 mod sentinel;
 mod server;
+mod several;
 mod worker;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -40,6 +42,7 @@ pub use redis_side::RedisSide;
 pub use runs::{Run, Runs};
 pub use sentinel::{TestSentinels, TestSentinelsBuilder};
 pub use server::{DOCUMENTED_KEY, TestServer, TestServerBuilder, program, servers};
+pub use several::Several;
 pub use worker::InProcess;
 
 /// The machine to oneself, among the tests that ask for it: those that load it, and those that measure time.

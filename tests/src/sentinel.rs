@@ -2,19 +2,16 @@
 
 use std::io::{BufReader, Write};
 use std::net::{TcpListener, TcpStream};
-use std::path::Path;
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
 use std::sync::MutexGuard;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use hworker::{Client, ClientBuilder, JobId, Registry, Worker, WorkerBuilder};
-use tempfile::TempDir;
-
-use crate::jobs::{Act, act};
+use crate::eventually::eventually;
 use crate::node::{Node, any_program};
-use crate::process::Process;
 use crate::redis_side::RedisSide;
 use crate::resp::read_command;
-use crate::server::TestServer;
+use crate::several::{Several, directory};
 
 const SENTINELS: usize = 3;
 
@@ -29,18 +26,24 @@ const FAILED_OVER: Duration = Duration::from_secs(40);
 
 /// A master with its replicas, three sentinels, and a server beside them where bodies note their runs.
 pub struct TestSentinels {
-    servers: Vec<Node>,
-    sentinels: Vec<Node>,
-    notes: TestServer,
-    client: Client,
-    _dir: TempDir,
+    /// The servers, and behind them the sentinels.
+    all: Several,
+}
+
+impl Deref for TestSentinels {
+    type Target = Several;
+
+    fn deref(&self) -> &Several {
+        &self.all
+    }
 }
 
 /// What can be set before [`TestSentinels`] start.
 pub struct TestSentinelsBuilder {
     replicas: usize,
-    program: std::path::PathBuf,
+    program: PathBuf,
     args: Vec<String>,
+    keep: Option<PathBuf>,
 }
 
 impl TestSentinelsBuilder {
@@ -60,10 +63,16 @@ impl TestSentinelsBuilder {
         self
     }
 
+    /// Leaves logs and data in this directory, if there is one.
+    pub fn keep_in(self, dir: Option<&Path>) -> Self {
+        Self { keep: dir.map(Path::to_owned), ..self }
+    }
+
     /// Starts all of them, and waits until they know one another.
     pub fn start(self) -> TestSentinels {
         crate::show_log();
-        let dir = TempDir::new().expect("a directory for the servers");
+        let keep = self.keep.as_deref();
+        let dir = directory("servers", keep);
         let args = ["--save", "", "--appendonly", "yes", "--appendfsync", "everysec"];
         let args = args.into_iter().chain(["--repl-diskless-sync-delay", "0"]);
         // By which replicas and sentinels come, so that they can be cut off while others are not.
@@ -73,10 +82,10 @@ impl TestSentinelsBuilder {
         let server = |number: usize| {
             Node::start(&self.program, dir.path().join(format!("server-{number}")), &args)
         };
-        let servers: Vec<_> = (0..=self.replicas).map(server).collect();
-        let port = servers[0].port().to_string();
-        for replica in &servers[1..] {
-            let _: String = replica.redis().ask(&["REPLICAOF", "127.0.0.1", &port]);
+        let mut nodes: Vec<_> = (0..=self.replicas).map(server).collect();
+        let master = nodes[0].port();
+        for replica in &nodes[1..] {
+            let _: String = replica.redis().ask(&["REPLICAOF", "127.0.0.1", &master.to_string()]);
         }
         let lines = [
             // Less, and a busy machine would look like a dead server.
@@ -85,15 +94,10 @@ impl TestSentinelsBuilder {
             format!("sentinel auth-pass {NAME} link"),
             format!("sentinel parallel-syncs {NAME} {}", self.replicas.max(1)),
         ];
-        let sentinels = start(&self.program, dir.path(), servers[0].port(), &lines);
+        let sentinels = start(&self.program, dir.path(), master, &lines);
         let url = url_of(&sentinels);
-        let all = TestSentinels {
-            servers,
-            sentinels,
-            notes: TestServer::alone(),
-            client: Client::new(url).expect("the client of a test's sentinels"),
-            _dir: dir,
-        };
+        nodes.extend(sentinels);
+        let all = TestSentinels { all: Several::new(nodes, url, dir, keep) };
         all.wait_until_whole();
         all
     }
@@ -107,104 +111,68 @@ impl TestSentinels {
 
     /// What can be set before they start.
     pub fn builder() -> TestSentinelsBuilder {
-        TestSentinelsBuilder { replicas: 2, program: any_program(), args: Vec::new() }
+        TestSentinelsBuilder { replicas: 2, program: any_program(), args: Vec::new(), keep: None }
     }
 
     /// Waits until every sentinel knows the others and the replicas, which have what the master has.
     pub fn wait_until_whole(&self) {
-        let replicas = self.servers.len() - 1;
         self.eventually("all know one another", FAILED_OVER, || {
-            self.sentinels.iter().all(|sentinel| knows(sentinel, replicas))
+            self.sentinels().iter().all(|sentinel| knows(sentinel, self.servers() - 1))
         });
     }
 
-    /// The URL of hworker for them.
-    pub fn url(&self) -> String {
-        url_of(&self.sentinels)
-    }
-
-    /// A client of hworker.
-    pub fn client(&self) -> &Client {
-        &self.client
-    }
-
-    /// Settings of another client.
-    pub fn client_builder(&self) -> ClientBuilder {
-        Client::builder().redis_url(self.url())
-    }
-
-    /// The server beside them, with what the bodies noted.
-    pub fn notes(&self) -> &TestServer {
-        &self.notes
-    }
-
-    /// A worker process with every job of this crate.
-    pub fn worker_process(&self, settings: &[(&str, &str)]) -> Process {
-        let url = self.url();
-        let mut all = vec![("HWORKER_REDIS_URL", url.as_str())];
-        all.extend_from_slice(settings);
-        self.notes.worker_process(&all)
-    }
-
-    /// Settings of a worker in this process that knows no job yet.
-    pub fn worker(&self) -> WorkerBuilder {
-        let runs = self.notes.runs().clone();
-        Worker::builder().client(&self.client).registry(Registry::new()).state(runs)
-    }
-
-    /// Enqueues a job [`act`](fn@crate::act).
-    pub async fn enqueue(&self, name: &str, plan: Vec<Vec<Act>>) -> JobId {
-        let job = act::with(name.into(), plan).on(&self.client);
-        job.enqueue().await.unwrap_or_else(|error| panic!("{error}\n{}", self.report()))
+    fn sentinels(&self) -> &[Node] {
+        &self.nodes[self.servers()..]
     }
 
     /// A server past hworker; 0 is the first master.
     pub fn redis(&self, server: usize) -> MutexGuard<'_, RedisSide> {
-        let mut redis = self.servers[server].redis();
-        // Sentinels end the connections of a server whose role they change.
-        let _ = redis.try_ask::<redis::Value>(&["ECHO", "?"]);
+        let mut redis = self.nodes[server].redis();
+        connected(&mut redis);
         redis
     }
 
     /// A sentinel past hworker.
     pub fn sentinel(&self, sentinel: usize) -> MutexGuard<'_, RedisSide> {
-        self.sentinels[sentinel].redis()
+        self.sentinels()[sentinel].redis()
     }
 
     /// Kills a sentinel.
     pub fn kill_sentinel(&self, sentinel: usize) {
-        self.sentinels[sentinel].kill();
+        self.sentinels()[sentinel].kill();
     }
 
     /// Starts something that takes itself for a sentinel, and this server for the master; gives its port.
     pub fn sentinel_that_names(&self, server: usize) -> u16 {
-        one_that_names(self.servers[server].port())
+        one_that_names(self.nodes[server].port())
     }
 
     /// The URL of one server, past the sentinels.
     pub fn server_url(&self, server: usize) -> String {
-        self.servers[server].url()
+        self.nodes[server].url()
     }
 
     /// How many servers there are, master and replicas.
     pub fn servers(&self) -> usize {
-        self.servers.len()
+        self.nodes.len() - SENTINELS
     }
 
     /// The server that the sentinels, all of those that answer, take for the master; `None` while they differ.
     pub fn master(&self) -> Option<usize> {
-        let mut masters = self.sentinels.iter().filter_map(|sentinel| {
-            let port = master_of(sentinel)?;
-            self.servers.iter().position(|server| server.port() == port)
-        });
-        let first = masters.next()?;
-        masters.all(|master| master == first).then_some(first)
+        let port = master_of_all(self.sentinels())?;
+        self.nodes.iter().position(|server| server.port() == port)
+    }
+
+    /// Another server takes over from this master in good order, without a loss; gives which.
+    pub fn hand_over(&self, master: usize) -> usize {
+        hand_over(&mut self.redis(master), self.servers() - 1, self.sentinels());
+        self.failed_over_from(master)
     }
 
     /// Lets the sentinels make another server the master, as for maintenance of the one that is.
     pub fn fail_over(&self) {
         self.eventually("the sentinels accept a failover", FAILED_OVER, || {
-            self.sentinel(0).try_ask::<String>(&["SENTINEL", "FAILOVER", NAME]).is_ok()
+            accepts_failover(&self.sentinels()[0])
         });
     }
 
@@ -229,7 +197,7 @@ impl TestSentinels {
 
     /// Lets replicas and sentinels reach a server again.
     pub fn join_again(&self, server: usize) {
-        let mut redis = self.servers[server].redis();
+        let mut redis = self.nodes[server].redis();
         let link = ["ACL", "SETUSER", LINK, "on", ">link", "~*", "&*", "+@all"];
         let _: String = redis.ask(&link);
         let _: String = redis.ask(&["ACL", "SETUSER", "default", "+ping"]);
@@ -237,60 +205,24 @@ impl TestSentinels {
 
     /// Waits until the replicas of a master have what it has.
     pub fn wait_until_replicated(&self, master: usize) {
-        let replicas = (self.servers.len() - 1).to_string();
         self.eventually("the replicas have all", FAILED_OVER, || {
-            let info: String = self.redis(master).ask(&["INFO", "replication"]);
-            let field = |line: &str, name: &str| {
-                let (_, rest) = line.split_once(name)?;
-                rest.split([',', '\r']).next()?.parse::<u64>().ok()
-            };
-            let mut lines = info.lines();
-            let offset = lines.clone().find_map(|line| field(line, "master_repl_offset:"));
-            let behind = |line: &str| field(line, "offset=").is_some_and(|at| Some(at) < offset);
-            info.contains(&format!("connected_slaves:{replicas}"))
-                && !lines.any(|line| line.starts_with("slave") && behind(line))
+            is_replicated(&mut self.redis(master), self.servers() - 1)
         });
     }
 
     /// Kills a server.
     pub fn kill(&self, server: usize) {
-        self.servers[server].kill();
+        self.nodes[server].kill();
     }
 
     /// Stops a server in its tracks, or lets it go on.
     pub fn stop(&self, server: usize, stop: bool) {
-        self.servers[server].stop(stop);
+        self.nodes[server].stop(stop);
     }
 
     /// Starts a server again that was killed, with what it has on disk; the sentinels make it a replica.
     pub fn start_again(&self, server: usize) {
-        self.servers[server].start_again();
-    }
-
-    /// Waits until a condition holds.
-    ///
-    /// # Panics
-    /// When it does not within the time; with everything that the servers hold.
-    #[track_caller]
-    pub fn eventually(&self, what: &str, within: Duration, mut holds: impl FnMut() -> bool) {
-        let give_up = Instant::now() + within;
-        while !holds() {
-            assert!(Instant::now() < give_up, "not within {within:?}: {what}\n{}", self.report());
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-
-    /// Everything that the servers hold, and the ends of all logs.
-    pub fn report(&self) -> String {
-        self.servers.iter().chain(&self.sentinels).map(Node::report).collect()
-    }
-}
-
-impl Drop for TestSentinels {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("{}\n{}", self.report(), self.notes.report());
-        }
+        self.nodes[server].start_again();
     }
 }
 
@@ -328,10 +260,63 @@ pub(crate) fn knows(sentinel: &Node, replicas: usize) -> bool {
 }
 
 /// The port of the server that a sentinel takes for the master.
-pub(crate) fn master_of(sentinel: &Node) -> Option<u16> {
+fn master_of(sentinel: &Node) -> Option<u16> {
     let words = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME];
     let (_, port): (String, u16) = sentinel.redis().try_ask(&words).ok()?;
     Some(port)
+}
+
+/// The port of the server that these sentinels, all of those that answer, take for the master; `None` while they differ.
+fn master_of_all(sentinels: &[Node]) -> Option<u16> {
+    let mut masters = sentinels.iter().filter_map(master_of);
+    let first = masters.next()?;
+    masters.all(|master| master == first).then_some(first)
+}
+
+/// Connects again where the connection has ended: sentinels end those of a server whose role they change.
+fn connected(redis: &mut RedisSide) {
+    let _ = redis.try_ask::<redis::Value>(&["ECHO", "?"]);
+}
+
+/// Whether so many replicas have what the master has.
+fn is_replicated(master: &mut RedisSide, replicas: usize) -> bool {
+    let info: String = master.ask(&["INFO", "replication"]);
+    let field = |line: &str, name: &str| {
+        let (_, rest) = line.split_once(name)?;
+        rest.split([',', '\r']).next()?.parse::<u64>().ok()
+    };
+    let mut lines = info.lines();
+    let offset = lines.clone().find_map(|line| field(line, "master_repl_offset:"));
+    let behind = |line: &str| field(line, "offset=").is_some_and(|at| Some(at) < offset);
+    info.contains(&format!("connected_slaves:{replicas}"))
+        && !lines.any(|line| line.starts_with("slave") && behind(line))
+}
+
+/// Makes a replica the master as an administrator does it before the maintenance of the one that is: it takes no more writes, its
+/// replicas catch up, and one takes over.
+pub(crate) fn hand_over(master: &mut RedisSide, replicas: usize, sentinels: &[Node]) {
+    let wait = |what: &str, holds: &mut dyn FnMut() -> bool| {
+        let report = || sentinels.iter().map(Node::report).collect();
+        eventually(what, FAILED_OVER, report, holds);
+    };
+    let mut before = None;
+    wait("the sentinels know the replicas", &mut || {
+        before = master_of_all(sentinels);
+        before.is_some() && sentinels.iter().all(|sentinel| knows(sentinel, replicas))
+    });
+    let _: String = master.ask(&["CLIENT", "PAUSE", "30000", "WRITE"]);
+    wait("the replicas have all", &mut || is_replicated(master, replicas));
+    wait("the sentinels accept a failover", &mut || accepts_failover(&sentinels[0]));
+    wait("another server is the master", &mut || {
+        master_of_all(sentinels).is_some_and(|now| Some(now) != before)
+    });
+    connected(master);
+    let _ = master.try_ask::<String>(&["CLIENT", "UNPAUSE"]);
+}
+
+/// Asks a sentinel to make a replica the master; says whether it will.
+fn accepts_failover(sentinel: &Node) -> bool {
+    sentinel.redis().try_ask::<String>(&["SENTINEL", "FAILOVER", NAME]).is_ok()
 }
 
 /// Starts something that takes itself for a sentinel, and what listens on this port for the master; gives its own port.

@@ -11,9 +11,11 @@ use hworker::{Client, Inspect, JobId};
 use tempfile::TempDir;
 
 use crate::deployment::{Around, Deployment, with_user};
+use crate::eventually::{eventually, eventually_async};
 use crate::jobs::{Act, act};
 use crate::redis_side::RedisSide;
 use crate::runs::{Run, Runs};
+use crate::several::directory;
 
 /// The key of the examples of `docs/wire-format.md`, and its name.
 pub const DOCUMENTED_KEY: (&str, [u8; 32]) = {
@@ -73,6 +75,7 @@ pub struct TestServer {
 pub struct TestServerBuilder {
     server: ServerBuilder,
     deployment: Deployment,
+    keep: Option<PathBuf>,
 }
 
 impl TestServerBuilder {
@@ -100,6 +103,11 @@ impl TestServerBuilder {
         Self { deployment: Deployment::Single, ..self }
     }
 
+    /// Leaves the logs of the test's processes there, if it is said where.
+    pub fn keep_in(self, dir: Option<&Path>) -> Self {
+        Self { keep: dir.map(Path::to_owned), ..self }
+    }
+
     /// Starts it.
     pub fn start(self) -> TestServer {
         crate::show_log();
@@ -120,7 +128,7 @@ impl TestServerBuilder {
             url,
             notes_url,
             own_url,
-            dir: TempDir::new().expect("a directory for the test"),
+            dir: directory("workers", self.keep.as_deref()),
             processes: AtomicUsize::new(0),
         }
     }
@@ -141,7 +149,8 @@ impl TestServer {
     pub fn builder() -> TestServerBuilder {
         let first = servers().into_iter().next().flatten();
         let deployment = Deployment::asked_for();
-        TestServerBuilder { server: Server::builder(), deployment }.program(first.as_deref())
+        let builder = TestServerBuilder { server: Server::builder(), deployment, keep: None };
+        builder.program(first.as_deref())
     }
 
     /// Its URL, as hworker takes it.
@@ -295,15 +304,8 @@ impl TestServer {
     /// # Panics
     /// When it does not within the time; with everything that the server holds.
     #[track_caller]
-    pub fn eventually(&self, what: &str, within: Duration, mut holds: impl FnMut() -> bool) {
-        let give_up = Instant::now() + within;
-        let mut pause = Duration::from_millis(5);
-        while !holds() {
-            let late = Instant::now() > give_up;
-            assert!(!late, "not within {within:?}: {what}\n{}", self.report());
-            std::thread::sleep(pause);
-            pause = (pause * 2).min(Duration::from_millis(50));
-        }
+    pub fn eventually(&self, what: &str, within: Duration, holds: impl FnMut() -> bool) {
+        eventually(what, within, || self.report(), holds);
     }
 
     /// Waits until a condition holds that has to be awaited.
@@ -314,14 +316,9 @@ impl TestServer {
         &self,
         what: &str,
         within: Duration,
-        mut holds: impl AsyncFnMut() -> bool,
+        holds: impl AsyncFnMut() -> bool,
     ) {
-        let give_up = Instant::now() + within;
-        while !holds().await {
-            let late = Instant::now() > give_up;
-            assert!(!late, "not within {within:?}: {what}\n{}", self.report());
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        eventually_async(what, within, || self.report(), holds).await;
     }
 
     /// Looks all the while that a condition goes on to hold.

@@ -79,7 +79,7 @@ async fn a_master_that_dies_is_replaced_by_its_replica_on_valkey() {
 
 async fn failover(cluster: &TestCluster) {
     let queues = cluster.queue_on_each_master();
-    let worker = cluster.worker(cluster.client()).register::<act>();
+    let worker = cluster.worker().register::<act>();
     let worker = InProcess::run(queues.iter().fold(worker, WorkerBuilder::extra_queue));
     let durable = cluster.client_builder().durability(Durability::replicated(1));
     let durable = durable.build().expect("a client");
@@ -136,7 +136,7 @@ async fn slots_move_under_load_on_valkey() {
 
 async fn resharding(cluster: &TestCluster) {
     const JOBS: &str = "hworker-jobs-{default}";
-    let worker = InProcess::run(cluster.worker(cluster.client()).register::<act>());
+    let worker = InProcess::run(cluster.worker().register::<act>());
     let producers: Vec<_> = (0..3).map(|_| Producer::start(cluster.client(), "default")).collect();
     let notes = cluster.notes();
     let go_on = || {

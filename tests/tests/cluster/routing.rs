@@ -15,7 +15,7 @@ async fn a_slot_that_moved_is_followed() {
     // new owner, every job runs once. Twice, back again too.
     // Guard: `MOVED` ends the connection, and `Cluster::note_moved`.
     let cluster = TestCluster::start();
-    let worker = InProcess::run(cluster.worker(cluster.client()).register::<act>());
+    let worker = InProcess::run(cluster.worker().register::<act>());
     let notes = cluster.notes();
     let mut enqueued = 0;
     let mut from = cluster.owner(JOBS);
@@ -63,7 +63,7 @@ async fn a_master_that_comes_back_is_used_again() {
     // Guard: `Cluster::doubt`, and `CLUSTERDOWN` counts as busy.
     let cluster = TestCluster::start();
     let queues = cluster.queue_on_each_master();
-    let worker = cluster.worker(cluster.client()).register::<act>();
+    let worker = cluster.worker().register::<act>();
     let worker = queues.iter().fold(worker, hworker::WorkerBuilder::extra_queue);
     let worker = InProcess::run(worker);
     let notes = cluster.notes();

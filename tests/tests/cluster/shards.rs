@@ -111,7 +111,7 @@ async fn what_a_person_asks_and_mends_reaches_every_shard() {
             let _: u64 = redis.ask(&["LPUSH", key, "]"]);
         }
     }
-    let worker = InProcess::run(cluster.worker(&client).register::<act>().concurrency(10));
+    let worker = InProcess::run(cluster.worker().client(&client).register::<act>().concurrency(10));
     let notes = cluster.notes();
     cluster.eventually("all run", SOON, || notes.begun("waits") == 3);
     for id in &waiting {

@@ -10,19 +10,19 @@ use stateright::{Checker, HasDiscoveries, Property};
 use hworker_model::{Action, Model, State};
 
 /// No accepted job is nowhere before it is settled.
-const NOT_LOST: &str = "no accepted job is lost";
+pub const NOT_LOST: &str = "no accepted job is lost";
 /// A job waits, is scheduled, is in one inbox, or is under one lease; once settled it is nowhere.
-const ONE_PLACE: &str = "a job is in exactly one structure";
+pub const ONE_PLACE: &str = "a job is in exactly one structure";
 /// A job is settled for good at most once.
-const SETTLED_ONCE: &str = "no job is settled twice";
+pub const SETTLED_ONCE: &str = "no job is settled twice";
 /// No body starts for a job that is settled.
-const NO_START_AFTER: &str = "no body starts after a settlement";
+pub const NO_START_AFTER: &str = "no body starts after a settlement";
 /// No two bodies of a job run under leases that no fault has touched.
-const EXCLUSIVE: &str = "two bodies of a job run only where a fault explains it";
+pub const EXCLUSIVE: &str = "two bodies of a job run only where a fault explains it";
 /// When faults stop, every job comes to its settlement.
-const SETTLES: &str = "every job is settled once the faults stop";
+pub const SETTLES: &str = "every job is settled once the faults stop";
 /// The same for all other jobs while the body of one never returns.
-const NO_JOB_STOPS_ANOTHER: &str = "no job stops another";
+pub const NO_JOB_STOPS_ANOTHER: &str = "no job stops another";
 
 struct Protocol(Model);
 

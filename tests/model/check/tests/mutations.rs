@@ -1,16 +1,11 @@
 //! With any one guard of the protocol taken out, or one of its ancestors' bugs put back in, the checker finds the events
 //! that lose a job, settle it twice, run it twice, or strand it. Run with `--nocapture` to read them.
 
-use hworker_check::check;
+use hworker_check::{
+    EXCLUSIVE, NO_JOB_STOPS_ANOTHER, NO_START_AFTER, NOT_LOST, ONE_PLACE, SETTLED_ONCE, SETTLES,
+    check,
+};
 use hworker_model::{Allowed, Guards, Model};
-
-const NOT_LOST: &str = "no accepted job is lost";
-const ONE_PLACE: &str = "a job is in exactly one structure";
-const SETTLED_ONCE: &str = "no job is settled twice";
-const NO_START_AFTER: &str = "no body starts after a settlement";
-const EXCLUSIVE: &str = "two bodies of a job run only where a fault explains it";
-const SETTLES: &str = "every job is settled once the faults stop";
-const NO_JOB_STOPS_ANOTHER: &str = "no job stops another";
 
 const NONE: Allowed = Allowed::NONE;
 const KILL: Allowed = Allowed { kill: true, ..NONE };

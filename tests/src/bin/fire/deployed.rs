@@ -94,13 +94,7 @@ impl Servers {
             Self::Watched(all) => {
                 all.wait_until_whole();
                 let Some(master) = all.master() else { return };
-                let pause = ["CLIENT", "PAUSE", "30000", "WRITE"];
-                let _: String = all.redis(master).ask(&pause);
-                all.wait_until_replicated(master);
-                all.fail_over();
-                all.failed_over_from(master);
-                let _ = all.redis(master).try_ask::<String>(&["CLIENT", "UNPAUSE"]);
-                all.wait_until_whole();
+                all.hand_over(master);
             }
             Self::Cluster(all) => {
                 let queues = self.queues();

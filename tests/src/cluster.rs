@@ -68,9 +68,9 @@ impl TestCluster {
     fn start_with(program: &Path, replicas: usize, keep: Option<&Path>) -> Self {
         crate::show_log();
         let dir = directory("servers", keep);
-        let replica = |number| format!("replica-{number}");
-        let names = (0..MASTERS).map(|number| number.to_string());
-        let names = names.chain((0..replicas).map(replica));
+        let numbered = |what: &'static str| move |number| format!("{what}-{number}");
+        let names =
+            (0..MASTERS).map(numbered("master")).chain((0..replicas).map(numbered("replica")));
         let nodes: Vec<_> = names.map(|name| start(program, &dir.path().join(name))).collect();
         let first = nodes[0].port();
         for (number, node) in nodes.iter().enumerate() {

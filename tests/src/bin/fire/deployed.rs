@@ -4,7 +4,9 @@
 //! killed may take results along, which is what explains a second run; one that hands over in good order, and a slot that
 //! moves, explain none.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::fmt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, sleep};
 use std::time::{Duration, Instant, SystemTime};
@@ -12,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime};
 use fastrand::Rng;
 use hworker::{Client, Durability, Error, JobId};
 use hworker_tests::{
-    Act, Deployment, Process, TestCluster, TestSentinels, TestServer, act, servers,
+    Act, Deployment, Process, Several, TestCluster, TestSentinels, TestServer, act, servers,
 };
 
 use crate::options::Options;
@@ -40,27 +42,42 @@ enum Servers {
     Cluster(TestCluster),
 }
 
+struct Worker {
+    name: String,
+    process: Process,
+}
+
+impl fmt::Display for Worker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.name, self.process.pid())
+    }
+}
+
 impl Servers {
-    fn start(deployment: Deployment) -> Result<Self, Failure> {
+    fn start(deployment: Deployment, keep: Option<&Path>) -> Result<Self, Failure> {
         match deployment {
             Deployment::Sentinel => {
-                let builder = TestSentinels::builder().replicas(2);
+                let builder = TestSentinels::builder().replicas(2).keep_in(keep);
                 Ok(Self::Watched(builder.arg("min-replicas-to-write", "1").start()))
             }
             Deployment::Cluster => {
                 let program = servers().into_iter().next().flatten();
                 let program = program.unwrap_or_else(|| "redis-server".into());
-                Ok(Self::Cluster(TestCluster::with_replicas(&program)))
+                Ok(Self::Cluster(TestCluster::with_replicas_in(&program, keep)))
             }
             Deployment::Single => Err("one server has a suite of its own".into()),
         }
     }
 
-    fn notes(&self) -> &TestServer {
+    fn all(&self) -> &Several {
         match self {
-            Self::Watched(all) => all.notes(),
-            Self::Cluster(all) => all.notes(),
+            Self::Watched(all) => all,
+            Self::Cluster(all) => all,
         }
+    }
+
+    fn notes(&self) -> &TestServer {
+        self.all().notes()
     }
 
     fn queues(&self) -> Vec<String> {
@@ -71,52 +88,61 @@ impl Servers {
     }
 
     fn durable(&self) -> Result<Client, Failure> {
-        let (builder, replicas) = match self {
-            Self::Watched(all) => (all.client_builder(), 2),
-            Self::Cluster(all) => (all.client_builder(), 1),
+        let replicas = match self {
+            Self::Watched(_) => 2,
+            Self::Cluster(_) => 1,
         };
+        let builder = self.all().client_builder();
         Ok(builder.durability(Durability::replicated(replicas)).build()?)
     }
 
-    fn worker(&self) -> Process {
+    /// Starts a worker that is named after its log.
+    fn worker(&self) -> Worker {
+        static STARTED: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("process-{}", STARTED.fetch_add(1, Ordering::Relaxed));
         let queues: Vec<_> = self.queues().iter().map(|queue| format!("+{queue}")).collect();
-        let settings = [("HWORKER_QUEUES", queues.join(",")), ("HWORKER_CONCURRENCY", "20".into())];
-        let settings = settings.each_ref().map(|(name, value)| (*name, value.as_str()));
-        match self {
-            Self::Watched(all) => all.worker_process(&settings),
-            Self::Cluster(all) => all.worker_process(&settings),
-        }
+        let process = self.all().worker_process(&[
+            ("HWORKER_NAME", &name),
+            ("HWORKER_QUEUES", &queues.join(",")),
+            ("HWORKER_CONCURRENCY", "20"),
+        ]);
+        Worker { name, process }
     }
 
-    /// Another server takes over, and the old one has handed over all that it had.
-    fn hand_over(&self, rng: &mut Rng) {
+    /// Another server takes over, and the old one has handed over all that it had; says what went where.
+    fn hand_over(&self, rng: &mut Rng) -> String {
         match self {
             Self::Watched(all) => {
                 all.wait_until_whole();
-                let Some(master) = all.master() else { return };
-                all.hand_over(master);
+                let Some(from) = all.master() else { return "nobody: no master".to_owned() };
+                let to = all.hand_over(from);
+                all.wait_until_whole();
+                format!("server-{from} to server-{to}")
             }
             Self::Cluster(all) => {
                 let queues = self.queues();
-                let jobs = format!("hworker-jobs-{{{}}}", queues[rng.usize(..queues.len())]);
-                let from = all.owner(&jobs);
+                let queue = &queues[rng.usize(..queues.len())];
+                let jobs = format!("hworker-jobs-{{{queue}}}");
+                let (slot, from) = (all.slot(&jobs), all.owner(&jobs));
                 let to = (from + rng.usize(1..all.masters())) % all.masters();
-                all.move_slot(all.slot(&jobs), from, to);
+                all.move_slot(slot, from, to);
+                format!("slot {slot} of {queue} from master-{from} to master-{to}")
             }
         }
     }
 
-    /// A master dies, another server takes over, and it comes back as a replica, or takes its place again.
-    fn kill_master(&self, rng: &mut Rng) {
+    /// A master dies, another server takes over, and it comes back as a replica, or takes its place again; says which.
+    fn kill_master(&self, rng: &mut Rng) -> String {
         match self {
             Self::Watched(all) => {
                 all.wait_until_whole();
-                let Some(master) = all.master() else { return };
+                let Some(master) = all.master() else { return "nobody: no master".to_owned() };
                 all.kill(master);
-                all.failed_over_from(master);
+                let next = all.failed_over_from(master);
                 sleep(Duration::from_millis(rng.u64(0..2_000)));
                 all.start_again(master);
                 all.wait_until_whole();
+                format!("server-{master}, followed by server-{next}")
             }
             Self::Cluster(all) => {
                 let master = rng.usize(..all.masters());
@@ -127,6 +153,7 @@ impl Servers {
                 all.take_back(master);
                 all.wait_until_replicated();
                 all.wait_until_ok();
+                format!("master-{master}, for a while followed by replica-{master}")
             }
         }
     }
@@ -135,9 +162,10 @@ impl Servers {
 /// A run of the suite; says whether all is as it should be.
 pub(crate) fn run(options: &Options, deployment: Deployment) -> Result<bool, Failure> {
     println!("fire: {}", options.command());
-    let servers = Servers::start(deployment)?;
+    let servers = Servers::start(deployment, options.keep.as_deref())?;
     let stop = Arc::new(AtomicBool::new(false));
-    let history = Arc::new(Mutex::new(History::default()));
+    let began = servers.notes().redis().time_us();
+    let history = Arc::new(Mutex::new(History { began, ..History::default() }));
     let mut producing = Vec::new();
     for number in 0..PRODUCERS {
         let producer = Producer {
@@ -158,8 +186,8 @@ pub(crate) fn run(options: &Options, deployment: Deployment) -> Result<bool, Fai
     let mut workers: Vec<_> = (0..2).map(|_| servers.worker()).collect();
     look_at_the_end(&servers, &history)?;
     for worker in &mut workers {
-        worker.terminate();
-        let _ = worker.wait(Duration::from_secs(40));
+        worker.process.terminate();
+        let _ = worker.process.wait(Duration::from_secs(40));
     }
     let history = lock(&history);
     let found = history.check();
@@ -211,40 +239,47 @@ fn play(servers: &Servers, options: &Options, history: &Mutex<History>) -> Vec<(
             rng.shuffle(&mut deck);
         }
         let Some(kind) = deck.pop() else { break };
-        let victim = rng.usize(..workers.len());
-        let pid = (kind >= 2).then(|| workers[victim].pid());
+        let victim = &mut workers[rng.usize(..options.workers)];
+        let pid = (kind >= 2).then(|| victim.process.pid());
         let from = servers.notes().redis().time_us();
-        match kind {
+        let struck = match kind {
             0 => servers.hand_over(&mut rng),
             1 => servers.kill_master(&mut rng),
             2 => {
-                workers[victim].kill();
-                workers[victim] = servers.worker();
+                victim.process.kill();
+                let dead = std::mem::replace(victim, servers.worker());
+                format!("{dead}, followed by {victim}")
             }
             _ => {
-                workers[victim].stop();
+                victim.process.stop();
                 sleep(Duration::from_millis(rng.u64(6_000..10_000)));
-                workers[victim].go_on();
+                victim.process.go_on();
+                victim.to_string()
             }
-        }
+        };
         let until = servers.notes().redis().time_us();
         faults.push((kind, from, until));
         if kind > 0 {
             lock(history).struck.push(Struck { from, until, pid });
         }
         for worker in &mut workers {
-            if let Some(status) = worker.exited() {
-                lock(history).wrong.push(format!("a worker died by itself: {status}"));
+            if let Some(status) = worker.process.exited() {
+                let died = format!("a worker died by itself: {worker}, {status}");
+                lock(history).wrong.push(died);
                 *worker = servers.worker();
             }
         }
-        println!("{:4} s: {}", start.elapsed().as_secs(), KINDS[kind]);
+        let (from, until) = {
+            let history = lock(history);
+            (history.seconds(from), history.seconds(until))
+        };
+        println!("{from:6.1} to {until:6.1} s: {} of {struck}", KINDS[kind]);
     }
     // Those that end here are killed, and others bring everything to its end.
     for worker in &mut workers {
         let from = servers.notes().redis().time_us();
-        let pid = Some(worker.pid());
-        worker.kill();
+        let pid = Some(worker.process.pid());
+        worker.process.kill();
         lock(history).struck.push(Struck { from, until: from, pid });
     }
     faults

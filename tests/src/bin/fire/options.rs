@@ -16,7 +16,7 @@ doubled or left over. See docs/reliability.md.
     --duration 30m      how long faults strike; 90s, 30m, 1h (default 2m)
     --seed N            the schedule of faults and jobs; a run prints its own
     --deployment NAME   sentinel or cluster: the server changes, by failovers and slots that move; then duration, seed, rate
-                        (at most 200) and workers are what can be set
+                        (at most 200), workers and where to keep things are what can be set
     --server PATH       the server program (default: what the tests use)
     --json FILE         writes the summary there too
     --only a,b          only these kinds of faults (--kinds lists them)
@@ -24,7 +24,8 @@ doubled or left over. See docs/reliability.md.
     --workers N         workers at a time (default 8, at least 4)
     --stop-when-cut     all workers with HWORKER_STOP_WHEN_CUT, not only some
     --until-violation   ends with the first violation, and fails if there was none
-    --keep DIR          leaves diaries and logs there
+    --keep DIR          leaves diaries and logs there; with --deployment what each server has on disk, its log, and those of
+                        the workers
     --without NAME      on a build without one guard: tests/fire/guards has the names; `all` for each of them
     --release           on an optimised build
     --kinds             lists the kinds of faults
@@ -89,10 +90,9 @@ impl Options {
         let only_single = options.server.is_some()
             || options.json.is_some()
             || options.only.is_some()
-            || options.stop_when_cut
-            || options.keep.is_some();
+            || options.stop_when_cut;
         if options.deployment != Deployment::Single && only_single {
-            return Err("with --deployment only --duration, --seed, --rate and --workers can be set, and the server program with \
+            return Err("with --deployment only --duration, --seed, --rate, --workers and --keep can be set, and the server program with \
                 HWORKER_TEST_SERVERS".into());
         }
         if options.workers < 4 {
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_run_can_be_repeated() {
         let args = ["--seed=7", "--duration", "5m", "--only", "stop,cut", "--workers", "6"];
-        let other = ["--deployment", "cluster", "--seed", "7"].map(str::to_owned);
+        let other = ["--deployment", "cluster", "--seed", "7", "--keep", "x"].map(str::to_owned);
         let other = Options::parse(other.into_iter()).expect("good").command();
         assert_eq!(other, "script/fire --seed 7 --duration 120s --deployment cluster");
         let options = Options::parse(args.iter().map(ToString::to_string)).expect("good");
@@ -167,7 +167,13 @@ mod tests {
         assert_eq!(command, "script/fire --seed 7 --duration 300s --only stop,cut --workers 6");
         let again = command.split_whitespace().skip(1).map(str::to_owned);
         assert_eq!(Options::parse(again).expect("good").command(), command);
-        for wrong in [&["--duration", "5x"][..], &["--only", "rain"], &["--seed"], &["--what"]] {
+        for wrong in [
+            &["--duration", "5x"][..],
+            &["--deployment", "cluster", "--json", "a"],
+            &["--only", "rain"],
+            &["--seed"],
+            &["--what"],
+        ] {
             assert!(Options::parse(wrong.iter().map(ToString::to_string)).is_err(), "{wrong:?}");
         }
     }

@@ -23,6 +23,8 @@ pub(crate) struct Struck {
 /// Everything that is known at the end.
 #[derive(Debug, Default)]
 pub(crate) struct History {
+    /// When the run began, by the clock of the notes.
+    pub(crate) began: u64,
     /// Jobs whose enqueue returned `Ok`.
     pub(crate) accepted: HashSet<String>,
     /// Those of which it was said that they may be in, or may not be safe.
@@ -72,7 +74,7 @@ impl History {
         let settled = self.settled();
         found.jobs = settled.len();
         for id in self.accepted.iter().filter(|id| !settled.contains(id.as_str())) {
-            found.violations.push(format!("accepted and lost: {id}"));
+            found.violations.push(format!("accepted and lost: {}", self.story(id)));
         }
         let mut begins: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
         for run in self.runs.iter().filter(|run| run.what == "begin") {
@@ -80,7 +82,7 @@ impl History {
         }
         for (id, runs) in &mut begins {
             if !self.accepted.contains(*id) && !self.uncertain.contains(*id) {
-                found.violations.push(format!("never enqueued, but run: {id}"));
+                found.violations.push(format!("never enqueued, but run: {}", self.story(id)));
             }
             runs.sort_by_key(|run| run.token);
             for pair in runs.windows(2) {
@@ -91,7 +93,8 @@ impl History {
                 if self.is_explained(pair[0], pair[1]) {
                     found.again += 1;
                 } else {
-                    found.violations.push(format!("run again without a fault: {pair:?}"));
+                    let story = self.story(id);
+                    found.violations.push(format!("run again without a fault: {story}"));
                 }
             }
         }
@@ -100,6 +103,29 @@ impl History {
             self.left.iter().map(|(key, count)| format!("{count} entries are left in {key}")),
         );
         found
+    }
+
+    /// What is known of a job: where and when it was accepted, and what its bodies noted.
+    fn story(&self, id: &str) -> String {
+        let accepted = self.by_queue.iter().find_map(|(queue, jobs)| {
+            let (at, _) = jobs.iter().find(|(_, job)| job == id)?;
+            Some(format!("accepted on {queue} at {:.3} s", self.seconds(*at)))
+        });
+        let mut runs: Vec<_> = self.runs.iter().filter(|run| run.id == id).collect();
+        runs.sort_by_key(|run| run.at);
+        let noted = runs.iter().map(|run| {
+            let Run { what, attempt, worker, pid, .. } = run;
+            let at = self.seconds(run.at);
+            format!("{what} at {at:.3} s (attempt {attempt} by {worker}, {pid})")
+        });
+        let noted = noted.collect::<Vec<_>>().join(", ");
+        let noted = if noted.is_empty() { "nothing" } else { &noted };
+        format!("{id}, {}; noted: {noted}", accepted.as_deref().unwrap_or("not accepted"))
+    }
+
+    /// A time of the clock of the notes, in seconds since the run began.
+    pub(crate) fn seconds(&self, at: u64) -> f64 {
+        at.saturating_sub(self.began) as f64 / 1e6
     }
 
     /// Whether a job could begin again after this run of it.
@@ -159,7 +185,7 @@ mod tests {
     use super::*;
 
     fn run(at: u64, what: &str, token: u64, attempt: u32) -> Run {
-        let (what, id, worker) = (what.to_owned(), "job".to_owned(), String::new());
+        let (what, id, worker) = (what.to_owned(), "job".to_owned(), "w".to_owned());
         Run { at, what, id, number: 0, attempt, token, worker, pid: 7 }
     }
 
@@ -189,6 +215,21 @@ mod tests {
             breaks(&mut history);
             assert!(!history.check().violations.is_empty(), "{number}");
         }
+    }
+
+    #[test]
+    fn what_is_lost_is_told_with_its_story() {
+        let mut history = good();
+        history.began = 1_000_000;
+        history.runs = vec![run(3_250_000, "begin", 1, 1)];
+        history.by_queue.insert("mail".into(), vec![(3_000_000, "job".to_owned())]);
+        let lost = |history: &History| history.check().violations.remove(0);
+        assert_eq!(
+            lost(&history),
+            "accepted and lost: job, accepted on mail at 2.000 s; noted: begin at 2.250 s (attempt 1 by w, 7)"
+        );
+        history.runs.clear();
+        assert!(lost(&history).ends_with("at 2.000 s; noted: nothing"), "{}", lost(&history));
     }
 
     #[test]

@@ -10,8 +10,9 @@ use tracing::warn;
 use super::decide::{Evidence, Transition};
 use super::incarnation::{Incarnation, Lane};
 use super::settle;
+use super::throttle::{Reason, Warning};
 use crate::backoff::CallBackoff;
-use crate::encryption::{self, Encrypted, Opened, Owner, Unopened, is_sealed};
+use crate::encryption::{self, Encrypted, KeyRing, Opened, Owner, Unopened, is_sealed};
 use crate::envelope::{Crash, Envelope, Header, JobId, bounded};
 use crate::job::{Definition, OnFault};
 use crate::store::{End, Lease, Settlement};
@@ -76,7 +77,9 @@ pub(super) fn admit(
 ) -> Result<Admitted, Option<Settlement>> {
     check(incarnation, lane, lease.clone(), payload).map_err(|end| {
         if let End::Broken { reason } = &end {
-            warn!(queue = %lane.queue.name, "a job is broken: {reason}");
+            let text = format!("a job is broken: {reason}");
+            let warning = Warning { text, ..Warning::default() };
+            incarnation.core.throttle.warn(&lane.queue.name, Reason::Broken, warning);
         }
         settlement(lane, lease, end)
     })
@@ -94,7 +97,7 @@ fn check(
     lease: Lease,
     payload: Vec<u8>,
 ) -> Result<Admitted, End> {
-    let job = Arc::new(read(incarnation, lease, payload)?);
+    let job = Arc::new(read(incarnation, lane, lease, payload)?);
     if job.crashes.is_empty() && job.retry_until.is_none() {
         return Ok(Admitted { job, suspect: None });
     }
@@ -130,22 +133,24 @@ pub(super) fn released(job: &Job, delay_ms: u64) -> End {
 }
 
 /// Decodes everything but the arguments, which are opened where they are encrypted.
-fn read(incarnation: &Incarnation, lease: Lease, payload: Vec<u8>) -> Result<Job, End> {
+fn read(
+    incarnation: &Incarnation,
+    lane: &Lane,
+    lease: Lease,
+    payload: Vec<u8>,
+) -> Result<Job, End> {
     let core = &incarnation.core;
-    let broken = |reason: String| End::Broken { reason: bounded(&reason, 500) };
-    let envelope =
-        Envelope::decode(&payload).map_err(|reason| match Header::of_newer(&payload) {
-            Some(newer) => unknown(incarnation, &newer, &payload),
-            None => broken(reason),
-        })?;
+    let end = |why: Unread| why.end(incarnation, lane, &payload);
+    let envelope = Envelope::decode(&payload).map_err(|reason| {
+        end(Header::of_newer(&payload).map_or(Unread::Broken(reason), |newer| unknown(&newer)))
+    })?;
     let known = core.jobs.get(&*envelope.job).filter(|_| envelope.v <= crate::envelope::VERSION);
-    let Some(definition) = known else {
-        return Err(unknown(incarnation, &Header::from(&envelope), &payload));
-    };
+    let definition = known.ok_or_else(|| end(unknown(&Header::from(&envelope))))?;
     let backoff = envelope.backoff.as_deref().map(CallBackoff::parse).transpose();
-    let backoff = backoff.map_err(|why| broken(format!("the field `backoff`: {why}")))?;
+    let wrong = |why| end(Unread::Broken(format!("the field `backoff`: {why}")));
+    let backoff = backoff.map_err(wrong)?;
     let policy = &definition.policy;
-    let opened = open(incarnation, definition, &envelope, &payload)?;
+    let opened = open(core.client.keys(), definition, &envelope).map_err(end)?;
     let args = within(&payload, envelope.args.get());
     Ok(Job {
         id: envelope.id.as_deref().map_or_else(JobId::fresh, JobId::from),
@@ -165,13 +170,12 @@ fn read(incarnation: &Incarnation, lease: Lease, payload: Vec<u8>) -> Result<Job
 
 /// The arguments in plain, where they are encrypted.
 fn open(
-    incarnation: &Incarnation,
+    keys: Option<&KeyRing>,
     definition: &Definition,
     envelope: &Envelope<'_>,
-    payload: &[u8],
-) -> Result<Option<Opened>, End> {
+) -> Result<Option<Opened>, Unread> {
     let args = envelope.args.get();
-    let broken = |reason: String| Err(End::Broken { reason: bounded(&reason, 500) });
+    let broken = |reason: String| Err(Unread::Broken(reason));
     if !is_sealed(args) {
         return match definition.encrypted {
             Encrypted::Only => broken(format!(
@@ -185,13 +189,17 @@ fn open(
         return broken("encrypted arguments belong to an id, and the field `id` is missing".into());
     };
     let owner = Owner { job: &envelope.job, id };
-    match encryption::open(incarnation.core.client.keys(), args, owner) {
+    match encryption::open(keys, args, owner) {
         Ok(opened) => Ok(Some(opened)),
         Err(Unopened::Refused(why)) => broken(why),
         // Its workers may not have the new key yet.
         Err(Unopened::Lacking(what)) => {
             let what = format!("arguments of job `{}` {what}", definition.name);
-            Err(pass_on(incarnation, &what, envelope.unknown_since, payload))
+            Err(Unread::Elsewhere {
+                reason: Reason::Encrypted,
+                what,
+                since: envelope.unknown_since,
+            })
         }
     }
 }
@@ -202,8 +210,8 @@ fn within(payload: &[u8], part: &str) -> Range<usize> {
     start..start + part.len()
 }
 
-/// A deploy may be under way: the job is passed on for a while, then it is broken.
-fn unknown(incarnation: &Incarnation, header: &Header, payload: &[u8]) -> End {
+/// A deploy may be under way, so another worker may know it.
+fn unknown(header: &Header) -> Unread {
     // Anybody may have written it, a line of a log too.
     let name = bounded(&header.job, 200).escape_debug().to_string();
     let what = if header.v > crate::envelope::VERSION {
@@ -211,27 +219,41 @@ fn unknown(incarnation: &Incarnation, header: &Header, payload: &[u8]) -> End {
     } else {
         format!("unknown job `{name}`")
     };
-    pass_on(incarnation, &what, header.unknown_since, payload)
+    Unread::Elsewhere { reason: Reason::Unknown, what, since: header.unknown_since }
 }
 
-/// What another worker may be able to run is passed on for a while, then it is broken.
-fn pass_on(
-    incarnation: &Incarnation,
-    what: &str,
-    unknown_since: Option<u64>,
-    payload: &[u8],
-) -> End {
-    let core = &incarnation.core;
-    let now = core.clock.unix_ms();
-    let since = unknown_since.unwrap_or(now);
-    let waited = Duration::from_millis(now.saturating_sub(since));
-    if unknown_since.is_some() && waited >= core.config.unknown_for {
-        return End::Broken { reason: format!("{what}; passed on for {waited:?} before") };
+/// Why a payload is no job that can run here.
+enum Unread {
+    Broken(String),
+    /// Another worker may be able to run it. `since` when it is passed on, if it was before.
+    Elsewhere {
+        reason: Reason,
+        what: String,
+        since: Option<u64>,
+    },
+}
+
+impl Unread {
+    /// How the lease ends: what another worker may be able to run is passed on for a while, then it is broken.
+    fn end(self, incarnation: &Incarnation, lane: &Lane, payload: &[u8]) -> End {
+        let core = &incarnation.core;
+        let (reason, what, passed_on) = match self {
+            Self::Broken(reason) => return End::Broken { reason: bounded(&reason, 500) },
+            Self::Elsewhere { reason, what, since } => (reason, what, since),
+        };
+        let now = core.clock.unix_ms();
+        let since = passed_on.unwrap_or(now);
+        let waited = Duration::from_millis(now.saturating_sub(since));
+        if passed_on.is_some() && waited >= core.config.unknown_for {
+            return End::Broken { reason: format!("{what}; passed on for {waited:?} before") };
+        }
+        if passed_on.is_none() {
+            let text =
+                format!("{what}: passed on to other workers for {:?}", core.config.unknown_for);
+            core.throttle.warn(&lane.queue.name, reason, Warning { text, ..Warning::default() });
+        }
+        let left = core.config.unknown_for.saturating_sub(waited);
+        let pause = UNKNOWN_PAUSE_MS.min(crate::time::millis(left).max(1));
+        End::Released { delay_ms: pause, envelope: settle::unknown_since(payload, since) }
     }
-    if unknown_since.is_none() {
-        warn!("{what}: passed on to other workers for {:?}", core.config.unknown_for);
-    }
-    let left = core.config.unknown_for.saturating_sub(waited);
-    let pause = UNKNOWN_PAUSE_MS.min(crate::time::millis(left).max(1));
-    End::Released { delay_ms: pause, envelope: settle::unknown_since(payload, since) }
 }

@@ -8,6 +8,7 @@ use super::Worker;
 use super::incarnation::Core;
 use super::outages::Outages;
 use super::panic;
+use super::throttle::Throttle;
 use crate::client::Client;
 use crate::config::{QueueSetting, WorkerSettings};
 use crate::context::States;
@@ -225,6 +226,7 @@ impl WorkerBuilder {
             states: Arc::new(self.states),
             clock: ServerClock::default(),
             outages: Outages::default(),
+            throttle: Throttle::default(),
             blocking_threads: Arc::default(),
             queues,
             client,

@@ -20,6 +20,7 @@ use super::panic::{self, Panic};
 use super::ready::WaitingJob;
 use super::settle;
 use super::slots::Slot;
+use super::throttle::{Reason, Warning};
 use crate::backoff::Backoff;
 use crate::context::{Attempt, Context};
 use crate::envelope::describe;
@@ -153,7 +154,12 @@ async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Roo
     let body = match body(job, &started.context) {
         Ok(body) => body,
         Err(Unstarted::Broken(reason)) => {
-            warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "job is broken: {reason}");
+            let warning = Warning {
+                job: Some(job.definition.name),
+                id: Some(job.id.clone()),
+                text: format!("job is broken: {reason}"),
+            };
+            incarnation.core.throttle.warn(&lane.queue.name, Reason::Args, warning);
             let end = End::Broken { reason };
             return First::Ended(Over(settlement(lane, job.lease.clone(), end), room));
         }

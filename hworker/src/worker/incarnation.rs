@@ -17,6 +17,7 @@ use super::pace::Pace;
 use super::pulse::Pulse;
 use super::ready::Ready;
 use super::slots::Slots;
+use super::throttle::Throttle;
 use super::watch::Watch;
 use crate::client::Client;
 use crate::config::WorkerConfig;
@@ -38,6 +39,7 @@ pub(super) struct Core {
     /// Whether jobs are reserved beyond the free slots.
     pub(super) fetches_ahead: bool,
     pub(super) outages: Outages,
+    pub(super) throttle: Throttle,
     /// Threads of blocking bodies that have not returned.
     pub(super) blocking_threads: Arc<AtomicUsize>,
 }

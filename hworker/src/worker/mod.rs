@@ -23,6 +23,7 @@ mod runner;
 mod settle;
 mod slots;
 mod supervise;
+mod throttle;
 mod trip;
 mod wait;
 mod watch;
@@ -162,6 +163,7 @@ impl Worker {
                 }
             };
             if !again {
+                self.core.throttle.tell_all();
                 let blocking_bodies_left = self.core.blocking_threads.load(Ordering::Acquire);
                 info!(worker = %incarnation.id, blocking_bodies_left, "worker stopped");
                 return Ok(Stopped { blocking_bodies_left });
@@ -242,6 +244,8 @@ impl Worker {
             }
         }
         helpers.spawn(watch::show(Arc::clone(&incarnation.runtime)));
+        let core = Arc::clone(&self.core);
+        helpers.spawn(async move { core.throttle.keep_telling().await });
 
         let again = tokio::select! {
             () = self.handle.stop.cancelled() => false,

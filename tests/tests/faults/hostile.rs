@@ -177,3 +177,62 @@ fn payloads_of_hundreds_of_megabytes_are_never_sent_to_a_worker() {
     assert!(memory < 150_000_000, "{} MB", memory / 1_000_000);
     assert_eq!(serving(&server).len(), 1);
 }
+
+/// The lines of a log that say this, as how many jobs each is about.
+fn told(log: &str, says: &str) -> Vec<u64> {
+    let lines = log.lines().filter(|line| line.contains(says));
+    let jobs = |line: &str| {
+        let (_, jobs) = line.rsplit_once(" jobs=")?;
+        jobs.split_whitespace().next()?.parse().ok()
+    };
+    lines.map(|line| jobs(line).unwrap_or_else(|| panic!("how many is not said: {line}"))).collect()
+}
+
+#[test]
+fn payloads_that_are_broken_or_unknown_do_not_flood_the_log() {
+    // Hundreds at once that cannot be decoded, that no job fits, and of names that nobody knows, different each -> the
+    // first of each kind is logged at once, then a line every 5 s at most; together they tell of all, also of the last, for
+    // which no other comes. Nothing of the payloads is in them. What is left when the worker stops is told then.
+    // Guard: `Throttle::warn` counts what comes too soon, `keep_telling` and `tell_all` write it later.
+    const EACH: u64 = 300;
+    let server = TestServer::start();
+    let mut worker = server.worker_process(&[("HWORKER_LOG", "info")]);
+    wait_for_workers(&server, 1);
+    let log = || std::fs::read_to_string(server.dir().join("process-0.log")).unwrap_or_default();
+    let kinds = [": a job is broken: ", ": job is broken: ", ": unknown job "];
+    let flood = |round: u64| {
+        for number in 0..EACH {
+            push(&server, format!("{{s3cret-{round}-{number}").as_bytes());
+            let args = format!(r#"{{"job":"act","args":{{"name":"s3cret-{round}-{number}"}}}}"#);
+            push(&server, args.as_bytes());
+            let name = format!(r#"{{"job":"n{round}_{number}","args":{{"s3cret":1}}}}"#);
+            push(&server, name.as_bytes());
+        }
+    };
+    let start = Instant::now();
+    flood(1);
+    let at_once = || kinds.iter().all(|kind| told(&log(), kind).first() == Some(&1));
+    server.eventually("the first of each is told", SOON, at_once);
+    let all = |rounds: u64| {
+        move |log: &str| {
+            kinds.iter().all(|kind| told(log, kind).iter().sum::<u64>() == rounds * EACH)
+        }
+    };
+    server.eventually("all are told", 2 * SOON, || all(1)(&log()));
+    let at_most = start.elapsed().as_secs() / 5 + 2;
+    for kind in kinds {
+        let lines = told(&log(), kind).len() as u64;
+        assert!((2..=at_most).contains(&lines), "{lines} lines of `{kind}`, not {at_most}");
+    }
+
+    flood(2);
+    let settled = || {
+        let scheduled = server.redis().len("hworker-scheduled-default");
+        counter(&server, "broken") == 4 * EACH && scheduled == 2 * EACH
+    };
+    server.eventually("all are settled", SOON, settled);
+    worker.terminate();
+    assert!(worker.wait(SOON).expect("it ends").success());
+    assert!(all(2)(&log()), "{}", log());
+    assert!(!log().contains("s3cret"), "{}", log());
+}

@@ -20,6 +20,7 @@ use crate::encryption::{Encrypted, KeyRing};
 use crate::error::{Error, Problems};
 use crate::job::Definition;
 use crate::keys::KeySpace;
+use crate::reconnect::Reconnect;
 use crate::store::{Address, Connection, Fault, Home, Queue, without_secrets};
 
 /// A Redis server as jobs are enqueued to it and workers are run on it; clones share everything.
@@ -272,7 +273,7 @@ impl Client {
         F: Future<Output = Result<(), Fault>>,
     {
         let give_up = self.give_up();
-        let mut pause = Duration::from_millis(20);
+        let mut reconnect = Reconnect::soon();
         let mut last = None;
         loop {
             let connection = self.connection_that_confirms(queue, confirms);
@@ -288,12 +289,12 @@ impl Client {
                     .unwrap_or_else(|| Fault::not_sent("the server could not be reached in time"))),
             };
             let Err(fault) = result else { return Ok(()) };
+            let pause = reconnect.next_pause();
             if !fault.passes() || Instant::now() + pause > give_up {
                 return Err(fault);
             }
             last = Some(fault);
-            tokio::time::sleep(pause.mul_f64(0.5 + fastrand::f64())).await;
-            pause = (pause * 2).min(Duration::from_millis(500));
+            tokio::time::sleep(pause).await;
         }
     }
 }

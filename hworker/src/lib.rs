@@ -29,6 +29,7 @@ mod outcome;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
 pub mod properties;
+mod reconnect;
 mod registry;
 mod scheduler;
 mod shards;

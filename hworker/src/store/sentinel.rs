@@ -9,7 +9,7 @@ use std::time::Duration;
 use redis::{ConnectionInfo, Value};
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::address::{Several, server};
@@ -18,6 +18,7 @@ use super::connection::{Connection, open_with};
 use super::fault::{Fault, FaultKind};
 use super::reply::{Reply, bytes};
 use crate::config::TlsFiles;
+use crate::reconnect::Reconnect;
 
 /// Where sentinels listen if nobody says otherwise.
 const PORT: u16 = 26_379;
@@ -27,10 +28,6 @@ const ASK_WITHIN: Duration = Duration::from_secs(1);
 
 /// What a sentinel says when the master is, or will be, another one.
 const EVENTS: [&str; 2] = ["+switch-master", "+promoted-slave"];
-
-/// Pauses between tries to find a sentinel that tells when the master moves.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The sentinels of one master, as this process sees them.
 pub(super) struct Sentinels {
@@ -283,12 +280,11 @@ fn follow(
     changed: Arc<Notify>,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
     Box::pin(async move {
-        let mut pause = FIRST_PAUSE;
+        let mut reconnect = Reconnect::new();
         loop {
             tokio::select! {
                 () = sentinel.ended() => {
-                    sleep(pause.mul_f64(0.5 + fastrand::f64() / 2.0)).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    reconnect.pause().await;
                 }
                 () = changed.notified() => {}
             }

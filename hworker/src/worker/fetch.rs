@@ -14,9 +14,9 @@ use super::incarnation::{Incarnation, Lane};
 use super::outages::{self, Side};
 use super::outbox::WakeAt;
 use super::ready::WaitingJob;
-use super::reconnect::Reconnect;
 use super::slots::Slot;
 use super::trip::{Replies, Trip, answered};
+use crate::reconnect::Reconnect;
 use crate::store::{
     CALL_WITHIN, Connection, End, Fault, FaultKind, Reconciled, Reserved, SCRIPT_BYTES,
     SCRIPT_JOBS, Settled, Settlement,

@@ -18,7 +18,6 @@ mod pace;
 mod panic;
 mod pulse;
 mod ready;
-mod reconnect;
 mod runner;
 mod settle;
 mod slots;

@@ -16,9 +16,9 @@ use super::deadlines;
 use super::hand_over::report_lost;
 use super::incarnation::{Incarnation, Lane};
 use super::outages::{self, Side};
-use super::reconnect::Reconnect;
 use super::watch;
 use crate::monitor::{self, Monitor, Task};
+use crate::reconnect::Reconnect;
 use crate::scheduler;
 use crate::store::{Beat, Connection, Fault, FaultKind, Heard, Lease, lengths};
 

@@ -10,7 +10,7 @@ use tracing::{debug, warn};
 
 use super::hand_over::hand_over;
 use super::incarnation::{Incarnation, Lane};
-use super::reconnect::Reconnect;
+use crate::reconnect::Reconnect;
 use crate::store::{Connection, Fault, FaultKind, Reserved, connection_id, end_wait};
 
 /// One wait lasts at most so long.

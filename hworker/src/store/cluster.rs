@@ -10,7 +10,7 @@ use redis::{ConnectionAddr, ConnectionInfo, RedisError, Value};
 use tokio::time::timeout;
 
 use super::connection::{Connection, open};
-use super::fault::{Fault, FaultKind};
+use super::fault::Fault;
 
 /// One server is asked at most so long who owns what; then the next is.
 const ASK_WITHIN: Duration = Duration::from_secs(1);
@@ -194,12 +194,7 @@ impl Cluster {
                     *self.map() = Map { ranges, nodes, asked, ..Map::default() };
                     return Ok(());
                 }
-                // What is refused says more than what cannot be reached.
-                Ok(Err(fault)) => {
-                    let keep =
-                        failed.as_ref().is_some_and(|one: &Fault| one.kind == FaultKind::Denied);
-                    failed = if keep { failed } else { Some(fault) };
-                }
+                Ok(Err(fault)) => failed = Some(fault.after(failed)),
                 Err(_) => {}
             }
         }

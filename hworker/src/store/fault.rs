@@ -106,6 +106,12 @@ impl Fault {
         Self { sent: false, cause: text(format!("{whom}: {}", self.cause)), ..self }
     }
 
+    /// Of two servers that were asked one after the other, what says more of why neither answered: that one refuses says
+    /// more than that another cannot be reached.
+    pub(super) fn after(self, before: Option<Self>) -> Self {
+        before.filter(|before| before.kind == FaultKind::Denied).unwrap_or(self)
+    }
+
     /// The public error for a caller who wanted to `doing`.
     pub(crate) fn into_error(self, doing: impl Into<String>) -> Error {
         let doing = doing.into();

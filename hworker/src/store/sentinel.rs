@@ -186,11 +186,8 @@ impl Sentinels {
                     tokio::spawn(follow(of, shared, sentinel.clone(), changed));
                     return Ok(note(&mut watch_now, sentinel, master));
                 }
-                // What is refused says more than what cannot be reached.
                 Ok(Err(fault)) => {
-                    let denied = |fault: &Fault| fault.kind == FaultKind::Denied;
-                    let fault = fault.about(format_args!("sentinel {place}"));
-                    failed = failed.filter(denied).or(Some(fault));
+                    failed = Some(fault.about(format_args!("sentinel {place}")).after(failed));
                 }
                 Err(_) => {}
             }

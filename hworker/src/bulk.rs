@@ -78,19 +78,19 @@ impl<J: Job> Run for Vec<Enqueue<J>> {
 }
 
 /// Where an envelope is among the bytes of all.
-type Place = Range<usize>;
+type Span = Range<usize>;
 
 /// What became of jobs that were to be encoded.
 #[derive(Default)]
 struct Encoded {
-    ready: Vec<Ready<Place>>,
+    ready: Vec<Ready<Span>>,
     /// All envelopes.
     bytes: Vec<u8>,
     wrong: Vec<(usize, Error)>,
 }
 
 impl Encoded {
-    fn add(&mut self, result: Result<Ready<Place>, Error>) {
+    fn add(&mut self, result: Result<Ready<Span>, Error>) {
         match result {
             Ok(job) => self.ready.push(job),
             Err(error) => self.wrong.push((self.ready.len() + self.wrong.len(), error)),
@@ -198,7 +198,7 @@ struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    fn for_jobs_like(job: &'a Ready<Place>) -> Self {
+    fn for_jobs_like(job: &'a Ready<Span>) -> Self {
         let queue = job.client.queue(&job.queue);
         Self {
             client: &job.client,
@@ -210,7 +210,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    fn has_room_for(&self, job: &Ready<Place>) -> bool {
+    fn has_room_for(&self, job: &Ready<Span>) -> bool {
         let most = if self.delayed { SCHEDULED_JOBS } else { SCRIPT_JOBS };
         self.jobs.len() < most && self.bytes + job.envelope.len() <= SCRIPT_BYTES
     }
@@ -218,7 +218,7 @@ impl<'a> Chunk<'a> {
     async fn send(&self, bulk: &Encoded) -> Result<(), Fault> {
         let call = async |connection: Connection, within: Duration| {
             let jobs = self.jobs.iter().map(|index| &bulk.ready[*index]);
-            let envelope = |job: &Ready<Place>| &bulk.bytes[job.envelope.clone()];
+            let envelope = |job: &Ready<Span>| &bulk.bytes[job.envelope.clone()];
             if self.delayed {
                 let jobs = jobs.filter_map(|job| Some((job.due?, envelope(job))));
                 let jobs: Vec<(Due, &[u8])> = jobs.collect();
@@ -235,7 +235,7 @@ impl<'a> Chunk<'a> {
 }
 
 /// The chunks of a bulk, in the order of their first jobs.
-fn chunks(bulk: &[Ready<Place>]) -> Vec<Chunk<'_>> {
+fn chunks(bulk: &[Ready<Span>]) -> Vec<Chunk<'_>> {
     let mut chunks: Vec<Chunk<'_>> = Vec::new();
     let mut last_of = HashMap::new();
     let mut before = None;
@@ -300,12 +300,12 @@ async fn send(bulk: Encoded) -> Result<Vec<JobId>, Error> {
 mod tests {
     use super::*;
 
-    fn job(client: &Client, queue: &'static str, delayed: bool, bytes: usize) -> Ready<Place> {
+    fn job(client: &Client, queue: &'static str, delayed: bool, bytes: usize) -> Ready<Span> {
         let due = delayed.then_some(Due::In(1));
         Ready::of_envelope(client.clone(), queue, due, 0..bytes)
     }
 
-    fn shape(bulk: &[Ready<Place>]) -> Vec<(String, bool, usize, usize)> {
+    fn shape(bulk: &[Ready<Span>]) -> Vec<(String, bool, usize, usize)> {
         let chunks = chunks(bulk);
         let all: usize = chunks.iter().map(|chunk| chunk.jobs.len()).sum();
         assert_eq!(all, bulk.len());

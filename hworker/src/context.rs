@@ -30,7 +30,7 @@ pub struct Context {
 
 /// What the attempts of one queue in one worker have in common.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct Scope {
     pub(crate) queue: Arc<str>,
     pub(crate) worker: Arc<str>,
     pub(crate) states: Arc<States>,
@@ -44,7 +44,7 @@ pub(crate) struct Attempt {
     pub(crate) max_attempts: u32,
     pub(crate) token: u64,
     pub(crate) deadline: Instant,
-    pub(crate) place: Arc<Place>,
+    pub(crate) scope: Arc<Scope>,
     pub(crate) end: End,
 }
 
@@ -83,13 +83,13 @@ impl Context {
     /// The queue that the job was taken from.
     #[must_use]
     pub fn queue(&self) -> &str {
-        &self.attempt.place.queue
+        &self.attempt.scope.queue
     }
 
     /// The id of the worker that runs it.
     #[must_use]
     pub fn worker(&self) -> &str {
-        &self.attempt.place.worker
+        &self.attempt.scope.worker
     }
 
     /// Which attempt this is, from 1.
@@ -271,7 +271,7 @@ impl<T: Clone + Send + Sync + 'static> Inject for State<T> {
     }
 
     fn inject(context: &Context) -> Result<Self, BoxError> {
-        let found = context.attempt.place.states.get::<T>();
+        let found = context.attempt.scope.states.get::<T>();
         found.map(Self).ok_or_else(|| {
             let name = type_name::<T>();
             format!("the worker has no state of type {name}: give it one with `.state(..)`").into()

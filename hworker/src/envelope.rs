@@ -271,7 +271,7 @@ impl From<&Envelope<'_>> for Header {
 
 /// The text of a decoding error without the values that serde quotes in it: arguments stay out of logs and records.
 pub(crate) fn describe(error: &serde_json::Error) -> String {
-    let place = format!("line {} column {}", error.line(), error.column());
+    let position = format!("line {} column {}", error.line(), error.column());
     match error.classify() {
         serde_json::error::Category::Syntax | serde_json::error::Category::Eof => error.to_string(),
         _ => {
@@ -289,7 +289,7 @@ pub(crate) fn describe(error: &serde_json::Error) -> String {
                 let (before, rest) = text.split_once(kind)?;
                 let (_, expected) = rest.rsplit_once(", expected ")?;
                 let expected = expected.split(" at line ").next().unwrap_or(expected);
-                Some(format!("{before}{}, expected {expected} at {place}", kind.trim_end()))
+                Some(format!("{before}{}, expected {expected} at {position}", kind.trim_end()))
             });
             // These quote nothing but names of fields and types. What a type says in words of its own may quote anything.
             let plain = [
@@ -303,12 +303,12 @@ pub(crate) fn describe(error: &serde_json::Error) -> String {
             match redacted {
                 Some(redacted) => redacted,
                 None if text.starts_with("unknown variant") => {
-                    format!("unknown variant at {place}")
+                    format!("unknown variant at {position}")
                 }
                 None if plain.iter().any(|start| text.starts_with(start)) => {
                     text.escape_debug().to_string()
                 }
-                None => format!("its type refuses the value at {place}"),
+                None => format!("its type refuses the value at {position}"),
             }
         }
     }

@@ -397,14 +397,14 @@ impl Inspect {
     /// Where the server cannot be asked.
     pub async fn broken(&self) -> Result<Vec<Broken>, Error> {
         let mut broken: Vec<Broken> = Vec::new();
-        let mut places: HashMap<Vec<u8>, usize> = HashMap::new();
+        let mut indexes: HashMap<Vec<u8>, usize> = HashMap::new();
         for entry in
             self.each(async |shard, on| shard.broken(on).await).await?.into_iter().flatten()
         {
-            if let Some(place) = places.get(&entry.payload) {
-                broken[*place].add(entry);
+            if let Some(index) = indexes.get(&entry.payload) {
+                broken[*index].add(entry);
             } else {
-                places.insert(entry.payload.clone(), broken.len());
+                indexes.insert(entry.payload.clone(), broken.len());
                 broken.push(entry.into());
             }
         }

@@ -88,13 +88,13 @@ impl Registry {
             );
         }
 
-        let mut places: BTreeMap<&str, Vec<&Definition>> = BTreeMap::new();
+        let mut named: BTreeMap<&str, Vec<&Definition>> = BTreeMap::new();
         for definition in &self.definitions {
             for name in std::iter::once(&definition.name).chain(definition.aliases) {
-                places.entry(name).or_default().push(definition);
+                named.entry(name).or_default().push(definition);
             }
         }
-        for (name, definitions) in places.iter().filter(|(_, definitions)| definitions.len() > 1) {
+        for (name, definitions) in named.iter().filter(|(_, definitions)| definitions.len() > 1) {
             let places: Vec<_> =
                 definitions.iter().map(|d| format!("{} ({})", d.place, d.place.module)).collect();
             wrong(format!(

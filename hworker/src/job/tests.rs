@@ -11,7 +11,7 @@ use super::{
     Backoff, Body, Definition, Inject, Invocation, Job, Needs, OnError, OnFault, Policy,
     Registration, StartError, missing_states,
 };
-use crate::context::{Attempt, Context, End, Place, State, States};
+use crate::context::{Attempt, Context, End, Scope, State, States};
 use crate::error::BoxError;
 use crate::outcome::{Outcome, Returned, Verdict, fail};
 
@@ -23,7 +23,7 @@ fn context(states: States) -> Context {
         max_attempts: 25,
         token: 1,
         deadline: Instant::now() + Duration::from_secs(60),
-        place: Arc::new(Place {
+        scope: Arc::new(Scope {
             queue: "some-queue".into(),
             worker: "some-worker".into(),
             states: Arc::new(states),

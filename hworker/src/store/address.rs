@@ -19,14 +19,15 @@ use crate::error::Error;
 /// Where the server is.
 #[derive(Clone)]
 pub(crate) struct Address {
-    place: Place,
+    deployment: Deployment,
     shown: Arc<str>,
 }
 
+/// How the servers are deployed.
 #[derive(Clone)]
-enum Place {
-    One(Arc<ConnectionInfo>),
-    Sentinels(Arc<Sentinels>),
+enum Deployment {
+    Single(Arc<ConnectionInfo>),
+    Sentinel(Arc<Sentinels>),
     Cluster(Arc<Cluster>),
 }
 
@@ -60,11 +61,13 @@ impl Address {
         if !url.contains("unix://") && before_at.is_some_and(|before| before.contains(['?', '#'])) {
             return Err(wrong(&"an `@` stands behind a `?` or a `#`; write `%40`, `%3F`, `%23`"));
         }
-        let place = match Several::of(url) {
-            None => Place::One(Arc::new(server(url, tls_files).map_err(|why| wrong(&why))?)),
+        let deployment = match Several::of(url) {
+            None => {
+                Deployment::Single(Arc::new(server(url, tls_files).map_err(|why| wrong(&why))?))
+            }
             Some(several) if several.kind == "sentinel" => {
                 let sentinels = Sentinels::parse(&several, tls_files).map_err(|why| wrong(&why))?;
-                Place::Sentinels(Arc::new(sentinels))
+                Deployment::Sentinel(Arc::new(sentinels))
             }
             Some(several) => {
                 let servers: Result<Vec<_>, _> =
@@ -74,32 +77,34 @@ impl Address {
                     return Err(wrong(&"a cluster has no database but 0"));
                 }
                 let cluster = Cluster::new(servers).ok_or_else(|| wrong(&"it names no server"))?;
-                Place::Cluster(Arc::new(cluster))
+                Deployment::Cluster(Arc::new(cluster))
             }
         };
-        Ok(Self { place, shown })
+        Ok(Self { deployment, shown })
     }
 
     /// Whether the keys of a queue have to name their slot.
     pub(crate) fn is_cluster(&self) -> bool {
-        matches!(self.place, Place::Cluster(_))
+        matches!(self.deployment, Deployment::Cluster(_))
     }
 
     /// The server that has a queue now, as far as it is known.
     pub(crate) async fn home(&self, queue: &Queue) -> Result<Home, Fault> {
-        match &self.place {
-            Place::One(_) | Place::Sentinels(_) => Ok(None),
-            Place::Cluster(cluster) => cluster.owner(queue.slot).await.map(Some),
+        match &self.deployment {
+            Deployment::Single(_) | Deployment::Sentinel(_) => Ok(None),
+            Deployment::Cluster(cluster) => cluster.owner(queue.slot).await.map(Some),
         }
     }
 
     /// Makes a connection to a server, driven by the runtime that this is called in.
     pub(crate) async fn connect_to(&self, home: &Home) -> Result<Connection, Fault> {
-        match (&self.place, home) {
-            (Place::One(server), _) => open(ConnectionInfo::clone(server)).await,
-            (Place::Sentinels(sentinels), _) => sentinels.connect().await,
-            (Place::Cluster(cluster), Some(node)) => cluster.connect(node).await,
-            (Place::Cluster(_), None) => Err(Fault::not_sent("no server of the cluster is named")),
+        match (&self.deployment, home) {
+            (Deployment::Single(server), _) => open(ConnectionInfo::clone(server)).await,
+            (Deployment::Sentinel(sentinels), _) => sentinels.connect().await,
+            (Deployment::Cluster(cluster), Some(node)) => cluster.connect(node).await,
+            (Deployment::Cluster(_), None) => {
+                Err(Fault::not_sent("no server of the cluster is named"))
+            }
         }
     }
 
@@ -202,12 +207,8 @@ pub(crate) fn without_secrets(url: &str) -> String {
         Some((_, host)) => ("***@", host),
         None => ("", rest),
     };
-    let place = rest.split(['?', '#']).next().unwrap_or(rest);
-    if scheme.is_empty() {
-        format!("{secret}{place}")
-    } else {
-        format!("{scheme}://{secret}{place}")
-    }
+    let host = rest.split(['?', '#']).next().unwrap_or(rest);
+    if scheme.is_empty() { format!("{secret}{host}") } else { format!("{scheme}://{secret}{host}") }
 }
 
 #[cfg(test)]

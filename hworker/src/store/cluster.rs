@@ -168,8 +168,8 @@ impl Cluster {
     /// Notes what a server says that it does not have any more.
     pub(super) fn note_moved(&self, error: &RedisError, said_by: &Node) {
         if error.code() == Some("MOVED")
-            && let Some((place, slot)) = error.redirect_node()
-            && let Some(owner) = place_of(place, said_by)
+            && let Some((address, slot)) = error.redirect_node()
+            && let Some(owner) = node_at(address, said_by)
         {
             self.map().moved.insert(slot, owner);
         }
@@ -300,8 +300,8 @@ fn text(value: Value) -> Option<String> {
 }
 
 /// Reads the `host:port` of a `MOVED`; an address of version 6 has colons of its own and no brackets.
-fn place_of(place: &str, said_by: &Node) -> Option<Node> {
-    let (host, port) = place.rsplit_once(':')?;
+fn node_at(address: &str, said_by: &Node) -> Option<Node> {
+    let (host, port) = address.rsplit_once(':')?;
     let host = match host.trim_start_matches('[').trim_end_matches(']') {
         "" => Arc::clone(&said_by.host),
         "?" => return None,
@@ -330,7 +330,7 @@ mod tests {
     #[test]
     fn every_way_in_which_servers_say_where_they_are() {
         let asked = node("here", 7000);
-        for (place, is) in [
+        for (address, is) in [
             ("10.0.0.1:7001", Some(node("10.0.0.1", 7001))),
             ("redis-1.internal:7001", Some(node("redis-1.internal", 7001))),
             (":7001", Some(node("here", 7001))),
@@ -339,7 +339,7 @@ mod tests {
             ("?:7001", None),
             ("nonsense", None),
         ] {
-            assert_eq!(place_of(place, &asked), is, "{place}");
+            assert_eq!(node_at(address, &asked), is, "{address}");
         }
         let meta = || Value::Array(vec![bulk("ip"), bulk("10.0.0.9")]);
         for (host, meta, is) in [
@@ -390,9 +390,9 @@ mod tests {
 
     #[test]
     fn the_owner_of_a_slot_is_the_last_that_was_heard_of() {
-        let place = |port| Value::Array(vec![bulk("h"), Value::Int(port), bulk("id")]);
+        let server = |port| Value::Array(vec![bulk("h"), Value::Int(port), bulk("id")]);
         let range = |first, last, port| {
-            Value::Array(vec![Value::Int(first), Value::Int(last), place(port), place(port + 10)])
+            Value::Array(vec![Value::Int(first), Value::Int(last), server(port), server(port + 10)])
         };
         let reply = Value::Array(vec![range(100, 16_000, 2), range(0, 99, 1), Value::Nil]);
         let (ranges, nodes) = read(reply, &node("h", 1));

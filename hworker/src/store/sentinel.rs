@@ -36,15 +36,15 @@ pub(super) struct Sentinels {
     /// How servers are spoken to; the address is that of a sentinel.
     common: ConnectionInfo,
     /// Where they are; the one that served last comes first.
-    places: Mutex<Vec<ConnectionInfo>>,
-    watches: Mutex<HashMap<Id, Arc<Shared>>>,
+    addresses: Mutex<Vec<ConnectionInfo>>,
+    subscriptions: Mutex<HashMap<Id, Arc<Shared>>>,
 }
 
-/// The watch of one runtime; the lock is held while a sentinel is looked for.
-type Shared = tokio::sync::Mutex<Option<Watch>>;
+/// The subscription of one runtime; the lock is held while a sentinel is looked for.
+type Shared = tokio::sync::Mutex<Option<Subscription>>;
 
 /// A sentinel that tells when the master moves.
-struct Watch {
+struct Subscription {
     sentinel: Connection,
     master: Node,
     /// Cancelled when it is the master no more: all connections to it end with this.
@@ -72,7 +72,7 @@ impl Sentinels {
             ("", "") => String::new(),
             (user, password) => format!("{user}:{password}@"),
         };
-        let places: Result<Vec<_>, _> = url
+        let addresses: Result<Vec<_>, _> = url
             .hosts
             .iter()
             .map(|host| format!("{scheme}://{auth}{}{}", with_port(host), parts.fragment))
@@ -82,15 +82,15 @@ impl Sentinels {
         Ok(Self {
             name: parts.name.into(),
             common: server(&format!("{scheme}://{}{host}{after}", url.user), tls_files)?,
-            places: Mutex::new(places?),
-            watches: Mutex::default(),
+            addresses: Mutex::new(addresses?),
+            subscriptions: Mutex::default(),
         })
     }
 
     /// Makes a connection to the master, that ends when another server becomes the master.
     pub(super) async fn connect(self: &Arc<Self>) -> Result<Connection, Fault> {
         let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
-        let (sentinel, master, moved) = self.find(&self.watch(runtime.id())).await?;
+        let (sentinel, master, moved) = self.find(&self.subscription(runtime.id())).await?;
         let connected = self.connect_to(&master, &moved).await;
         connected.map_err(|fault| {
             self.leave(&sentinel);
@@ -103,7 +103,7 @@ impl Sentinels {
     fn leave(&self, sentinel: &Connection) {
         if sentinel.is_alive() {
             sentinel.end();
-            self.places().rotate_left(1);
+            self.addresses().rotate_left(1);
         }
     }
 
@@ -135,32 +135,32 @@ impl Sentinels {
             .map_err(|fault| fault.about(format_args!("master {named}")))
     }
 
-    fn places(&self) -> MutexGuard<'_, Vec<ConnectionInfo>> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    fn addresses(&self) -> MutexGuard<'_, Vec<ConnectionInfo>> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn watch(&self, runtime: Id) -> Arc<Shared> {
-        let mut watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner);
-        if !watches.contains_key(&runtime) {
+    fn subscription(&self, runtime: Id) -> Arc<Shared> {
+        let mut subscriptions = self.subscriptions.lock().unwrap_or_else(PoisonError::into_inner);
+        if !subscriptions.contains_key(&runtime) {
             // The task that follows a sentinel ended with its runtime.
-            watches.retain(|_, watch| Arc::strong_count(watch) > 1);
+            subscriptions.retain(|_, shared| Arc::strong_count(shared) > 1);
         }
-        Arc::clone(watches.entry(runtime).or_default())
+        Arc::clone(subscriptions.entry(runtime).or_default())
     }
 
     /// Where the master is: by the sentinel that tells when it moves, or by the first that becomes that one.
     async fn find(
         self: &Arc<Self>,
-        watch: &Arc<Shared>,
+        shared: &Arc<Shared>,
     ) -> Result<(Connection, Node, CancellationToken), Fault> {
-        let mut watch_now = watch.lock().await;
-        let known = watch_now.as_ref().map(|watch| watch.sentinel.clone());
-        let before = watch_now.as_ref().map(|watch| watch.master.clone());
+        let mut subscription = shared.lock().await;
+        let known = subscription.as_ref().map(|known| known.sentinel.clone());
+        let before = subscription.as_ref().map(|known| known.master.clone());
         let mut failed: Option<Fault> = None;
         if let Some(sentinel) = known.filter(Connection::is_alive) {
             match timeout(ASK_WITHIN, self.ask(&sentinel)).await {
                 Ok(Ok(master)) => match self.confirm(before.as_ref(), &master).await {
-                    Ok(()) => return Ok(note(&mut watch_now, sentinel, master)),
+                    Ok(()) => return Ok(note(&mut subscription, sentinel, master)),
                     Err(fault) => {
                         self.leave(&sentinel);
                         failed = Some(fault);
@@ -169,11 +169,11 @@ impl Sentinels {
                 _ => sentinel.end(),
             }
         }
-        let places = self.places().clone();
-        let count = places.len();
-        for (number, info) in places.into_iter().enumerate() {
+        let addresses = self.addresses().clone();
+        let count = addresses.len();
+        for (number, info) in addresses.into_iter().enumerate() {
             let changed = Arc::new(Notify::new());
-            let place = info.addr().to_string();
+            let address = info.addr().to_string();
             match timeout(ASK_WITHIN, self.subscribe(info, &changed)).await {
                 Ok(Ok((sentinel, master))) => {
                     if let Err(fault) = self.confirm(before.as_ref(), &master).await {
@@ -181,13 +181,13 @@ impl Sentinels {
                         failed = Some(fault);
                         continue;
                     }
-                    self.places().rotate_left(number);
-                    let (of, shared) = (Arc::downgrade(self), Arc::clone(watch));
+                    self.addresses().rotate_left(number);
+                    let (of, shared) = (Arc::downgrade(self), Arc::clone(shared));
                     tokio::spawn(follow(of, shared, sentinel.clone(), changed));
-                    return Ok(note(&mut watch_now, sentinel, master));
+                    return Ok(note(&mut subscription, sentinel, master));
                 }
                 Ok(Err(fault)) => {
-                    failed = Some(fault.about(format_args!("sentinel {place}")).after(failed));
+                    failed = Some(fault.about(format_args!("sentinel {address}")).after(failed));
                 }
                 Err(_) => {}
             }
@@ -239,10 +239,10 @@ impl Sentinels {
 impl Drop for Sentinels {
     fn drop(&mut self) {
         // Whoever follows them has nobody to tell.
-        let watches = self.watches.get_mut().unwrap_or_else(PoisonError::into_inner);
-        for watch in watches.values() {
-            if let Ok(Some(watch)) = watch.try_lock().as_deref() {
-                watch.sentinel.end();
+        let subscriptions = self.subscriptions.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for shared in subscriptions.values() {
+            if let Ok(Some(subscription)) = shared.try_lock().as_deref() {
+                subscription.sentinel.end();
             }
         }
     }
@@ -250,11 +250,11 @@ impl Drop for Sentinels {
 
 /// Notes what a sentinel said, and ends the connections to the server that was the master before.
 fn note(
-    watch: &mut Option<Watch>,
+    subscription: &mut Option<Subscription>,
     sentinel: Connection,
     master: Node,
 ) -> (Connection, Node, CancellationToken) {
-    let moved = match watch.take() {
+    let moved = match subscription.take() {
         Some(before) if before.master == master => before.moved,
         Some(before) => {
             tracing::info!("the master is {master} now, no longer {}", before.master);
@@ -263,7 +263,7 @@ fn note(
         }
         None => CancellationToken::new(),
     };
-    let now = watch.insert(Watch { sentinel, master, moved });
+    let now = subscription.insert(Subscription { sentinel, master, moved });
     (now.sentinel.clone(), now.master.clone(), now.moved.clone())
 }
 
@@ -272,7 +272,7 @@ fn note(
 /// Boxed, since whoever finds another starts this again.
 fn follow(
     of: Weak<Sentinels>,
-    watch: Arc<Shared>,
+    shared: Arc<Shared>,
     sentinel: Connection,
     changed: Arc<Notify>,
 ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -286,7 +286,7 @@ fn follow(
                 () = changed.notified() => {}
             }
             let Some(sentinels) = of.upgrade() else { return sentinel.end() };
-            let found = sentinels.find(&watch).await;
+            let found = sentinels.find(&shared).await;
             // Then somebody follows the one that was found.
             if found.is_ok() && !sentinel.is_alive() {
                 return;

@@ -255,7 +255,7 @@ fn context(lane: &Lane, job: &Job, deadline: Instant) -> Context {
         max_attempts: job.max_attempts,
         token: job.lease.token(),
         deadline,
-        place: Arc::clone(&lane.place),
+        scope: Arc::clone(&lane.scope),
         end: crate::context::End::default(),
     })
 }

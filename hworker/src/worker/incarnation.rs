@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::admit::Admitted;
 use super::leases::Leases;
+use super::liveness::Liveness;
 use super::outages::Outages;
 use super::outbox::Outbox;
 use super::pace::Pace;
@@ -18,10 +19,9 @@ use super::pulse::Pulse;
 use super::ready::Ready;
 use super::slots::Slots;
 use super::throttle::Throttle;
-use super::watch::Watch;
 use crate::client::Client;
 use crate::config::WorkerConfig;
-use crate::context::{Place, States};
+use crate::context::{Scope, States};
 use crate::job::Definition;
 use crate::keys::WorkerKeys;
 use crate::store::{End, Lease, Queue, Settlement};
@@ -61,8 +61,8 @@ pub(super) struct Incarnation {
     /// Something was fetched ahead: the supervisor sees to it that it does not wait long.
     pub(super) fetched_ahead: Notify,
     /// Whether the runtime of the bodies goes round, and the supervisor's.
-    pub(super) runtime: Arc<Watch>,
-    pub(super) supervisor: Arc<Watch>,
+    pub(super) runtime: Arc<Liveness>,
+    pub(super) supervisor: Arc<Liveness>,
 }
 
 /// One queue, or one shard of a queue, as this worker serves it.
@@ -78,7 +78,7 @@ pub(super) struct Lane {
     pub(super) pulse: Pulse,
     pub(super) suspects: Suspects,
     /// What contexts tell of this queue and worker.
-    pub(super) place: Arc<Place>,
+    pub(super) scope: Arc<Scope>,
     /// The session under which the server hands anything over.
     pub(super) session: AtomicU64,
     /// The loop that fetches has something to think about.
@@ -146,7 +146,7 @@ impl Lane {
             pace: Pace::default(),
             pulse: Pulse::default(),
             suspects: room.suspects.of_another_shard(),
-            place: Arc::new(Place {
+            scope: Arc::new(Scope {
                 queue: Arc::clone(&queue.name),
                 worker: Arc::clone(worker),
                 states: Arc::clone(&core.states),

@@ -12,6 +12,7 @@ mod hand_over;
 mod health;
 mod incarnation;
 mod leases;
+mod liveness;
 mod outages;
 mod outbox;
 mod pace;
@@ -25,7 +26,6 @@ mod supervise;
 mod throttle;
 mod trip;
 mod wait;
-mod watch;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -242,7 +242,7 @@ impl Worker {
                 helpers.spawn(runner::run(Arc::clone(incarnation), Arc::clone(lane)));
             }
         }
-        helpers.spawn(watch::show(Arc::clone(&incarnation.runtime)));
+        helpers.spawn(liveness::show(Arc::clone(&incarnation.runtime)));
         let core = Arc::clone(&self.core);
         helpers.spawn(async move { core.throttle.keep_telling().await });
 

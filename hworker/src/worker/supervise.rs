@@ -15,8 +15,8 @@ use tracing::{debug, warn};
 use super::deadlines;
 use super::hand_over::report_lost;
 use super::incarnation::{Incarnation, Lane};
+use super::liveness;
 use super::outages::{self, Side};
-use super::watch;
 use crate::monitor::{self, Monitor, Task};
 use crate::reconnect::Reconnect;
 use crate::scheduler;
@@ -59,7 +59,7 @@ pub(super) fn spawn(
         let _ended = incarnation.unsupervised.clone().drop_guard();
         runtime.block_on(async {
             let mut lanes = JoinSet::new();
-            lanes.spawn(watch::show(Arc::clone(&incarnation.supervisor)));
+            lanes.spawn(liveness::show(Arc::clone(&incarnation.supervisor)));
             for lane in &incarnation.lanes {
                 lanes.spawn(Heart::new(Arc::clone(&incarnation), Arc::clone(lane)).run());
             }

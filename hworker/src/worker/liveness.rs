@@ -11,18 +11,18 @@ const EVERY: Duration = Duration::from_secs(2);
 
 /// When a runtime last ran.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(super) struct Liveness {
     since: Instant,
     last_ms: AtomicU64,
 }
 
-impl Default for Watch {
+impl Default for Liveness {
     fn default() -> Self {
         Self { since: Instant::now(), last_ms: AtomicU64::new(0) }
     }
 }
 
-impl Watch {
+impl Liveness {
     /// How long the runtime has not run.
     pub(super) fn silent(&self) -> Duration {
         let last = Duration::from_millis(self.last_ms.load(Ordering::Acquire));
@@ -35,10 +35,10 @@ impl Watch {
 }
 
 /// Shows that the runtime which polls this runs.
-pub(super) async fn show(watch: Arc<Watch>) {
+pub(super) async fn show(liveness: Arc<Liveness>) {
     let mut next = tokio::time::Instant::now();
     loop {
-        watch.runs();
+        liveness.runs();
         next += EVERY;
         // One that was late begins anew, instead of catching up.
         next = next.max(tokio::time::Instant::now());

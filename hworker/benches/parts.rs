@@ -5,7 +5,7 @@
 // Of each file only some is measured, and of its tests nothing is left but what they import.
 #![allow(dead_code, missing_docs, unreachable_pub, unused_imports)]
 
-#[path = "../src/envelope.rs"]
+#[path = "../src/envelope/mod.rs"]
 mod envelope;
 #[path = "../src/fresh_uuid.rs"]
 mod fresh_uuid;

@@ -1,10 +1,10 @@
 //! The client: where the server is, and the connections to it.
 
+mod builder;
 mod gather;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -12,16 +12,16 @@ use std::time::{Duration, Instant};
 use tokio::runtime::{Handle, Id};
 
 use self::gather::Gathers;
-use crate::config::{
-    self, EncryptionConfig, EncryptionSettings, Limits, NO_KEYS, TlsFiles, defaults,
-};
+use crate::config::{EncryptionConfig, Limits, NO_KEYS};
 use crate::durability::Durability;
 use crate::encryption::{Encrypted, KeyRing};
-use crate::error::{Error, Problems};
+use crate::error::Error;
 use crate::job::Definition;
 use crate::keys::KeySpace;
 use crate::reconnect::Reconnect;
-use crate::store::{Address, Connection, Fault, Home, Queue, without_secrets};
+use crate::store::{Address, Connection, Fault, Home, Queue};
+
+pub use builder::ClientBuilder;
 
 /// A Redis server as jobs are enqueued to it and workers are run on it; clones share everything.
 ///
@@ -82,20 +82,6 @@ struct Spread {
 
 /// The connection of one runtime to one server; the lock is held while it is made, so that it is made once.
 type Shared = tokio::sync::Mutex<Option<Connection>>;
-
-/// Settings of a [`Client`]. What is not set comes from the environment, then from [`defaults`].
-#[derive(Default)]
-#[must_use = "a builder does nothing until `build`"]
-pub struct ClientBuilder {
-    redis_url: Option<String>,
-    tls_files: TlsFiles,
-    prefix: Option<String>,
-    shards: BTreeMap<String, usize>,
-    max_payload: Option<usize>,
-    enqueue_within: Option<Duration>,
-    durability: Option<Durability>,
-    encryption: EncryptionSettings,
-}
 
 static DEFAULT: OnceLock<Client> = OnceLock::new();
 
@@ -296,157 +282,5 @@ impl Client {
             last = Some(fault);
             tokio::time::sleep(pause).await;
         }
-    }
-}
-
-impl ClientBuilder {
-    /// Where the server is. Default: `HWORKER_REDIS_URL`, then `REDIS_URL`, then `redis://127.0.0.1:6379`.
-    pub fn redis_url(mut self, url: impl Into<String>) -> Self {
-        self.redis_url = Some(url.into());
-        self
-    }
-
-    /// A file with the authorities, as certificates in PEM form, that may issue the certificate of the server: those and no
-    /// others. Needs the feature `tls` and a `rediss://` URL, as do the two below. The files are read when the client is made.
-    /// Default: `HWORKER_TLS_CA`, then the system's.
-    pub fn tls_ca(mut self, path: impl Into<PathBuf>) -> Self {
-        self.tls_files.ca = Some(path.into());
-        self
-    }
-
-    /// A file with the certificate by which this client shows who it is, in PEM form, followed by those between it and the
-    /// authority that the server trusts. Default: `HWORKER_TLS_CERT`, then none.
-    pub fn tls_cert(mut self, path: impl Into<PathBuf>) -> Self {
-        self.tls_files.cert = Some(path.into());
-        self
-    }
-
-    /// A file with the key of that certificate, in PEM form. Default: `HWORKER_TLS_KEY`, then none.
-    pub fn tls_key(mut self, path: impl Into<PathBuf>) -> Self {
-        self.tls_files.key = Some(path.into());
-        self
-    }
-
-    /// What every key begins with, so that several applications share a server: `[A-Za-z0-9._]{1,100}`. Default:
-    /// `HWORKER_PREFIX`, then `hworker`.
-    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.prefix = Some(prefix.into());
-        self
-    }
-
-    /// Spreads a queue over so many shards, each in a slot of its own, for what one core of one server cannot carry:
-    /// [docs/scaling.md](https://github.com/hworker/hworker/blob/main/docs/scaling.md) says when, and what changes. All producers
-    /// and workers of the queue must be told the same; to raise it, workers first. A worker refuses to start with shards
-    /// of a queue that none of its job types names, most likely a typing error, unless a plus says that it is none: `"+reports"`.
-    /// Default: `HWORKER_SHARDS` (`mail=8,+reports=2`), then 1.
-    pub fn shards(mut self, queue: impl Into<String>, shards: usize) -> Self {
-        self.shards.insert(queue.into(), shards);
-        self
-    }
-
-    /// The largest envelope in bytes; larger ones are refused. Default: `HWORKER_MAX_PAYLOAD`, then 16 MiB.
-    pub fn max_payload(mut self, bytes: usize) -> Self {
-        self.max_payload = Some(bytes);
-        self
-    }
-
-    /// How long an enqueue tries to reach the server before it ends as [`Error::Unavailable`]. Default: 5 s.
-    pub fn enqueue_within(mut self, duration: Duration) -> Self {
-        self.enqueue_within = Some(duration);
-        self
-    }
-
-    /// How safe a job must be before its enqueue returns. Default: `HWORKER_DURABILITY`, then [`Durability::accepted`].
-    pub fn durability(mut self, durability: Durability) -> Self {
-        self.durability = Some(durability);
-        self
-    }
-
-    /// A key with which arguments are encrypted and decrypted. The key that is given first encrypts; all decrypt, so that a
-    /// new one can be put before an old one: [SECURITY.md](https://github.com/hworker/hworker/blob/main/SECURITY.md#encrypted-arguments)
-    /// says how. Its name, `[A-Za-z0-9._-]{1,100}`, stands beside what is encrypted with it, and belongs to it for ever.
-    ///
-    /// Which arguments are encrypted, `#[hworker::job(encrypted)]` and [`encrypt_all`](Self::encrypt_all) say. Default:
-    /// those in the file of [`encryption_keys`](Self::encryption_keys).
-    #[cfg(feature = "encryption")]
-    pub fn encryption_key(mut self, name: impl Into<String>, key: &[u8; 32]) -> Self {
-        self.encryption.keys.push(crate::encryption::Key::new(name.into(), key));
-        self
-    }
-
-    /// A file of such keys, each on a line of its own: its name, a space, and 32 random bytes in base64, as `openssl rand -base64 32`
-    /// makes them. The first one encrypts, unless there is an [`encryption_key`](Self::encryption_key). The file is read
-    /// when the client is made. Needs the feature `encryption`. Default: `HWORKER_ENCRYPTION_KEYS`, then none.
-    pub fn encryption_keys(mut self, path: impl Into<PathBuf>) -> Self {
-        self.encryption.file = Some(path.into());
-        self
-    }
-
-    /// Whether the arguments of all jobs are encrypted, and not only of those whose type is
-    /// [`encrypted`](macro@crate::job#options). Needs the feature `encryption`. Default: `HWORKER_ENCRYPT_ALL`, then false.
-    pub fn encrypt_all(mut self, all: bool) -> Self {
-        self.encryption.all = Some(all);
-        self
-    }
-
-    /// Makes the client.
-    ///
-    /// # Errors
-    /// [`Error::Config`] with everything that is wrong.
-    pub fn build(self) -> Result<Client, Error> {
-        let mut problems = Problems(Vec::new());
-        let prefix = config::prefix(self.prefix, &mut problems);
-        let max_payload = config::max_payload(self.max_payload, &mut problems);
-        let durability = config::durability(self.durability, &mut problems);
-        let shards = config::shards(self.shards, &mut problems);
-        let encryption = self.encryption.resolve(&mut problems);
-        let chosen = self.redis_url.is_some();
-        let url = config::redis_url(self.redis_url);
-        let tls_files = self.tls_files.resolve(&url, chosen, &mut problems);
-        let address = match Address::parse(&url, &tls_files) {
-            Ok(address) if problems.0.is_empty() => address,
-            Ok(_) => return Err(Error::Config(problems)),
-            Err(Error::Config(more)) => {
-                problems.0.extend(more.0);
-                return Err(Error::Config(problems));
-            }
-            Err(error) => return Err(error),
-        };
-        let space = KeySpace { prefix, cluster: address.is_cluster() };
-        let limits = Limits { failed: 0, broken: 0, max_payload };
-        let spread = shards.into_iter().map(|(name, setting)| {
-            let next = AtomicUsize::new(fastrand::usize(..setting.count));
-            let shard = |shard| Queue::new(&space, &name, shard, limits);
-            let shards = (0..setting.count).map(shard).collect();
-            (name, Spread { shards, extra: setting.extra, next })
-        });
-        Ok(Client {
-            inner: Arc::new(Inner {
-                address,
-                spread: spread.collect(),
-                space,
-                max_payload,
-                enqueue_within: self.enqueue_within.unwrap_or(defaults::ENQUEUE_WITHIN),
-                durability: durability.asks(),
-                encryption,
-                connections: Mutex::default(),
-                gathers: Gathers::default(),
-            }),
-        })
-    }
-}
-
-impl fmt::Debug for ClientBuilder {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ClientBuilder")
-            .field("redis_url", &self.redis_url.as_deref().map(without_secrets))
-            .field("tls_files", &self.tls_files)
-            .field("prefix", &self.prefix)
-            .field("shards", &self.shards)
-            .field("max_payload", &self.max_payload)
-            .field("enqueue_within", &self.enqueue_within)
-            .field("durability", &self.durability)
-            .field("encryption", &self.encryption)
-            .finish()
     }
 }

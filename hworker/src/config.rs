@@ -2,19 +2,18 @@
 
 mod encryption;
 mod tls;
+mod worker;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
-use std::time::Duration;
 
 use crate::durability::Durability;
 use crate::error::Problems;
 use crate::keys::{is_name, is_prefix};
 use crate::shards;
-use crate::time::parse_duration;
 
 pub(crate) use encryption::{EncryptionConfig, EncryptionSettings, NO_KEYS};
 pub(crate) use tls::TlsFiles;
+pub(crate) use worker::{QueueSetting, WorkerConfig, WorkerSettings};
 
 /// Defaults, where neither the program nor the environment says otherwise.
 pub mod defaults {
@@ -52,175 +51,6 @@ pub(crate) struct Limits {
     pub(crate) failed: usize,
     pub(crate) broken: usize,
     pub(crate) max_payload: usize,
-}
-
-/// A queue to be served, and how many of its jobs may run at once where that is less than the worker's slots.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct QueueSetting {
-    pub(crate) name: String,
-    pub(crate) limit: Option<usize>,
-    /// No job type need name it: its jobs are enqueued with `.queue(..)`.
-    pub(crate) extra: bool,
-}
-
-/// The settings of a worker, checked.
-#[derive(Debug, Clone)]
-pub(crate) struct WorkerConfig {
-    /// Empty: every queue that a registered job names.
-    pub(crate) queues: Vec<QueueSetting>,
-    pub(crate) concurrency: usize,
-    pub(crate) shutdown_grace: Duration,
-    pub(crate) dead_after: Duration,
-    pub(crate) unknown_for: Duration,
-    pub(crate) crash_limit: usize,
-    pub(crate) stop_when_cut: bool,
-    pub(crate) prefetch: bool,
-    pub(crate) durability: Durability,
-    pub(crate) name: String,
-    /// Where probes are answered; only the feature `health` reads it.
-    #[cfg_attr(not(feature = "health"), allow(dead_code))]
-    pub(crate) health: Option<SocketAddr>,
-    pub(crate) limits: Limits,
-}
-
-/// Settings as given so far: by the program, then by the environment.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct WorkerSettings {
-    pub(crate) queues: Option<Vec<QueueSetting>>,
-    pub(crate) concurrency: Option<usize>,
-    pub(crate) shutdown_grace: Option<Duration>,
-    pub(crate) dead_after: Option<Duration>,
-    pub(crate) failed_limit: Option<usize>,
-    pub(crate) broken_limit: Option<usize>,
-    pub(crate) unknown_for: Option<Duration>,
-    pub(crate) crash_limit: Option<usize>,
-    pub(crate) max_payload: Option<usize>,
-    pub(crate) stop_when_cut: Option<bool>,
-    pub(crate) prefetch: Option<bool>,
-    pub(crate) durability: Option<Durability>,
-    pub(crate) name: Option<String>,
-    pub(crate) health: Option<SocketAddr>,
-}
-
-impl WorkerSettings {
-    /// Fills what is open from the environment and the defaults; every problem goes to `problems`.
-    pub(crate) fn resolve(self, problems: &mut Problems) -> WorkerConfig {
-        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let mut env = Environment { problems };
-        let config = WorkerConfig {
-            queues: env.or(self.queues, "HWORKER_QUEUES", queues, Vec::new()),
-            concurrency: env.or(
-                self.concurrency,
-                "HWORKER_CONCURRENCY",
-                number,
-                cores * defaults::SLOTS_PER_CORE,
-            ),
-            shutdown_grace: env.or(
-                self.shutdown_grace,
-                "HWORKER_SHUTDOWN_GRACE",
-                parse_duration,
-                defaults::SHUTDOWN_GRACE,
-            ),
-            dead_after: env.or(
-                self.dead_after,
-                "HWORKER_DEAD_AFTER",
-                parse_duration,
-                defaults::DEAD_AFTER,
-            ),
-            unknown_for: env.or(
-                self.unknown_for,
-                "HWORKER_UNKNOWN_FOR",
-                parse_duration,
-                defaults::UNKNOWN_FOR,
-            ),
-            crash_limit: env.or(
-                self.crash_limit,
-                "HWORKER_CRASH_LIMIT",
-                number,
-                defaults::CRASH_LIMIT,
-            ),
-            stop_when_cut: env.or(self.stop_when_cut, "HWORKER_STOP_WHEN_CUT", boolean, false),
-            prefetch: env.or(self.prefetch, "HWORKER_PREFETCH", boolean, true),
-            durability: env.or(
-                self.durability,
-                "HWORKER_SETTLE_DURABILITY",
-                Durability::parse,
-                Durability::accepted(),
-            ),
-            name: env.or(self.name, "HWORKER_NAME", |text| Ok(text.to_owned()), host_name()),
-            health: env.or(self.health.map(Some), "HWORKER_HEALTH", health, None),
-            limits: Limits {
-                failed: env.or(
-                    self.failed_limit,
-                    "HWORKER_FAILED_LIMIT",
-                    number,
-                    defaults::FAILED_LIMIT,
-                ),
-                broken: env.or(
-                    self.broken_limit,
-                    "HWORKER_BROKEN_LIMIT",
-                    number,
-                    defaults::BROKEN_LIMIT,
-                ),
-                max_payload: env.or(
-                    self.max_payload,
-                    "HWORKER_MAX_PAYLOAD",
-                    number,
-                    defaults::MAX_PAYLOAD,
-                ),
-            },
-        };
-        config.check(problems);
-        config
-    }
-}
-
-impl WorkerConfig {
-    /// How safe settlements have to be. Two round trips that wait may be under way, and a third call behind them.
-    pub(crate) fn settles(&self) -> Durability {
-        self.durability.within(self.durability.time().min(Duration::from_secs(2)))
-    }
-
-    fn check(&self, problems: &mut Problems) {
-        let mut wrong = |problem: String| problems.0.push(problem);
-        if self.concurrency == 0 {
-            wrong("concurrency is 0; a worker needs at least one slot".into());
-        }
-        if self.dead_after < Duration::from_secs(2) {
-            wrong(format!(
-                "dead_after is {:?}; it must be at least 2s, since a worker is heard of every 1.5s",
-                self.dead_after
-            ));
-        }
-        if self.crash_limit == 0 {
-            wrong(
-                "crash_limit is 0; write 1 to fail a job at the first death of its worker".into(),
-            );
-        }
-        if !is_name(&self.name) {
-            wrong(format!(
-                "the worker's name `{}` is not of the form [A-Za-z0-9._-]{{1,100}}",
-                self.name
-            ));
-        }
-        for QueueSetting { name, limit, .. } in &self.queues {
-            if !is_name(name) {
-                wrong(format!(
-                    "the queue's name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}"
-                ));
-            }
-            if *limit == Some(0) {
-                wrong(format!(
-                    "the queue `{name}` has 0 slots; leave it out, or give it at least one"
-                ));
-            }
-        }
-    }
-
-    /// The limit of a queue's own, if it has one.
-    pub(crate) fn queue_limit(&self, queue: &str) -> Option<usize> {
-        self.queues.iter().find(|setting| setting.name == queue)?.limit
-    }
 }
 
 /// Variables of the environment that look like settings and are none.
@@ -351,21 +181,6 @@ impl Environment<'_> {
     }
 }
 
-/// Reads `mail,reports=2,+urgent`: names, each with its own number of slots where one is written, and with a plus where
-/// no job type names it.
-fn queues(text: &str) -> Result<Vec<QueueSetting>, String> {
-    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-    let setting = |part: &str| {
-        let (name, limit) = match part.split_once('=') {
-            None => (part, None),
-            Some((name, limit)) => (name.trim(), Some(number(limit.trim())?)),
-        };
-        let extra = name.starts_with('+');
-        Ok(QueueSetting { name: name.trim_start_matches('+').to_owned(), limit, extra })
-    };
-    parts.map(setting).collect()
-}
-
 /// Reads `mail=8,reports=2`.
 fn shard_counts(text: &str) -> Result<BTreeMap<String, usize>, String> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
@@ -380,16 +195,6 @@ fn shard_counts(text: &str) -> Result<BTreeMap<String, usize>, String> {
 
 fn number(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| format!("`{text}` is not a whole number"))
-}
-
-fn health(text: &str) -> Result<Option<SocketAddr>, String> {
-    let address = text.parse().map_err(|_| {
-        format!("`{text}` is no address; write `127.0.0.1:8080`, or `0.0.0.0:8080` for all who can reach the machine")
-    })?;
-    if !cfg!(feature = "health") {
-        return Err("this program is built without hworker's feature `health`".into());
-    }
-    Ok(Some(address))
 }
 
 fn boolean(text: &str) -> Result<bool, String> {

@@ -1,6 +1,6 @@
 //! Finding one job among all that a queue has.
 
-use super::{Failed, Found, JobState, errors, running_job};
+use super::types::{Failed, Found, JobState, errors, running_job};
 use crate::envelope::{Envelope, JobId};
 use crate::store::{Connection, Fault, Queue};
 

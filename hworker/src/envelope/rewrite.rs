@@ -1,0 +1,127 @@
+//! Rewriting an envelope without touching what we do not know.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::{AttemptError, JobId};
+
+/// How many of its last errors a job carries.
+const KEPT_ERRORS: usize = 10;
+
+/// An envelope about to be rewritten: its fields in their order, each value byte for byte as it came.
+#[derive(Debug)]
+pub(crate) struct Rewrite<'a>(Vec<(Cow<'a, str>, Cow<'a, RawValue>)>);
+
+impl<'a> Rewrite<'a> {
+    /// The fields of a payload that [`Envelope::decode`] accepted, with an id if it had none: sorted sets and hashes
+    /// would collapse two equal envelopes.
+    pub(crate) fn of(payload: &'a [u8]) -> Option<Self> {
+        let mut rewrite: Self = serde_json::from_slice(payload).ok()?;
+        if !rewrite.0.iter().any(|(name, value)| name == "id" && value.get() != "null") {
+            rewrite.0.retain(|(name, _)| name != "id");
+            rewrite.set("id", &JobId::fresh());
+        }
+        Some(rewrite)
+    }
+
+    pub(crate) fn id(&self) -> JobId {
+        let id = self.0.iter().find(|(name, _)| name == "id");
+        let id = id.and_then(|(_, value)| serde_json::from_str::<String>(value.get()).ok());
+        id.map_or_else(JobId::fresh, JobId::from)
+    }
+
+    pub(crate) fn set(&mut self, field: &'static str, value: &impl Serialize) {
+        // Numbers, strings and lists of our own types always serialise.
+        let Ok(value) = serde_json::value::to_raw_value(value) else { return };
+        let value = Cow::Owned(value);
+        match self.0.iter_mut().find(|(name, _)| name == field) {
+            Some((_, old)) => *old = value,
+            None => self.0.push((field.into(), value)),
+        }
+    }
+
+    /// Adds one to a field that counts.
+    pub(crate) fn count(&mut self, field: &'static str) {
+        let old = self.0.iter().find(|(name, _)| name == field);
+        let old = old.and_then(|(_, value)| value.get().parse::<u64>().ok()).unwrap_or(0);
+        self.set(field, &(old.saturating_add(1)));
+    }
+
+    pub(crate) fn add_error(&mut self, error: &AttemptError) {
+        let kept = self.0.iter().find(|(name, _)| name == "errors");
+        let mut errors: Vec<Box<RawValue>> =
+            kept.and_then(|(_, value)| serde_json::from_str(value.get()).ok()).unwrap_or_default();
+        errors.extend(serde_json::value::to_raw_value(error));
+        let surplus = errors.len().saturating_sub(KEPT_ERRORS);
+        errors.drain(..surplus);
+        self.set("errors", &errors);
+    }
+
+    /// The bytes, with as many of its errors left out, the oldest first, as it takes to stay within so many.
+    pub(crate) fn bytes_within(&mut self, bytes: usize) -> Vec<u8> {
+        loop {
+            let written = self.to_bytes();
+            let errors = self.0.iter().find(|(name, _)| name == "errors");
+            let errors: Vec<Box<RawValue>> = errors
+                .and_then(|(_, value)| serde_json::from_str(value.get()).ok())
+                .unwrap_or_default();
+            if written.len() <= bytes || errors.is_empty() {
+                return written;
+            }
+            self.set("errors", &&errors[1..]);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, field: &str) {
+        self.0.retain(|(name, _)| name != field);
+    }
+
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+impl Serialize for Rewrite<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for Rewrite<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Fields;
+        impl<'de> Visitor<'de> for Fields {
+            type Value = Rewrite<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an envelope")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, &'de RawValue>()? {
+                    fields.push((Cow::Owned(name), Cow::Borrowed(value)));
+                }
+                Ok(Rewrite(fields))
+            }
+        }
+        deserializer.deserialize_map(Fields)
+    }
+}
+
+#[cfg(any(test, fuzzing))]
+impl Rewrite<'_> {
+    /// The fields and the bytes of their values.
+    pub(crate) fn fields(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (&**name, value.get()))
+    }
+}

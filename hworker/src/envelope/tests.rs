@@ -1,0 +1,144 @@
+use super::*;
+
+#[test]
+fn a_rewrite_keeps_what_it_does_not_know_and_the_bytes_of_args() {
+    let payload = br#"{"args": {"n":9007199254740993, "x":1.0e2,"l":[] },"job":"a","new":{"k":[1, 2]},"id":"7"}"#;
+    let mut rewrite = Rewrite::of(payload).expect("an envelope");
+    rewrite.set("attempt", &2);
+    rewrite.set("attempt", &3);
+    assert_eq!(
+        String::from_utf8_lossy(&rewrite.to_bytes()),
+        r#"{"args":{"n":9007199254740993, "x":1.0e2,"l":[] },"job":"a","new":{"k":[1, 2]},"id":"7","attempt":3}"#
+    );
+}
+
+#[test]
+fn the_short_way_reads_what_the_long_one_does_or_nothing() {
+    let new = |args: &str, at: &str| {
+        format!(r#"{{"v":1,"id":"7","job":"a","args":{args},"enqueued_at":{at}}}"#)
+    };
+    let plain = new(r#"{"enqueued_at":1,"x":"},\"enqueued_at\":2}"}"#, "1790000000000");
+    let short = Envelope::as_new(&plain).expect("as it is written");
+    let long: Envelope<'_> = serde_json::from_str(&plain).expect("an envelope");
+    assert_eq!(short.args.get(), long.args.get());
+    assert_eq!(format!("{short:?}"), format!("{long:?}"));
+    for other in [
+        new(r#"{},"attempt":5"#, "1"),
+        new(r#"{},"args":{"b":1}"#, "1"),
+        new("{}", "01"),
+        new("{}", ""),
+        new("{}", "-1"),
+        new("{", "1"),
+        new("{}", r#"1,"attempt":2"#),
+        plain.replace(r#""7""#, r#""\u0037""#),
+        plain.replace(r#""7""#, "\"\t\""),
+        plain.replace(r#""7""#, "null"),
+        plain.replace(r#""v":1"#, r#""v":2"#),
+        format!("{plain} "),
+    ] {
+        assert!(Envelope::as_new(&other).is_none(), "{other}");
+    }
+}
+
+#[test]
+fn a_rewrite_gives_an_id_where_there_is_none() {
+    let first = Rewrite::of(br#"{"job":"a","args":{}}"#).expect("an envelope");
+    let second = Rewrite::of(br#"{"job":"a","args":{},"id":null}"#).expect("an envelope");
+    assert_ne!(first.id(), second.id());
+    assert_eq!(
+        Envelope::decode(&first.to_bytes()).expect("decodes").id.as_deref(),
+        Some(first.id().as_str())
+    );
+}
+
+#[test]
+fn errors_give_way_to_the_limit() {
+    let mut rewrite = Rewrite::of(br#"{"job":"a","args":{},"id":"1"}"#).expect("an envelope");
+    for attempt in 1..=3 {
+        rewrite.add_error(&AttemptError {
+            attempt,
+            at: 0,
+            kind: "error".into(),
+            message: "x".repeat(100),
+            place: None,
+            backtrace: None,
+            worker: String::new(),
+        });
+    }
+    let all = rewrite.to_bytes().len();
+    assert_eq!(rewrite.bytes_within(all).len(), all);
+    let fewer = rewrite.bytes_within(all - 1);
+    let value: serde_json::Value = serde_json::from_slice(&fewer).expect("JSON");
+    assert_eq!(value["errors"][0]["attempt"], 2);
+    assert_eq!(rewrite.bytes_within(1), br#"{"job":"a","args":{},"id":"1","errors":[]}"#);
+}
+
+#[test]
+fn only_the_last_errors_are_kept() {
+    let mut payload = br#"{"job":"a","args":{},"id":"1"}"#.to_vec();
+    for attempt in 1..=13 {
+        let mut rewrite = Rewrite::of(&payload).expect("an envelope");
+        rewrite.add_error(&AttemptError {
+            attempt,
+            at: 0,
+            kind: "error".into(),
+            message: String::new(),
+            place: None,
+            backtrace: None,
+            worker: String::new(),
+        });
+        payload = rewrite.to_bytes();
+    }
+    let value: serde_json::Value = serde_json::from_slice(&payload).expect("JSON");
+    let attempts: Vec<_> =
+        value["errors"].as_array().expect("errors").iter().map(|e| e["attempt"].as_u64()).collect();
+    assert_eq!(attempts, (4..=13).map(Some).collect::<Vec<_>>());
+}
+
+#[test]
+fn what_is_refused_is_described_without_its_values() {
+    for (payload, expected) in [
+        (&b"{"[..], "EOF while parsing an object at line 1 column 1"),
+        (b"\xff", "not UTF-8: invalid utf-8 sequence of 1 bytes from index 0"),
+        (br#"["id",1]xyz"#, "invalid"),
+        (br#"{"job":"a","args":{}} xyz"#, "trailing characters at line 1 column 23"),
+        (br#"{"args":{}}"#, "missing field `job` at line 1 column 11"),
+        (
+            br#"{"job":"a","args":{},"attempt":"s3cret"}"#,
+            "invalid type: string, expected u32 at line 1 column 39",
+        ),
+        (br#"{"job":"a","job":"b","args":{}}"#, "duplicate field `job`"),
+        (br#"{"job":"a","args":{},"attempt":0}"#, "the field `attempt` counts from 1"),
+        (br#"[1,"id","a",{}]"#, "an envelope is a JSON object"),
+        (
+            br#"{"job":"a","args":["s3cret"]}"#,
+            "the arguments do not fit the job: they are not an object",
+        ),
+    ] {
+        let error = Envelope::decode(payload).expect_err("refused");
+        assert!(error.contains(expected), "{error}");
+        assert!(!error.contains("s3cret"), "{error}");
+    }
+}
+
+#[test]
+fn what_a_type_says_of_a_value_is_not_repeated() {
+    #[derive(Debug)]
+    struct Picky;
+    impl<'de> Deserialize<'de> for Picky {
+        fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+            let value = String::deserialize(from)?;
+            Err(serde::de::Error::custom(format!("{value} is no card number")))
+        }
+    }
+    let error = serde_json::from_str::<Vec<Picky>>(r#"["s3cret"]"#).expect_err("refused");
+    assert_eq!(describe(&error), "its type refuses the value at line 1 column 10");
+    let error = serde_json::from_str::<u8>("true").expect_err("refused");
+    assert_eq!(describe(&error), "invalid type: boolean, expected u8 at line 1 column 4");
+}
+
+#[test]
+fn ids_are_unique_and_sort_by_time() {
+    let ids: Vec<_> = (0..1000).map(|_| JobId::fresh()).collect();
+    assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
+}

@@ -235,9 +235,9 @@ impl Both {
             "stale" => return Answered::Stale,
             _ => {}
         }
-        let jobs = &reply[3..];
+        let jobs = &reply[4..];
         if !jobs.is_empty() {
-            self.new_leases(reply[2].parse().expect("a token"), jobs.len());
+            self.new_leases(reply[3].parse().expect("a token"), jobs.len());
         }
         let first = self.leases.len() - jobs.len() + 1;
         let jobs = jobs.iter().zip(first..).map(|(payload, lease)| (lease as Lease, job(payload)));

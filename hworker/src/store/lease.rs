@@ -103,8 +103,9 @@ impl fmt::Display for Lease {
 /// What `reserve` answers.
 #[derive(Debug)]
 pub(crate) enum Reserved {
-    /// The jobs, the oldest first, and how many are still waiting.
-    Jobs { jobs: Vec<(Lease, Vec<u8>)>, left: u64 },
+    /// The jobs, the oldest first, how many are still waiting, and how many the server set aside because they are larger than
+    /// `max_payload`.
+    Jobs { jobs: Vec<(Lease, Vec<u8>)>, left: u64, set_aside: u64 },
     /// The worker was declared dead.
     Void,
     /// The session is an old one.
@@ -414,7 +415,7 @@ fn reserved(value: Value) -> Result<Reserved, Fault> {
         "stale" => return Ok(Reserved::Stale),
         word => return Err(Fault::reply("reserve", format!("unknown word `{word}`"))),
     }
-    let (left, first) = (reply.count()?, reply.count()?);
+    let (left, set_aside, first) = (reply.count()?, reply.count()?, reply.count()?);
     let mut jobs = Vec::with_capacity(reply.left());
     for token in first.. {
         if reply.left() == 0 {
@@ -422,7 +423,7 @@ fn reserved(value: Value) -> Result<Reserved, Fault> {
         }
         jobs.push((Lease::Token(token), reply.bytes()?));
     }
-    Ok(Reserved::Jobs { jobs, left })
+    Ok(Reserved::Jobs { jobs, left, set_aside })
 }
 
 /// Reads how many leases each operation of a settle found held.

@@ -13,9 +13,8 @@
 -- ARGV[4] max_payload  in bytes; what is larger is broken
 -- ARGV[5] broken_limit how many broken payloads are kept
 --
--- Returns {'ok', jobs left, first token, envelope, envelope, ...}: the leases are '<token>.0', counted up from the
--- first; {'void'} when the worker was declared dead or
--- is not known; {'stale'} under an old session.
+-- Returns {'ok', jobs left, set aside as broken, first token, envelope, envelope, ...}: the leases are '<token>.0', counted
+-- up from the first; {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
 -- Invariant: an envelope leaves its list and enters `progress` in the same script.
 local record, inbox, progress, token_key, broken, stat, jobs =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
@@ -41,7 +40,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local last = tonumber(redis.call('GET', token_key) or '0') or 0
 if not (last < 2 ^ 53 - 10000) then last = 0 end
 local token = math.max(math.floor(last), time[1] * 1000000 + time[2] - 1)
-local reply, taken, n, quarantined = {'ok', 0, token + 1}, {}, 0, 0
+local reply, taken, n, quarantined = {'ok', 0, 0, token + 1}, {}, 0, 0
 
 -- The names of leases are spelled from their last two digits and the rest, which changes with every hundredth: to format
 -- each of them would take an eighth of the server's time.
@@ -89,7 +88,7 @@ local function lease(envelopes, list)
       break
     else
       leased, at = leased + 1, at + 2
-      reply[leased + 3] = envelope
+      reply[leased + 4] = envelope
       taken[at - 1] = rest .. last_two[two]
       taken[at] = envelope
       left = left - size
@@ -117,5 +116,5 @@ if n > 0 then
   redis.call('HSET', progress, unpack(taken))
   redis.call('SET', token_key, string.format('%d', token + n))
 end
-reply[2] = redis.call('LLEN', jobs)
+reply[2], reply[3] = redis.call('LLEN', jobs), quarantined
 return reply

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use tracing::{debug, error, info, warn};
 
-use super::hand_over::{give_all_back, hand_over, report_lost};
+use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside};
 use super::incarnation::{Incarnation, Lane};
 use super::outages::{self, Side};
 use super::outbox::WakeAt;
@@ -354,7 +354,8 @@ impl Fetch {
         }
         match reserved {
             Ok(None) => {}
-            Ok(Some(Reserved::Jobs { mut jobs, left })) => {
+            Ok(Some(Reserved::Jobs { mut jobs, left, set_aside })) => {
+                report_set_aside(&self.incarnation, &lane, set_aside);
                 lane.leases.reserved(session, &mut jobs);
                 self.more = left > 0;
                 let numbers = left == 0 && jobs.len() >= NUMBERS && lane.pace.is_short();

@@ -8,6 +8,7 @@ use super::admit::admit;
 use super::incarnation::{Incarnation, Lane};
 use super::ready::WaitingJob;
 use super::slots::Slot;
+use super::throttle::{Reason, Warning};
 use crate::store::Lease;
 
 /// Takes jobs over from the server, which are in the table of leases already: those for which there is a slot, and so many
@@ -52,6 +53,17 @@ pub(super) fn hand_over(
     }
     if lane.ready.push(start, slots) {
         incarnation.fetched_ahead.notify_one();
+    }
+}
+
+/// Tells of payloads that the server set aside, since they are larger than `max_payload`; they are not sent to workers.
+pub(super) fn report_set_aside(incarnation: &Incarnation, lane: &Lane, payloads: u64) {
+    if payloads > 0 {
+        let limit = lane.queue.limits.max_payload;
+        let text = format!("a job is broken: it is larger than max_payload ({limit} bytes)");
+        let warning = Warning { text, ..Warning::default() };
+        let throttle = &incarnation.core.throttle;
+        throttle.warn_of(payloads, &lane.queue.name, Reason::TooLarge, warning);
     }
 }
 

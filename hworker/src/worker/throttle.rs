@@ -19,6 +19,8 @@ const EVERY: Duration = Duration::from_secs(5);
 pub(super) enum Reason {
     /// The payload is broken.
     Broken,
+    /// The payload is larger than `max_payload`.
+    TooLarge,
     /// The arguments do not fit the job.
     Args,
     /// The name or the version is unknown here.
@@ -69,7 +71,12 @@ impl State {
 impl Throttle {
     /// Writes a line, or counts it for the next.
     pub(super) fn warn(&self, queue: &Arc<str>, reason: Reason, warning: Warning) {
-        match self.note(queue, reason, warning, Instant::now()) {
+        self.warn_of(1, queue, reason, warning);
+    }
+
+    /// The same for so many jobs at once.
+    pub(super) fn warn_of(&self, jobs: u64, queue: &Arc<str>, reason: Reason, warning: Warning) {
+        match self.note(jobs, queue, reason, warning, Instant::now()) {
             Some((warning, jobs)) => write(queue, &warning, jobs),
             None => self.held_back.notify_one(),
         }
@@ -109,6 +116,7 @@ impl Throttle {
 
     fn note(
         &self,
+        jobs: u64,
         queue: &Arc<str>,
         reason: Reason,
         warning: Warning,
@@ -116,7 +124,7 @@ impl Throttle {
     ) -> Option<(Warning, u64)> {
         let mut topics = self.topics();
         let state = topics.entry((Arc::clone(queue), reason)).or_default();
-        state.jobs += 1;
+        state.jobs += jobs;
         state.last = Some(warning);
         state.due(now)
     }
@@ -142,7 +150,8 @@ mod tests {
         let at = |seconds| start + Duration::from_secs(seconds);
         let (here, there): (Arc<str>, Arc<str>) = ("here".into(), "there".into());
         let warning = |text: &str| Warning { text: text.into(), ..Warning::default() };
-        let note = |queue, reason, text, now| throttle.note(queue, reason, warning(text), at(now));
+        let note =
+            |queue, reason, text, now| throttle.note(1, queue, reason, warning(text), at(now));
         assert_eq!(note(&here, Reason::Broken, "1", 0), Some((warning("1"), 1)));
         assert_eq!(note(&here, Reason::Broken, "2", 1), None);
         assert_eq!(

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::hand_over::hand_over;
+use super::hand_over::{hand_over, report_set_aside};
 use super::incarnation::{Incarnation, Lane};
 use crate::reconnect::Reconnect;
 use crate::store::{Connection, Fault, FaultKind, Reserved, connection_id, end_wait};
@@ -95,10 +95,14 @@ async fn serve(
             // Whoever decides about the next wait has to see first what came with this one.
             lane.waiting.send_replace(false);
         }
-        let nothing = matches!(&reserved, Ok(Reserved::Jobs { jobs, .. }) if jobs.is_empty());
+        let nothing = matches!(
+            &reserved,
+            Ok(Reserved::Jobs { jobs, set_aside: 0, .. }) if jobs.is_empty()
+        );
         in_vain = if nothing && sent.elapsed() < WAIT / 2 { in_vain + 1 } else { 0 };
         let fault = reserved.map(|reserved| match reserved {
-            Reserved::Jobs { mut jobs, left } => {
+            Reserved::Jobs { mut jobs, left, set_aside } => {
+                report_set_aside(incarnation, lane, set_aside);
                 lane.leases.reserved(session, &mut jobs);
                 if left > 0 {
                     lane.look();

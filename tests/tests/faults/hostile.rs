@@ -189,6 +189,27 @@ fn told(log: &str, says: &str) -> Vec<u64> {
 }
 
 #[test]
+fn payloads_that_are_too_large_are_told_of() {
+    // More than `max_payload`, one by one to an idle worker, which waits for them -> one line says how large they may be, and all
+    // lines together how many there were; that the server sets them aside is not taken for a wait that is refused.
+    // Guard: `reserve.lua` counts them, `report_set_aside` is called for what waits bring too.
+    let server = TestServer::start();
+    let settings = [("HWORKER_LOG", "info"), ("HWORKER_MAX_PAYLOAD", "1000")];
+    let mut worker = server.worker_process(&settings);
+    wait_for_workers(&server, 1);
+    for number in 1..=20 {
+        push(&server, format!("{number}{}", "s3cret".repeat(1_000)).as_bytes());
+        server.eventually("it is set aside", SOON, || counter(&server, "broken") == number);
+    }
+    worker.terminate();
+    assert!(worker.wait(SOON).expect("it ends").success());
+    let log = std::fs::read_to_string(server.dir().join("process-0.log")).unwrap_or_default();
+    let told = told(&log, "it is larger than max_payload (1000 bytes)");
+    assert_eq!((told.first(), told.iter().sum::<u64>()), (Some(&1), 20), "{log}");
+    assert!(told.len() <= 3 && !log.contains("s3cret") && !log.contains("wait for jobs"), "{log}");
+}
+
+#[test]
 fn payloads_that_are_broken_or_unknown_do_not_flood_the_log() {
     // Hundreds at once that cannot be decoded, that no job fits, and of names that nobody knows, different each -> the
     // first of each kind is logged at once, then a line every 5 s at most; together they tell of all, also of the last, for

@@ -2,23 +2,20 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::time::timeout_at;
 
 use super::{Caller, Client, Gather, LAST_MOMENT, Waiting};
 use crate::join::join_all;
+use crate::reconnect::Reconnect;
 use crate::store::{Connection, Fault, FaultKind};
-
-/// The pause after a try that did not reach the server; it doubles up to a tenth of `enqueue_within`.
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
 
 /// A task that sends what has gathered.
 pub(super) struct Sender {
     gather: Arc<Gather>,
     client: Client,
-    pause: Duration,
+    reconnect: Reconnect,
     /// How many jobs are under way.
     sending: usize,
     /// Nothing waits any more, and who comes next is not ours.
@@ -27,7 +24,7 @@ pub(super) struct Sender {
 
 impl Sender {
     pub(super) fn new(gather: Arc<Gather>, client: Client) -> Self {
-        Self { gather, client, pause: FIRST_PAUSE, sending: 0, ended: false }
+        Self { gather, client, reconnect: Reconnect::soon(), sending: 0, ended: false }
     }
 
     pub(super) async fn run(mut self) {
@@ -65,9 +62,8 @@ impl Sender {
         }
         self.gather.state().kept_from = Some(fault);
         // Never so long that somebody could come during the pause and have to give up before its end.
-        let longest = LONGEST_PAUSE.min(self.client.inner.enqueue_within / 10);
-        let pause = self.pause.min(longest).mul_f64(0.5 + fastrand::f64());
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        let longest = self.client.inner.enqueue_within / 10;
+        let pause = self.reconnect.next_pause().min(longest);
         self.gather.expire(Instant::now() + pause);
         tokio::time::sleep(pause).await;
     }
@@ -108,7 +104,7 @@ impl Sender {
     }
 
     async fn reached(&mut self, jobs: usize) {
-        self.pause = FIRST_PAUSE;
+        self.reconnect.succeeded();
         self.gather.state().kept_from = None;
         if jobs > 1 {
             // Those who were answered may have the next at once: then it is better to stay than to be started again.

@@ -33,14 +33,24 @@ async fn the_address_is_free_once_the_worker_has_ended() {
     // A worker that ends, and the next one in the same process at the same address, many times -> none finds it taken.
     // Guard: whoever drops the `Endpoint` waits for its thread.
     let server = TestServer::start();
-    let probe = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = probe.local_addr().expect("its number");
-    drop(probe);
+    let free = || {
+        let found = TcpListener::bind("127.0.0.1:0").and_then(|found| found.local_addr());
+        found.expect("a port that is free")
+    };
+    let mut address = free();
     for _ in 0..50 {
         let worker = server.worker().register::<act>().health(address).build().expect("a worker");
         let handle = worker.handle();
         handle.stop();
-        worker.run_until(std::future::pending()).await.expect("the address is free");
+        if let Err(error) = worker.run_until(std::future::pending()).await {
+            // Another test may have taken it meanwhile, which keeps it.
+            let give_up = Instant::now() + Duration::from_secs(1);
+            while Instant::now() < give_up {
+                assert!(TcpListener::bind(address).is_err(), "it was not free at once: {error}");
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+            address = free();
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 
-use hworker_tests::{TestServer, act};
+use hworker_tests::TestServer;
 
 use crate::probe::{Probed, SOON, ask, log};
 
@@ -26,28 +26,6 @@ fn what_is_no_probe_is_refused() {
     let many = format!("GET /live HTTP/1.1\r\n{}\r\n", "x: y\r\n".repeat(65));
     assert_eq!(with(&many), 431);
     assert!(worker.is_live());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn the_address_is_free_once_the_worker_has_ended() {
-    // A worker that ends, and the next one in the same process at the same address, many times -> none finds it taken.
-    // Guard: whoever drops the `Endpoint` waits for its thread.
-    let server = TestServer::start();
-    // None of those that systems give to the near end of a connection: another test might have it between two workers.
-    let mut ports = std::iter::repeat_with(|| fastrand::u16(20_000..30_000));
-    let address =
-        ports.find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok()?.local_addr().ok());
-    let address = address.expect("a port that is free");
-    let mut taken = 0;
-    for _ in 0..50 {
-        let worker = server.worker().register::<act>().health(address).build().expect("a worker");
-        let handle = worker.handle();
-        handle.stop();
-        taken += usize::from(worker.run_until(std::future::pending()).await.is_err());
-    }
-    // Another test that starts a process at that very moment holds everything that is open here until that process runs its
-    // own program.
-    assert!(taken < 5, "{taken} of 50 found it taken");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
-use tracing::{debug, error, info, warn};
+use tracing::{debug, error, info, trace, warn};
 
 use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside};
 use super::incarnation::{Incarnation, Lane};
@@ -198,6 +198,7 @@ impl Fetch {
                 self.look = true;
             }
             let plan = self.plan(trips, came_free.is_some(), held_since);
+            trace!(queue = %lane.queue.name, ?plan, "planned");
             lane.waiting
                 .send_if_modified(|wanted| std::mem::replace(wanted, plan.wait) != plan.wait);
             if let Some(ask) = plan.ask {
@@ -231,7 +232,8 @@ impl Fetch {
                     }
                 }
                 () = lane.changed.notified() => {}
-                () = lane.pulse.fresh(), if self.more && !stopping && !lane.pulse.is_fresh() => {}
+                // As it was planned: a pulse that has become fresh since is news.
+                () = lane.pulse.fresh(), if plan.await_pulse => {}
                 () = until(hold_until), if hold_until.is_some() => {}
                 () = until(look_at), if look_at.is_some() => {}
                 // Whoever waits longest is served first; while a body holds the last slot, this loop waits for its turn.
@@ -251,7 +253,8 @@ impl Fetch {
     fn plan(&self, trips: &VecDeque<Trip>, came_free: bool, held_since: Option<Instant>) -> Plan {
         let (incarnation, lane) = (&self.incarnation, &self.lane);
         let stopping = incarnation.stopping.is_cancelled();
-        let reserving = self.more && !stopping && lane.pulse.is_fresh();
+        let fresh = lane.pulse.is_fresh();
+        let reserving = self.more && !stopping && fresh;
         let (waiting, bytes) = lane.ready.ahead();
         let due: usize = waiting + trips.iter().map(|trip| trip.ahead).sum::<usize>();
         // Those that wait, or will, have the first claim to what is free.
@@ -291,6 +294,7 @@ impl Fetch {
         Plan {
             ask: send.then_some(Ask { slots, ahead, look: self.look }),
             wait: !self.more && !stopping && unclaimed > 0 && self.next_look.is_none(),
+            await_pulse: self.more && !stopping && !fresh,
             hold: trips.is_empty() && anything,
             // All are taken, and nothing of this queue is on its way to one.
             acquire: !stopping && trips.is_empty() && due == 0 && unclaimed == 0,
@@ -439,6 +443,8 @@ struct Plan {
     ask: Option<Ask>,
     /// To wait at the server for the next job.
     wait: bool,
+    /// To look again as soon as the pulse is fresh, without which nothing is taken.
+    await_pulse: bool,
     /// There is something to send, held back for a moment so that more goes with it.
     hold: bool,
     /// To wait for a slot.

@@ -199,8 +199,8 @@ impl Fetch {
             }
             let plan = self.plan(trips, came_free.is_some(), held_since);
             trace!(queue = %lane.queue.name, ?plan, "planned");
-            lane.waiting
-                .send_if_modified(|wanted| std::mem::replace(wanted, plan.wait) != plan.wait);
+            let wait = plan.awaits == Awaits::Job;
+            lane.waiting.send_if_modified(|wanted| std::mem::replace(wanted, wait) != wait);
             if let Some(ask) = plan.ask {
                 self.look = false;
                 held_since = None;
@@ -233,7 +233,7 @@ impl Fetch {
                 }
                 () = lane.changed.notified() => {}
                 // As it was planned: a pulse that has become fresh since is news.
-                () = lane.pulse.fresh(), if plan.await_pulse => {}
+                () = lane.pulse.fresh(), if plan.awaits == Awaits::Heartbeat => {}
                 () = until(hold_until), if hold_until.is_some() => {}
                 () = until(look_at), if look_at.is_some() => {}
                 // Whoever waits longest is served first; while a body holds the last slot, this loop waits for its turn.
@@ -293,8 +293,12 @@ impl Fetch {
         let slots = slots.saturating_sub(usize::from(came_free));
         Plan {
             ask: send.then_some(Ask { slots, ahead, look: self.look }),
-            wait: !self.more && !stopping && unclaimed > 0 && self.next_look.is_none(),
-            await_pulse: self.more && !stopping && !fresh,
+            awaits: match self.more {
+                _ if stopping => Awaits::Nothing,
+                true if !fresh => Awaits::Heartbeat,
+                false if unclaimed > 0 && self.next_look.is_none() => Awaits::Job,
+                _ => Awaits::Nothing,
+            },
             hold: trips.is_empty() && anything,
             // All are taken, and nothing of this queue is on its way to one.
             acquire: !stopping && trips.is_empty() && due == 0 && unclaimed == 0,
@@ -441,15 +445,22 @@ impl Fetch {
 struct Plan {
     /// To make a round trip.
     ask: Option<Ask>,
-    /// To wait at the server for the next job.
-    wait: bool,
-    /// To look again as soon as the pulse is fresh, without which nothing is taken.
-    await_pulse: bool,
+    awaits: Awaits,
     /// There is something to send, held back for a moment so that more goes with it.
     hold: bool,
     /// To wait for a slot.
     acquire: bool,
     wake_at: WakeAt,
+}
+
+/// Without what nothing is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Awaits {
+    /// The next job, for which to wait at the server.
+    Job,
+    /// A heartbeat that is accepted.
+    Heartbeat,
+    Nothing,
 }
 
 /// What a round trip is to ask for.

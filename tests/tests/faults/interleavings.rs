@@ -479,7 +479,7 @@ impl<S: Subscriber> Layer<S> for PutOff {
 fn a_heartbeat_that_is_accepted_while_the_worker_plans_lets_it_begin() {
     // The first heartbeat is accepted after a worker has planned to begin nothing without one, and before it waits for that:
     // the thread was put off in between, as happens on a busy machine. The worker begins at once all the same.
-    // Guard: `Plan::await_pulse` in `worker/fetch.rs`, which is not looked at anew when the plan is acted on.
+    // Guard: `Awaits::Heartbeat` in `worker/fetch.rs`, which is planned, and not looked at anew when the plan is acted on.
     let server = TestServer::start();
     let envelope = envelope("the first", &[]);
     let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &envelope]);

@@ -26,6 +26,13 @@
     clippy::nursery
 )]
 #![allow(unused_crate_dependencies)]
+// Of these functions as they are written here.
+#![allow(
+    clippy::fn_params_excessive_bools,
+    clippy::missing_const_for_fn,
+    clippy::too_many_arguments,
+    clippy::unused_async
+)]
 
 use std::io::Error;
 

@@ -31,9 +31,9 @@ macro_rules! lent {
         }
     };
 }
-lent!(text &str);
-lent!(slice &[u8]);
-lent!(parenthesised (&u8));
+lent!(text & str);
+lent!(slice & [u8]);
+lent!(parenthesised(&u8));
 lent!(context hworker::Context);
 
 fn main() {

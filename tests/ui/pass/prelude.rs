@@ -39,6 +39,6 @@ fn injected(context: ::hworker::Context, state: ::hworker::State<u8>) {
 }
 
 fn main() {
-    let _ = arguments::enqueue(1, ::std::vec![2], 3);
+    ::core::mem::drop(arguments::enqueue(1, ::std::vec![2], 3));
     let _ = injected::with();
 }

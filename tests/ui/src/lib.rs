@@ -1,1 +1,1 @@
-//! Nothing but its tests: `ui.rs`.
+//! Nothing but its tests: `refused.rs`, and the programs under `pass`.

@@ -181,8 +181,9 @@ impl Lane {
     }
 
     /// The same, and what the attempt held is free: after its settlement has its place in the order, so that jobs that run
-    /// one after the other are settled so, and before anyone is woken to send it, who then finds the slot free.
-    pub(super) fn settle_and_free<T>(&self, settlement: Option<Settlement>, held: T) {
+    /// one after the other are settled so, and before anyone is woken to send it, who then finds the slot free. Says whether
+    /// that was done.
+    pub(super) fn settle_and_free<T>(&self, settlement: Option<Settlement>, held: T) -> bool {
         let wakes = match settlement {
             Some(settlement) => self.outbox.push(settlement, self.ready.is_empty()),
             None => true,
@@ -191,6 +192,7 @@ impl Lane {
         if wakes {
             self.changed.notify_one();
         }
+        wakes
     }
 
     /// Asks the loop that fetches to look at the server.

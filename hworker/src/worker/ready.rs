@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::admit::Admitted;
-use super::slots::Slot;
+use super::slots::{Slot, Slots};
 use crate::store::Lease;
 
 /// The waiting jobs of one queue.
@@ -21,6 +21,8 @@ pub(super) struct Ready {
     added: Notify,
     /// Runners that have nothing to do.
     idle: AtomicUsize,
+    /// Slots came with jobs, or for those that wait.
+    slotted: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -101,9 +103,13 @@ impl Ready {
         let surplus = inner.surplus_slots();
         let jobs = inner.jobs.len();
         let ahead = jobs > inner.slots.len();
+        let slotted = !inner.slots.is_empty();
         self.count.store(jobs, Ordering::SeqCst);
         drop(inner);
         drop(surplus);
+        if slotted {
+            self.slotted.notify_waiters();
+        }
         if jobs > 0 {
             self.call_another();
         }
@@ -126,6 +132,22 @@ impl Ready {
         drop(inner);
         drop(surplus);
         Next::Start { job, slot }
+    }
+
+    /// Waits for a slot for the foremost job: `None` if one is kept here meanwhile, that came with others. Cancel safe.
+    pub(super) async fn slot(&self, slots: &Slots) -> Option<Slot> {
+        let slotted = self.slotted.notified();
+        tokio::pin!(slotted);
+        // Registered before the look, so that a slot that comes between the two is not missed.
+        slotted.as_mut().enable();
+        if !self.inner().slots.is_empty() {
+            return None;
+        }
+        tokio::select! {
+            biased;
+            slot = slots.acquire() => slot,
+            () = slotted => None,
+        }
     }
 
     /// Calls another runner to what waits. Says whether there was an idle one.
@@ -187,9 +209,9 @@ impl Ready {
 #[cfg(test)]
 mod tests {
     use tokio::sync::Semaphore;
+    use tokio::time::timeout;
 
     use super::*;
-    use crate::worker::slots::Slots;
 
     fn jobs(tokens: std::ops::Range<u64>) -> Vec<WaitingJob> {
         tokens.map(|token| WaitingJob::Reserved(Lease::Token(token), vec![0; 10])).collect()
@@ -227,6 +249,22 @@ mod tests {
         assert!(!ready.push(Vec::new(), slots.take(1)), "no job, so the slot goes back");
         drop(started);
         assert_eq!((slots.free(), ready.ahead()), (3, (0, 0)));
+    }
+
+    #[tokio::test]
+    async fn a_slot_that_comes_with_others_is_not_waited_for() {
+        // Guard: `slotted`.
+        let (ready, slots) = (Ready::default(), slots(1));
+        let taken: Vec<_> = slots.take(1).collect();
+        ready.push(jobs(0..1), None);
+        assert!(matches!(ready.next(&mut None), Next::NeedsSlot));
+        let (waited, ()) = tokio::join!(
+            timeout(Duration::from_secs(10), ready.slot(&slots)),
+            // The other is polled first, and waits.
+            async { assert!(!ready.push(Vec::new(), taken)) }
+        );
+        assert!(matches!(waited, Ok(None)), "it is kept with the job");
+        assert!(matches!(ready.next(&mut None), Next::Start { .. }));
     }
 
     #[test]

@@ -19,6 +19,9 @@ const BODIES_IN_A_ROW: u32 = 16;
 pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
     let mut kept: Option<Slot> = None;
     let mut in_a_row = 0;
+    // Somebody who was woken here, and would wait for this thread, which the next body may block: no other thread takes
+    // from it what it is to run next.
+    let mut woke = false;
     loop {
         let mut now = Instant::now();
         if !lane.pulse.is_fresh_at(now) {
@@ -26,14 +29,15 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
             lane.pulse.fresh().await;
             now = Instant::now();
         }
-        // Before a job is in hand: who is woken here may wait for this thread, which the next body may block.
+        // All before a job is in hand.
         let waiting = lane.ready.count();
         let last = waiting == 1 && in_a_row > 0;
         if last {
             // Nothing is left to start: whoever fetches should not wait for more to settle.
             lane.changed.notify_one();
         }
-        if last || (waiting > 1 && lane.ready.call_another()) {
+        woke |= last || (waiting > 1 && lane.ready.call_another());
+        if std::mem::take(&mut woke) && waiting > 0 {
             in_a_row = 0;
             let_others_run().await;
             now = Instant::now();
@@ -48,7 +52,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
             Next::NeedsSlot => {
                 kept = match lane.slots.try_acquire() {
                     Some(slot) => Some(slot),
-                    None => lane.slots.acquire().await,
+                    None => lane.ready.slot(&lane.slots).await,
                 };
                 continue;
             }
@@ -63,11 +67,12 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
         match execute::start(&incarnation, &lane, job, slot, now).await {
             First::Pending(pending) => {
                 tokio::spawn(run_slot(Arc::clone(&incarnation), Arc::clone(&lane), pending));
+                woke = true;
                 if lane.ready.is_empty() {
                     lane.changed.notify_one();
                 }
             }
-            First::Ended(over) => kept = over.settle(&incarnation, &lane),
+            First::Ended(over) => (kept, woke) = over.settle(&incarnation, &lane),
         }
     }
 }
@@ -75,9 +80,13 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
 /// Awaits the end of a body, and goes on with what waits: no other task has to be woken for that, or made.
 async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: Pending) {
     loop {
-        let mut kept = pending.over(&incarnation, &lane).await.settle(&incarnation, &lane);
+        let (mut kept, mut woke) =
+            pending.over(&incarnation, &lane).await.settle(&incarnation, &lane);
         let mut in_a_row = 0;
         pending = loop {
+            if woke && kept.is_some() {
+                let_others_run().await;
+            }
             let now = Instant::now();
             if kept.is_none() || in_a_row == BODIES_IN_A_ROW || !lane.pulse.is_fresh_at(now) {
                 return;
@@ -86,7 +95,7 @@ async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: P
             in_a_row += 1;
             match execute::start(&incarnation, &lane, job, slot, now).await {
                 First::Pending(pending) => break pending,
-                First::Ended(over) => kept = over.settle(&incarnation, &lane),
+                First::Ended(over) => (kept, woke) = over.settle(&incarnation, &lane),
             }
         };
         if lane.ready.is_empty() {
@@ -97,14 +106,16 @@ async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: P
 
 impl Over {
     /// Has the attempt settled. Its slot is free, or kept for the next body: where there is but one queue, a slot may pass
-    /// from one to the next; else the queues take turns.
-    fn settle(self, incarnation: &Incarnation, lane: &Lane) -> Option<Slot> {
+    /// from one to the next; else the queues take turns. Says too whether somebody was woken.
+    fn settle(self, incarnation: &Incarnation, lane: &Lane) -> (Option<Slot>, bool) {
         let Self(settlement, room) = self;
         let mut slot = Some(room.into_slot());
         let keeps = incarnation.lanes.len() == 1 && !lane.ready.is_empty();
         let kept = if keeps { slot.take() } else { None };
-        lane.settle_and_free(settlement, slot);
-        kept
+        // Then whoever waits for one gets this.
+        let waited_for = slot.is_some() && incarnation.lanes.len() > 1 && lane.slots.free() == 0;
+        let woke = lane.settle_and_free(settlement, slot);
+        (kept, woke || waited_for)
     }
 }
 

@@ -74,6 +74,10 @@ async fn serve(
             () = connection.ended() => return None,
             () = incarnation.stopping.cancelled() => return None,
         }
+        // While the pulse was waited for, the loop that fetches may have come to ask for itself.
+        if !*wanted.borrow() {
+            continue;
+        }
         let session = lane.session.load(Ordering::Acquire);
         let wait = lane.queue.reserve_when_handed(connection, &lane.keys, session, WAIT);
         tokio::pin!(wait);

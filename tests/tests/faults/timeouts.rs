@@ -155,3 +155,26 @@ fn blocks_the_runtime(server: &TestServer, names: &[&str]) {
     assert_eq!(counter(server, "recovered"), 0, "nobody was declared dead");
     assert!(serving(server).iter().any(|worker| worker.id == blocked), "its heartbeats go on");
 }
+
+#[test]
+fn a_body_that_blocks_its_thread_holds_up_no_other() {
+    // Ten bodies are handed over at once to a worker with two threads, and the sixth blocks one of them for 5 s -> the others,
+    // which wait for a timer of 50 ms, end meanwhile, whatever thread they were started on.
+    // Guard: `woke` in `worker/runner.rs`.
+    let server = TestServer::start();
+    for number in 1..=10 {
+        let (name, plan) = match number {
+            6 => ("blocks".to_owned(), vec![vec![Act::Block(5_000)]]),
+            _ => (format!("sleeps-{number}"), vec![vec![Act::Sleep(50)]]),
+        };
+        put(&server, &name, plan);
+    }
+    let settings = [("TOKIO_WORKER_THREADS", "2"), ("HWORKER_CONCURRENCY", "10")];
+    let _worker = server.worker_process(&settings);
+    server.eventually("one blocks", SOON, || server.begun("blocks") == 1);
+    server.eventually("the others end", Duration::from_secs(3), || {
+        (1..=10).filter(|number| server.ended(&format!("sleeps-{number}")) == 1).count() == 9
+    });
+    assert_eq!(server.ended("blocks"), 0, "meanwhile");
+    server.drained(SOON);
+}

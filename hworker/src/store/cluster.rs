@@ -177,7 +177,8 @@ impl Cluster {
 
     /// Asks who owns what, unless somebody else did since `seen`.
     async fn ask(&self, seen: Option<Instant>) -> Result<(), Fault> {
-        let _turn = self.asking.lock().await;
+        // One after the other; but whoever has the turn may be on a thread that a body blocks, and heartbeats must not wait for that.
+        let _turn = timeout(ASK_WITHIN, self.asking.lock()).await;
         {
             let map = self.map();
             if map.asked != seen || map.was_asked_within(AGAIN_AFTER) {

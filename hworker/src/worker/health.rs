@@ -103,15 +103,14 @@ impl Health {
     /// # Errors
     /// [`Unwell::RuntimeStuck`] and [`Unwell::SupervisorStuck`] after 10 s, [`Unwell::Ended`].
     pub fn live(&self) -> Result<(), Unwell> {
-        match &*self.life() {
-            Life::NotBegun => Ok(()),
-            // Between two lives there is nobody to ask, for a moment.
-            Life::Runs(life) => life
-                .upgrade()
-                .map_or(Ok(()), |life| live(life.runtime.silent(), life.supervisor.silent())),
-            Life::Over if self.handle.is_told_to_stop() => Ok(()),
-            Life::Over => Err(Unwell::Ended),
-        }
+        let life = match &*self.life() {
+            Life::NotBegun => return Ok(()),
+            Life::Runs(life) => life.upgrade(),
+            Life::Over if self.handle.is_told_to_stop() => return Ok(()),
+            Life::Over => return Err(Unwell::Ended),
+        };
+        // Between two lives there is nobody to ask, for a moment. It may be dropped here, with the user's states.
+        life.map_or(Ok(()), |life| live(life.runtime.silent(), life.supervisor.silent()))
     }
 
     /// Whether a job that is enqueued now would be started here, as far as the worker itself is concerned: it is live, in touch with

@@ -22,6 +22,9 @@ const END_WITHIN: Duration = Duration::from_millis(300);
 /// A server that refuses waits is looked at so often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
+/// Where no connection could be made for so long, while heartbeats are accepted, it is no outage of the server.
+const OUTAGE: Duration = Duration::from_secs(5);
+
 /// That it refuses them is said again after this.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
@@ -34,6 +37,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
     let mut reconnect = Reconnect::new();
     let mut wanted = lane.waiting.subscribe();
     let mut said = None;
+    let mut failing_since = None;
     while !incarnation.stopping.is_cancelled() {
         let connected = async {
             let connection = incarnation.core.client.address().connect(&lane.queue).await?;
@@ -43,12 +47,20 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
         match connected.await {
             Ok((connection, id)) => {
                 reconnect.succeeded();
+                failing_since = None;
                 let fault =
                     serve(&incarnation, &lane, &connection, id, &mut wanted, &mut said).await;
                 debug!(queue = %lane.queue.name, "the connection for waiting has ended: {fault:?}");
             }
-            // The loop that fetches says what is wrong with the server.
-            Err(_) => reconnect.pause().await,
+            Err(fault) => {
+                // The others may have theirs; where they do not either, they say so, and what is looked for now is not found.
+                let failing_since = failing_since.get_or_insert_with(Instant::now);
+                if failing_since.elapsed() >= OUTAGE && lane.pulse.is_fresh() {
+                    say(&mut said, &format!(": no connection for that: {fault}"), &lane);
+                }
+                lane.look();
+                reconnect.pause().await;
+            }
         }
     }
 }
@@ -86,6 +98,8 @@ async fn serve(
         let in_time = tokio::select! {
             answer = &mut wait => Some(answer),
             () = lane.wait_lost.notified() => None,
+            // Whoever ended it knows more than a server that is silent.
+            () = connection.ended() => None,
             () = incarnation.stopping.cancelled() => None,
         };
         let given_up = in_time.is_none();
@@ -108,16 +122,17 @@ async fn serve(
             Reserved::Jobs { mut jobs, left, set_aside } => {
                 report_set_aside(incarnation, lane, set_aside);
                 lane.leases.reserved(session, &mut jobs);
-                if left > 0 {
-                    lane.look();
-                } else {
-                    lane.changed.notify_one();
-                }
                 // A wait is sent while a slot is free, which is free still, or will be soon.
                 let count = jobs.len();
                 let slots: Vec<_> = lane.slots.take(count).collect();
                 let ahead = count - slots.len();
                 hand_over(incarnation, lane, jobs, slots, ahead);
+                // After that, since the loop that fetches starts what is held back here.
+                if left > 0 {
+                    lane.look();
+                } else {
+                    lane.changed.notify_one();
+                }
             }
             // What was handed into the inbox since is for the new session to take.
             Reserved::Stale => lane.look(),
@@ -129,15 +144,20 @@ async fn serve(
             Err(fault) if fault.kind == FaultKind::Connection => return Some(fault),
             // A full server refuses to move what it holds: look once a second instead.
             refused => {
-                if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
-                    *said = Some(Instant::now());
-                    let why = refused.err().map_or_else(String::new, |fault| format!(": {fault}"));
-                    warn!(queue = %lane.queue.name, "the server does not let this worker wait for jobs, which start up to a second late{why}");
-                }
+                let why = refused.err().map_or_else(String::new, |fault| format!(": {fault}"));
+                say(said, &why, lane);
                 lane.look();
                 pause(LOOK_EVERY, &incarnation.stopping).await;
             }
         }
+    }
+}
+
+/// Says now and then that the worker cannot wait for jobs.
+fn say(said: &mut Option<Instant>, why: &str, lane: &Lane) {
+    if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
+        *said = Some(Instant::now());
+        warn!(queue = %lane.queue.name, "the server does not let this worker wait for jobs, which start up to a second late{why}");
     }
 }
 

@@ -74,6 +74,40 @@ fn no_connection_is_to_be_had() {
     server.eventually("it runs", SOON, || server.ended("job") == 1);
 }
 
+#[test]
+fn no_further_connection_is_to_be_had() {
+    // The password of a worker's user has changed, and the connection on which the idle worker waits is lost: those that it
+    // has go on, it gets no other -> it starts jobs within about a second all the same, and says why it is late. When it gets
+    // one, it waits for jobs again.
+    // Guard: `wait::run` has the loop that fetches look when no connection can be made.
+    let server = TestServer::start();
+    let rules = ["ACL", "SETUSER", "jobs", "on", ">first", "~*", "&*", "+@all"];
+    let _: String = server.redis().ask(&rules);
+    let url = format!("{}?user=jobs&pass=first", server.url());
+    let worker = server.worker_process(&[("HWORKER_REDIS_URL", &url)]);
+    let wait = || -> Option<String> {
+        let clients: String = server.redis().ask(&["CLIENT", "LIST"]);
+        let waits = clients.lines().find(|client| client.contains(" cmd=blmove "))?;
+        Some(waits.split_whitespace().next()?.strip_prefix("id=")?.to_owned())
+    };
+    server.eventually("it waits", SOON, || wait().is_some());
+    let _: String = server.redis().ask(&["ACL", "SETUSER", "jobs", "resetpass", ">second"]);
+    let id = wait().expect("it waits");
+    let _: u64 = server.redis().ask(&["CLIENT", "KILL", "ID", &id]);
+    server.eventually("it is killed", SOON, || wait().is_none());
+    for name in ["first", "second"] {
+        put(&server, name, vec![]);
+        server.eventually("it runs", Duration::from_secs(3), || server.ended(name) == 1);
+    }
+    let log = || std::fs::read_to_string(server.dir().join("process-0.log")).expect("the log");
+    server.eventually("it says so", SOON, || log().contains("no connection for that"));
+    assert_eq!(log().matches("no connection for that").count(), 1, "{}", log());
+
+    let _: String = server.redis().ask(&["ACL", "SETUSER", "jobs", ">first"]);
+    server.eventually("it waits again", SOON, || wait().is_some());
+    drop(worker);
+}
+
 /// What a body does that shows all the time that it runs.
 fn steps() -> Vec<Act> {
     (0..400).flat_map(|step| [Act::Sleep(50), Act::Note(format!("step {step}"))]).collect()

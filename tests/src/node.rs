@@ -41,7 +41,7 @@ impl Node {
             let give_up = Instant::now() + Duration::from_secs(10);
             while Instant::now() < give_up && process.try_wait().is_ok_and(|ended| ended.is_none())
             {
-                if redis.try_ask::<String>(&["PING"]).is_ok() {
+                if redis.try_ask::<String>(&["PING"]).is_ok() && is(&process, &mut redis) {
                     let (process, redis) = (Mutex::new(process), Mutex::new(redis));
                     return Self { program: program.to_owned(), dir, args, port, process, redis };
                 }
@@ -107,6 +107,13 @@ impl Drop for Node {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Whether this process answers: it may be another that took the port, while this one has not noticed yet.
+fn is(process: &Child, redis: &mut RedisSide) -> bool {
+    let said = redis.try_ask::<String>(&["INFO", "server"]).unwrap_or_default();
+    let id = said.lines().find_map(|line| line.strip_prefix("process_id:"));
+    id.is_some_and(|id| id.trim() == process.id().to_string())
 }
 
 fn spawn(program: &Path, dir: &Path, args: &[String], port: u16) -> Child {

@@ -1,4 +1,4 @@
-//! What `#[hworker::job]` says about what it refuses.
+//! What `#[hworker::job]` says about what it refuses, and that nothing of what it accepts is left out.
 //!
 //! After an intended change of a message, `TRYBUILD=overwrite cargo test -p hworker-ui-tests` writes the files
 //! under `fail` anew; read the difference.
@@ -19,4 +19,15 @@ fn refused() {
         return;
     }
     trybuild::TestCases::new().compile_fail("fail/*.rs");
+}
+
+#[test]
+fn every_program_under_pass_is_run() {
+    // Guard: `Cargo.toml` names each of them, since it does not find what lies there by itself.
+    let manifest = include_str!("Cargo.toml");
+    for program in std::fs::read_dir("pass").expect("the programs") {
+        let name = program.expect("a file").file_name();
+        let path = format!("path = \"pass/{}\"", name.to_string_lossy());
+        assert!(manifest.contains(&path), "no [[test]] in tests/ui/Cargo.toml has {path}");
+    }
 }

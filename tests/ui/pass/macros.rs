@@ -31,9 +31,12 @@ macro_rules! lent {
         }
     };
 }
-lent!(text & str);
-lent!(slice & [u8]);
-lent!(parenthesised(&u8));
+#[rustfmt::skip]
+lent!(text &str);
+#[rustfmt::skip]
+lent!(slice &[u8]);
+#[rustfmt::skip]
+lent!(parenthesised (&u8));
 lent!(context hworker::Context);
 
 fn main() {

@@ -57,52 +57,13 @@ mod shadowing {
     }
 }
 
+#[rustfmt::skip]
 fn main() {
     drop(arguments::enqueue_in(
-        Duration::ZERO,
-        0,
-        1,
-        2,
-        3,
-        4,
-        5,
-        6,
-        7,
-        8,
-        9,
-        10,
-        "11",
-        vec![12],
-        13,
-        14,
-        15,
-        16,
-        17,
-        18,
-        19,
+        Duration::ZERO, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "11", vec![12], 13, 14, 15, 16, 17, 18, 19,
     ));
     drop(arguments::enqueue_at(
-        SystemTime::now(),
-        0,
-        1,
-        2,
-        3,
-        4,
-        5,
-        6,
-        7,
-        8,
-        9,
-        10,
-        "11",
-        vec![12],
-        13,
-        14,
-        15,
-        16,
-        17,
-        18,
-        19,
+        SystemTime::now(), 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "11", vec![12], 13, 14, 15, 16, 17, 18, 19,
     ));
     assert_eq!(r#type::NAME, "type");
     assert_eq!(_low::NAME, "_low");

@@ -18,13 +18,13 @@ use super::slots::Slot;
 use super::trip::{Replies, Trip, answered};
 use crate::reconnect::Reconnect;
 use crate::store::{
-    CALL_WITHIN, Connection, End, Fault, FaultKind, Reconciled, Reserved, SCRIPT_BYTES,
-    SCRIPT_JOBS, Settled, Settlement,
+    CALL_WITHIN, Connection, End, Fault, FaultKind, Reconciled, Reserved, SCRIPT_BYTES, Settled,
+    Settlement,
 };
 use crate::time::day;
 
-/// So many jobs are fetched ahead by one call: enough for the call to cost little, few enough for the server to answer
-/// others in between.
+/// So many jobs are asked for by one call: enough for the call to cost little, few enough for the server to answer others
+/// in between, and for the first of many to start while the rest are on their way.
 const CALL_JOBS: usize = 300;
 
 /// While there is something to start, what has finished waits at most so long for more to go with it.
@@ -188,7 +188,7 @@ impl Fetch {
                 lane.ready.push([WaitingJob::Admitted(admitted)], None);
             }
             // Until the plan is made everything wakes this loop, so that nothing that changes meanwhile is missed.
-            lane.outbox.set_wake_at(WakeAt::Count(1));
+            lane.outbox.set_wake_at(WakeAt::LastOr(1));
             // Kept until it is sent: what is under way may have been answered before.
             self.look |= lane.take_look();
             self.more |= self.look;
@@ -262,14 +262,16 @@ impl Fetch {
         let unclaimed = free.saturating_sub(due);
 
         let target = if bytes < SCRIPT_BYTES { self.target() } else { 0 };
-        let slots = if reserving { unclaimed.min(SCRIPT_JOBS) } else { 0 };
-        let ahead = if reserving { target.saturating_sub(due).min(CALL_JOBS) } else { 0 };
+        let slots = if reserving { unclaimed.min(CALL_JOBS) } else { 0 };
+        let ahead = if reserving { target.saturating_sub(due).min(CALL_JOBS - slots) } else { 0 };
         let want = slots + ahead;
 
         let settlements = lane.outbox.count();
         let runnable = !lane.ready.is_empty();
-        let enough = (target / 2).clamp(1, CALL_JOBS);
-        let worth_it = target > 0 && want >= enough;
+        // Bodies that wait end in bursts, as timers do, and a slot that is idle costs more than a smaller call.
+        let enough = if lane.pace.is_short() { target / 2 } else { target / 4 };
+        let enough = enough.clamp(1, CALL_JOBS);
+        let worth_it = want == CALL_JOBS || target > 0 && want >= enough;
         let anything = settlements > 0 || want > 0;
         let held = held_since.is_some_and(|since| since.elapsed() >= HOLD);
         let send = match trips.len() {
@@ -279,14 +281,15 @@ impl Fetch {
             1 => worth_it,
             _ => false,
         };
+        let worth_it_at = settlements + enough.saturating_sub(want).max(1);
         let wake_at = match (trips.len(), &self.next_look) {
             // Once half have ended, and it is too early, not for each of the others.
-            (0, Some(look)) => WakeAt::Count(look.half.max(settlements + NUMBERS / 2)),
-            (0, None) if !anything => WakeAt::Count(1),
-            (0 | 1, _) if target > 0 => {
-                WakeAt::Count(settlements + enough.saturating_sub(want).max(1))
-            }
-            (0, _) => WakeAt::Count(usize::MAX),
+            (0, Some(look)) => WakeAt::LastOr(look.half.max(settlements + NUMBERS / 2)),
+            (0, None) if !anything => WakeAt::LastOr(1),
+            (0, None) if target > 0 => WakeAt::LastOr(worth_it_at),
+            (0, None) => WakeAt::LastOr(usize::MAX),
+            // While nothing is left to be started, each body that ends would be the last.
+            (1, _) if target > 0 => WakeAt::Count(worth_it_at),
             _ => WakeAt::Never,
         };
         // One of the slots came free already.

@@ -10,7 +10,8 @@ use crate::store::{SCRIPT_BYTES, SCRIPT_JOBS, SCRIPT_MOVES, Settlement};
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
     waiting: Mutex<Inner>,
-    /// How many must be waiting before the loop that sends them is woken.
+    /// How many must be waiting before the loop that sends them is woken, and in the lowest bit whether the last that is
+    /// there to be started wakes it too.
     wake_at: AtomicUsize,
     /// How many of those that were ever put in the server has.
     settled: AtomicU64,
@@ -27,6 +28,8 @@ struct Inner {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WakeAt {
     /// When so many wait, or when nothing more is there to be started.
+    LastOr(usize),
+    /// When so many wait.
     Count(usize),
     /// Not because of settlements: it waits for the server.
     Never,
@@ -45,15 +48,17 @@ impl Outbox {
         let count = waiting.settlements.len();
         drop(waiting);
         let wake_at = self.wake_at.load(Ordering::Acquire);
-        count >= wake_at || (last && wake_at != usize::MAX)
+        count >= wake_at >> 1 || (last && wake_at & 1 == 1)
     }
 
     pub(super) fn set_wake_at(&self, wake_at: WakeAt) {
-        let count = match wake_at {
-            WakeAt::Count(count) => count.min(usize::MAX - 1),
-            WakeAt::Never => usize::MAX,
+        let (count, last) = match wake_at {
+            WakeAt::LastOr(count) => (count, true),
+            WakeAt::Count(count) => (count, false),
+            WakeAt::Never => (usize::MAX, false),
         };
-        self.wake_at.store(count, Ordering::Release);
+        let count = count.min(usize::MAX >> 1);
+        self.wake_at.store(count << 1 | usize::from(last), Ordering::Release);
     }
 
     /// Takes as many as one script carries.
@@ -97,6 +102,20 @@ impl Outbox {
 mod tests {
     use super::*;
     use crate::store::{End, Lease};
+
+    #[test]
+    fn who_sends_is_woken_by_the_last_only_where_he_waits_for_it() {
+        let push_to = |wake_at, last| {
+            let outbox = Outbox::default();
+            outbox.set_wake_at(wake_at);
+            let settlement = || Settlement { lease: Lease::Token(1), end: End::Acked { job: "a" } };
+            [outbox.push(settlement(), last), outbox.push(settlement(), false)]
+        };
+        assert_eq!(push_to(WakeAt::LastOr(2), false), [false, true]);
+        assert_eq!(push_to(WakeAt::LastOr(usize::MAX), true), [true, false]);
+        assert_eq!(push_to(WakeAt::Count(2), true), [false, true]);
+        assert_eq!(push_to(WakeAt::Never, true), [false, false]);
+    }
 
     #[test]
     fn a_script_carries_many_acks_and_fewer_of_what_is_moved() {

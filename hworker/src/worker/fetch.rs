@@ -1,6 +1,8 @@
 //! The loop of one queue on the runtime of the bodies: sends what has finished, takes what there is room for, one
 //! round trip after the other, so that whatever finishes during a round trip goes with the next.
 
+mod plan;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -9,6 +11,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 use tracing::{debug, error, info, trace, warn};
 
+use self::plan::{Ask, Awaits};
 use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside};
 use super::incarnation::{Incarnation, Lane};
 use super::outages::{self, Side};
@@ -18,14 +21,9 @@ use super::slots::Slot;
 use super::trip::{Replies, Trip, answered};
 use crate::reconnect::Reconnect;
 use crate::store::{
-    CALL_WITHIN, Connection, End, Fault, FaultKind, Reconciled, Reserved, SCRIPT_BYTES, Settled,
-    Settlement,
+    CALL_WITHIN, Connection, End, Fault, FaultKind, Reconciled, Reserved, Settled, Settlement,
 };
 use crate::time::day;
-
-/// So many jobs are asked for by one call: enough for the call to cost little, few enough for the server to answer others
-/// in between, and for the first of many to start while the rest are on their way.
-const CALL_JOBS: usize = 300;
 
 /// While there is something to start, what has finished waits at most so long for more to go with it.
 const HOLD: Duration = Duration::from_millis(2);
@@ -249,76 +247,6 @@ impl Fetch {
         }
     }
 
-    /// What is to be done now.
-    fn plan(&self, trips: &VecDeque<Trip>, came_free: bool, held_since: Option<Instant>) -> Plan {
-        let (incarnation, lane) = (&self.incarnation, &self.lane);
-        let stopping = incarnation.stopping.is_cancelled();
-        let fresh = lane.pulse.is_fresh();
-        let reserving = self.more && !stopping && fresh;
-        let (waiting, bytes) = lane.ready.ahead();
-        let due: usize = waiting + trips.iter().map(|trip| trip.ahead).sum::<usize>();
-        // Those that wait, or will, have the first claim to what is free.
-        let free = lane.slots.free() + usize::from(came_free);
-        let unclaimed = free.saturating_sub(due);
-
-        let target = if bytes < SCRIPT_BYTES { self.target() } else { 0 };
-        let slots = if reserving { unclaimed.min(CALL_JOBS) } else { 0 };
-        let ahead = if reserving { target.saturating_sub(due).min(CALL_JOBS - slots) } else { 0 };
-        let want = slots + ahead;
-
-        let settlements = lane.outbox.count();
-        let runnable = !lane.ready.is_empty();
-        // Bodies that wait end in bursts, as timers do, and a slot that is idle costs more than a smaller call.
-        let enough = if lane.pace.is_short() { target / 2 } else { target / 4 };
-        let enough = enough.clamp(1, CALL_JOBS);
-        let worth_it = want == CALL_JOBS || target > 0 && want >= enough;
-        let anything = settlements > 0 || want > 0;
-        let held = held_since.is_some_and(|since| since.elapsed() >= HOLD);
-        let send = match trips.len() {
-            0 => {
-                self.look || anything && (!runnable && self.next_look.is_none() || worth_it || held)
-            }
-            1 => worth_it,
-            _ => false,
-        };
-        let worth_it_at = settlements + enough.saturating_sub(want).max(1);
-        let wake_at = match (trips.len(), &self.next_look) {
-            // Once half have ended, and it is too early, not for each of the others.
-            (0, Some(look)) => WakeAt::LastOr(look.half.max(settlements + NUMBERS / 2)),
-            (0, None) if !anything => WakeAt::LastOr(1),
-            (0, None) if target > 0 => WakeAt::LastOr(worth_it_at),
-            (0, None) => WakeAt::LastOr(usize::MAX),
-            // While nothing is left to be started, each body that ends would be the last.
-            (1, _) if target > 0 => WakeAt::Count(worth_it_at),
-            _ => WakeAt::Never,
-        };
-        // One of the slots came free already.
-        let slots = slots.saturating_sub(usize::from(came_free));
-        Plan {
-            ask: send.then_some(Ask { slots, ahead, look: self.look }),
-            awaits: match self.more {
-                _ if stopping => Awaits::Nothing,
-                true if !fresh => Awaits::Heartbeat,
-                false if unclaimed > 0 && self.next_look.is_none() => Awaits::Job,
-                _ => Awaits::Nothing,
-            },
-            hold: trips.is_empty() && anything,
-            // All are taken, and nothing of this queue is on its way to one.
-            acquire: !stopping && trips.is_empty() && due == 0 && unclaimed == 0,
-            wake_at,
-        }
-    }
-
-    /// How many jobs to have ahead of the slots.
-    fn target(&self) -> usize {
-        let (core, lane) = (&self.incarnation.core, &self.lane);
-        if !core.fetches_ahead || lane.suspects.cautious() {
-            return 0;
-        }
-        // The queues share the slots.
-        lane.pace.ahead(lane.slots.total()) / self.incarnation.lanes.len()
-    }
-
     /// A round trip about to be made: settles what is in the outbox and reserves, in one write.
     fn trip(&self, connection: &Connection, session: u64, ask: &Ask, slots: Vec<Slot>) -> Trip {
         let (incarnation, lane) = (Arc::clone(&self.incarnation), Arc::clone(&self.lane));
@@ -441,40 +369,6 @@ impl Fetch {
             Err(fault) => Left::Reconnect(fault.to_string()),
         }
     }
-}
-
-/// What the loop is to do next.
-#[derive(Debug)]
-struct Plan {
-    /// To make a round trip.
-    ask: Option<Ask>,
-    awaits: Awaits,
-    /// There is something to send, held back for a moment so that more goes with it.
-    hold: bool,
-    /// To wait for a slot.
-    acquire: bool,
-    wake_at: WakeAt,
-}
-
-/// Without what nothing is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Awaits {
-    /// The next job, for which to wait at the server.
-    Job,
-    /// A heartbeat that is accepted.
-    Heartbeat,
-    Nothing,
-}
-
-/// What a round trip is to ask for.
-#[derive(Debug)]
-struct Ask {
-    /// How many free slots to take for what it reserves.
-    slots: usize,
-    /// How many jobs to reserve beyond them.
-    ahead: usize,
-    /// To ask the server even without room.
-    look: bool,
 }
 
 async fn until(until: Option<Instant>) {

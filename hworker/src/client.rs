@@ -1,16 +1,18 @@
 //! The client: where the server is, and the connections to it.
 
 mod builder;
+mod connections;
 mod gather;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Handle, Id};
+use tokio::runtime::Handle;
 
+use self::connections::Connections;
 use self::gather::Gathers;
 use crate::config::{EncryptionConfig, Limits, NO_KEYS};
 use crate::durability::Durability;
@@ -19,7 +21,7 @@ use crate::error::Error;
 use crate::job::Definition;
 use crate::keys::KeySpace;
 use crate::reconnect::Reconnect;
-use crate::store::{Address, Connection, Fault, Home, Queue};
+use crate::store::{Address, Connection, Fault, Queue};
 
 pub use builder::ClientBuilder;
 
@@ -52,13 +54,9 @@ struct Inner {
     enqueue_within: Duration,
     durability: Option<Durability>,
     encryption: EncryptionConfig,
-    connections: Mutex<HashMap<Whose, Arc<Shared>>>,
+    connections: Connections,
     gathers: Gathers,
 }
-
-/// The runtime and the server of a connection, and how safe what is written on it has to be: who waits for replicas does
-/// not hold up others.
-type Whose = (Id, Home, Option<Durability>);
 
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -79,9 +77,6 @@ struct Spread {
     /// The next enqueue goes to this one, counted round and round.
     next: AtomicUsize,
 }
-
-/// The connection of one runtime to one server; the lock is held while it is made, so that it is made once.
-type Shared = tokio::sync::Mutex<Option<Connection>>;
 
 static DEFAULT: OnceLock<Client> = OnceLock::new();
 
@@ -179,31 +174,7 @@ impl Client {
     ) -> Result<Connection, Fault> {
         let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
         let home = self.inner.address.home(queue).await?;
-        let shared = self.shared((runtime.id(), home.clone(), confirms));
-        let mut slot = shared.lock().await;
-        if let Some(connection) = slot.as_ref().filter(|connection| connection.is_alive()) {
-            return Ok(connection.clone());
-        }
-        let mut connection = self.inner.address.connect_to(&home).await?;
-        if let Some(asked) = confirms {
-            connection = connection.confirming(asked);
-            connection.can_confirm().await.inspect_err(|_| connection.end())?;
-        }
-        *slot = Some(connection.clone());
-        Ok(connection)
-    }
-
-    fn shared(&self, whose: Whose) -> Arc<Shared> {
-        let mut connections = self.inner.connections.lock().unwrap_or_else(PoisonError::into_inner);
-        if !connections.contains_key(&whose) {
-            // Runtimes come and go, with each test for instance; those that went took their connection along.
-            connections.retain(|_, shared| {
-                shared
-                    .try_lock()
-                    .map_or(true, |slot| slot.as_ref().is_some_and(Connection::is_alive))
-            });
-        }
-        Arc::clone(connections.entry(whose).or_default())
+        self.inner.connections.get(&runtime, &self.inner.address, home, confirms).await
     }
 
     /// Equal for clones of one client, and only for those.

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use super::connections::Connections;
 use super::gather::Gathers;
 use super::{Client, Inner, Spread};
 use crate::config::{self, EncryptionSettings, Limits, TlsFiles, defaults};
@@ -159,7 +160,7 @@ impl ClientBuilder {
                 enqueue_within: self.enqueue_within.unwrap_or(defaults::ENQUEUE_WITHIN),
                 durability: durability.asks(),
                 encryption,
-                connections: Mutex::default(),
+                connections: Connections::default(),
                 gathers: Gathers::default(),
             }),
         })

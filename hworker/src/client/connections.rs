@@ -1,0 +1,120 @@
+//! The connections of a client: one for each runtime and server, made when it is first needed and again when it has ended.
+//!
+//! A task makes it, not who asks first: a caller who does not poll his future any more, as in a `select!` that goes another
+//! way, would hold up all who ask after him.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::runtime::{Handle, Id};
+use tokio::sync::watch;
+
+use crate::durability::Durability;
+use crate::store::{Address, Connection, Fault, Home};
+
+/// The connections of a client.
+#[derive(Default)]
+pub(super) struct Connections(Mutex<HashMap<Whose, Arc<Shared>>>);
+
+/// The runtime and the server of a connection, and how safe what is written on it has to be: who waits for replicas does
+/// not hold up others.
+type Whose = (Id, Home, Option<Durability>);
+
+/// The connection of one runtime to one server.
+#[derive(Default)]
+struct Shared(Mutex<State>);
+
+#[derive(Default)]
+struct State {
+    connection: Option<Connection>,
+    /// While a task makes one.
+    making: Option<Making>,
+}
+
+/// Tells what became of it.
+type Making = watch::Receiver<Option<Result<Connection, Fault>>>;
+
+impl Connections {
+    /// The connection to this server, driven by this runtime.
+    ///
+    /// # Cancel safety
+    /// Cancel safe: a connection that is being made is made for those who ask next.
+    pub(super) async fn get(
+        &self,
+        runtime: &Handle,
+        address: &Address,
+        home: Home,
+        confirms: Option<Durability>,
+    ) -> Result<Connection, Fault> {
+        let shared = self.of((runtime.id(), home.clone(), confirms));
+        let mut making = {
+            let mut state = shared.state();
+            if let Some(connection) = state.alive() {
+                return Ok(connection.clone());
+            }
+            let make = || make(runtime, Arc::clone(&shared), address.clone(), home, confirms);
+            state.making.get_or_insert_with(make).clone()
+        };
+        let made = making.wait_for(Option::is_some).await.ok().and_then(|made| made.clone());
+        made.unwrap_or_else(|| Err(Fault::not_sent("the runtime of the connection has ended")))
+    }
+
+    fn of(&self, whose: Whose) -> Arc<Shared> {
+        let mut connections = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if !connections.contains_key(&whose) {
+            // Runtimes come and go, with each test for instance; those that went took their connection along.
+            connections.retain(|_, shared| shared.state().is_of_use());
+        }
+        Arc::clone(connections.entry(whose).or_default())
+    }
+}
+
+/// Starts the task that makes a connection.
+fn make(
+    runtime: &Handle,
+    shared: Arc<Shared>,
+    address: Address,
+    home: Home,
+    confirms: Option<Durability>,
+) -> Making {
+    let (tell, making) = watch::channel(None);
+    runtime.spawn(async move {
+        let made = connect(&address, &home, confirms).await;
+        let mut state = shared.state();
+        state.connection = made.as_ref().ok().cloned();
+        state.making = None;
+        drop(state);
+        tell.send_replace(Some(made));
+    });
+    making
+}
+
+async fn connect(
+    address: &Address,
+    home: &Home,
+    confirms: Option<Durability>,
+) -> Result<Connection, Fault> {
+    let connection = address.connect_to(home).await?;
+    let Some(asked) = confirms else { return Ok(connection) };
+    let connection = connection.confirming(asked);
+    connection.can_confirm().await.inspect_err(|_| connection.end())?;
+    Ok(connection)
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn alive(&self) -> Option<&Connection> {
+        self.connection.as_ref().filter(|connection| connection.is_alive())
+    }
+
+    /// Whether it is there, or on its way.
+    fn is_of_use(&self) -> bool {
+        let on_its_way = self.making.as_ref().is_some_and(|making| making.has_changed().is_ok());
+        self.alive().is_some() || on_its_way
+    }
+}

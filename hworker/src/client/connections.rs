@@ -52,8 +52,12 @@ impl Connections {
             if let Some(connection) = state.alive() {
                 return Ok(connection.clone());
             }
-            let make = || make(runtime, Arc::clone(&shared), address.clone(), home, confirms);
-            state.making.get_or_insert_with(make).clone()
+            if let Some(making) = state.under_way() {
+                making.clone()
+            } else {
+                let making = make(runtime, Arc::clone(&shared), address.clone(), home, confirms);
+                state.making.insert(making).clone()
+            }
         };
         let made = making.wait_for(Option::is_some).await.ok().and_then(|made| made.clone());
         made.unwrap_or_else(|| Err(Fault::not_sent("the runtime of the connection has ended")))
@@ -112,9 +116,13 @@ impl State {
         self.connection.as_ref().filter(|connection| connection.is_alive())
     }
 
-    /// Whether it is there, or on its way.
+    /// Who tells of the one that is being made, unless its task ended without a word.
+    fn under_way(&self) -> Option<&Making> {
+        self.making.as_ref().filter(|making| making.has_changed().is_ok())
+    }
+
+    /// Whether it is there, or under way.
     fn is_of_use(&self) -> bool {
-        let on_its_way = self.making.as_ref().is_some_and(|making| making.has_changed().is_ok());
-        self.alive().is_some() || on_its_way
+        self.alive().is_some() || self.under_way().is_some()
     }
 }

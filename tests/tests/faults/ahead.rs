@@ -4,7 +4,7 @@
 use std::time::{Duration, Instant};
 
 use hworker::{Bulk, WorkerBuilder};
-use hworker_tests::{Act, InProcess, Machine, TestServer, act, act_unless_crashed};
+use hworker_tests::{Act, Fault, InProcess, Machine, Proxy, TestServer, act, act_unless_crashed};
 
 use crate::support::{SOON, begins, counter, put, waits_by};
 
@@ -60,6 +60,24 @@ fn short_jobs_are_fetched_ahead_and_long_ones_are_not() {
     ] {
         assert!(most <= 4, "{most}");
     }
+}
+
+#[test]
+fn many_slots_are_filled_by_two_calls_at_a_time() {
+    // A thousand slots and as many jobs, and the answer of the first call does not come yet -> a second call is sent, each takes
+    // 300; then all run.
+    // Guard: `CALL_JOBS`, and that a full call is worth a second one, in `worker/fetch/plan.rs`.
+    let server = TestServer::start();
+    let bulk: Bulk = (0..1_000).map(|_| act::with("job".into(), vec![])).collect();
+    bulk.on(server.client()).enqueue_blocking().expect("enqueued");
+    let proxy = Proxy::before(&server);
+    proxy.fault(1, "reserve", Fault::HoldReply);
+    let settings = [("HWORKER_REDIS_URL", &*proxy.url()), ("HWORKER_CONCURRENCY", "1000")];
+    let _worker = server.worker_process(&settings);
+    server.eventually("two calls are under way", SOON, || leased(&server) == 600);
+    proxy.release();
+    server.eventually("all run", SOON, || server.ended("job") == 1_000);
+    server.drained(SOON);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::cluster::{Cluster, Node};
+use super::early::EarlyTimer;
 use super::fault::Fault;
 use super::lease::Lease;
 use super::script::Script;
@@ -54,12 +55,17 @@ pub(super) async fn open_with(
         .map_err(|error| Fault::from_redis(error, false))?;
     // When the runtime is dropped, so is the task that drives the connection, and this one with it.
     let guard = ended.clone();
+    let timer = Arc::new(EarlyTimer::default());
+    let kept = Arc::clone(&timer);
     tokio::spawn(async move {
         let _end = guard.clone().drop_guard();
-        guard.cancelled().await;
+        tokio::select! {
+            () = guard.cancelled() => {}
+            () = kept.keep() => {}
+        }
     });
     let held = Arc::new(ended.clone().drop_guard());
-    Ok(Connection { inner, ended, _held: held, home: None, confirms: None })
+    Ok(Connection { inner, ended, timer, _held: held, home: None, confirms: None })
 }
 
 /// A connection; clones share it.
@@ -67,6 +73,7 @@ pub(super) async fn open_with(
 pub(crate) struct Connection {
     inner: MultiplexedConnection,
     ended: CancellationToken,
+    timer: Arc<EarlyTimer>,
     /// With the last clone the connection ends, and whoever watches it.
     _held: Arc<DropGuard>,
     /// The cluster, and which of its servers this one leads to.
@@ -148,6 +155,7 @@ impl Connection {
         reply: impl Future<Output = redis::RedisResult<Value>>,
         within: Duration,
     ) -> Result<Value, Fault> {
+        self.timer.call();
         let reply = tokio::time::timeout(within, reply).await;
         let result = match reply {
             Err(_) => Err(Fault::no_answer(within)),

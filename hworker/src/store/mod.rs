@@ -5,6 +5,7 @@ mod address;
 mod cluster;
 mod confirm;
 mod connection;
+mod early;
 mod fault;
 mod inspect;
 mod lease;

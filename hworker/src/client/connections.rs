@@ -98,7 +98,7 @@ async fn connect(
     home: &Home,
     confirms: Option<Durability>,
 ) -> Result<Connection, Fault> {
-    let connection = address.connect_to(home).await?;
+    let connection = address.connect_to(home, None).await?;
     let Some(asked) = confirms else { return Ok(connection) };
     let connection = connection.confirming(asked);
     connection.can_confirm().await.inspect_err(|_| connection.end())?;

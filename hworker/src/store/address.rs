@@ -10,6 +10,7 @@ use super::Queue;
 use super::cluster::{Cluster, Node};
 use super::connection::{Connection, open};
 use super::fault::Fault;
+use super::seat::Seat;
 use super::sentinel::Sentinels;
 #[cfg(feature = "tls")]
 use super::tls::with_files;
@@ -96,12 +97,16 @@ impl Address {
         }
     }
 
-    /// Makes a connection to a server, driven by the runtime that this is called in.
-    pub(crate) async fn connect_to(&self, home: &Home) -> Result<Connection, Fault> {
+    /// Makes a connection to a server, driven by the runtime that this is called in, or on this seat.
+    pub(crate) async fn connect_to(
+        &self,
+        home: &Home,
+        seat: Option<&Seat>,
+    ) -> Result<Connection, Fault> {
         match (&self.deployment, home) {
-            (Deployment::Single(server), _) => open(ConnectionInfo::clone(server)).await,
-            (Deployment::Sentinel(sentinels), _) => sentinels.connect().await,
-            (Deployment::Cluster(cluster), Some(node)) => cluster.connect(node).await,
+            (Deployment::Single(server), _) => open(ConnectionInfo::clone(server), seat).await,
+            (Deployment::Sentinel(sentinels), _) => sentinels.connect(seat).await,
+            (Deployment::Cluster(cluster), Some(node)) => cluster.connect(node, seat).await,
             (Deployment::Cluster(_), None) => {
                 Err(Fault::not_sent("no server of the cluster is named"))
             }
@@ -110,8 +115,12 @@ impl Address {
 
     /// Makes a connection to the server that has this queue, driven by the runtime that this is called in.
     pub(crate) async fn connect(&self, to: &Queue) -> Result<Connection, Fault> {
-        let home = self.home(to).await?;
-        self.connect_to(&home).await
+        self.connect_to(&self.home(to).await?, None).await
+    }
+
+    /// The same, driven on this seat.
+    pub(crate) async fn connect_on(&self, seat: &Seat, to: &Queue) -> Result<Connection, Fault> {
+        self.connect_to(&self.home(to).await?, Some(seat)).await
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::time::timeout;
 
 use super::connection::{Connection, open};
 use super::fault::Fault;
+use super::seat::Seat;
 
 /// One server is asked at most so long who owns what; then the next is.
 const ASK_WITHIN: Duration = Duration::from_secs(1);
@@ -150,8 +151,12 @@ impl Cluster {
     }
 
     /// Makes a connection to one of the servers.
-    pub(super) async fn connect(self: &Arc<Self>, node: &Node) -> Result<Connection, Fault> {
-        match open(node.at(&self.common)).await {
+    pub(super) async fn connect(
+        self: &Arc<Self>,
+        node: &Node,
+        seat: Option<&Seat>,
+    ) -> Result<Connection, Fault> {
+        match open(node.at(&self.common), seat).await {
             Ok(connection) => Ok(connection.in_cluster(Arc::clone(self), node.clone())),
             Err(fault) => {
                 self.doubt(node);
@@ -219,7 +224,7 @@ impl Cluster {
     }
 
     async fn ask_one(&self, node: &Node) -> Result<(Vec<Range>, Vec<Node>), Fault> {
-        let connection = open(node.at(&self.common)).await?;
+        let connection = open(node.at(&self.common), None).await?;
         let reply = connection.call(redis::cmd("CLUSTER").arg("SLOTS"), ASK_WITHIN).await;
         connection.end();
         let (ranges, nodes) = read(reply.map_err(|fault| explained(fault, node))?, node);

@@ -13,6 +13,7 @@ use super::early::EarlyTimer;
 use super::fault::Fault;
 use super::lease::Lease;
 use super::script::Script;
+use super::seat::Seat;
 use crate::durability::Durability;
 
 /// How long making a connection may take.
@@ -21,9 +22,9 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 /// Calls that may be under way at once on a connection before a further one waits for a place.
 const CALLS_IN_FLIGHT: usize = 1024;
 
-/// Makes a connection, driven by the runtime that this is called in.
-pub(super) async fn open(server: ConnectionInfo) -> Result<Connection, Fault> {
-    open_with(server, CancellationToken::new(), None).await
+/// Makes a connection, driven by the runtime that this is called in, or on this seat.
+pub(super) async fn open(server: ConnectionInfo, seat: Option<&Seat>) -> Result<Connection, Fault> {
+    open_with(server, CancellationToken::new(), None, seat).await
 }
 
 /// The same with a token that ends it; `told` is notified of every message of a channel.
@@ -31,6 +32,7 @@ pub(super) async fn open_with(
     server: ConnectionInfo,
     ended: CancellationToken,
     told: Option<Arc<Notify>>,
+    seat: Option<&Seat>,
 ) -> Result<Connection, Fault> {
     let notice = ended.clone();
     let config = AsyncConnectionConfig::new()
@@ -47,7 +49,14 @@ pub(super) async fn open_with(
             Ok::<(), redis::aio::SendError>(())
         });
     let client = redis::Client::open(server).map_err(|error| Fault::from_redis(error, false))?;
-    let connecting = client.get_multiplexed_async_connection_with_config(&config);
+    let connecting = async {
+        if let Some(seat) = seat
+            && let Some(connected) = seat.connect(client.get_connection_info(), &config).await
+        {
+            return connected;
+        }
+        client.get_multiplexed_async_connection_with_config(&config).await
+    };
     // The crate's limit covers the socket, not the greeting of a server that stalls.
     let inner = tokio::time::timeout(CONNECT_WITHIN, connecting)
         .await

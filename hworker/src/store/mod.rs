@@ -12,6 +12,7 @@ mod lease;
 mod life;
 mod reply;
 mod script;
+mod seat;
 mod sentinel;
 mod server;
 #[cfg(feature = "tls")]
@@ -26,6 +27,7 @@ pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry, server_time};
 pub(crate) use lease::{End, Lease, LeaseMap, Reserved, Settled, Settlement};
 pub(crate) use life::{Beat, Heard, Reconciled, Recovered, connection_id, end_wait, lengths};
+pub(crate) use seat::Seat;
 pub(crate) use server::server_info;
 
 use crate::config::Limits;

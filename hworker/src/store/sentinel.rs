@@ -17,6 +17,7 @@ use super::cluster::Node;
 use super::connection::{Connection, open_with};
 use super::fault::{Fault, FaultKind};
 use super::reply::{Reply, bytes};
+use super::seat::Seat;
 use crate::config::TlsFiles;
 use crate::reconnect::Reconnect;
 
@@ -88,10 +89,13 @@ impl Sentinels {
     }
 
     /// Makes a connection to the master, that ends when another server becomes the master.
-    pub(super) async fn connect(self: &Arc<Self>) -> Result<Connection, Fault> {
+    pub(super) async fn connect(
+        self: &Arc<Self>,
+        seat: Option<&Seat>,
+    ) -> Result<Connection, Fault> {
         let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
         let (sentinel, master, moved) = self.find(&self.subscription(runtime.id())).await?;
-        let connected = self.connect_to(&master, &moved).await;
+        let connected = self.connect_to(&master, &moved, seat).await;
         connected.map_err(|fault| {
             self.leave(&sentinel);
             fault.about(format_args!("master {master}"))
@@ -112,8 +116,10 @@ impl Sentinels {
         &self,
         master: &Node,
         moved: &CancellationToken,
+        seat: Option<&Seat>,
     ) -> Result<Connection, Fault> {
-        let connection = open_with(master.at(&self.common), moved.child_token(), None).await?;
+        let connection =
+            open_with(master.at(&self.common), moved.child_token(), None, seat).await?;
         let why = match is_master(&connection).await {
             Ok(true) => return Ok(connection),
             Ok(false) => Fault::not_sent("it is not the master, or not yet"),
@@ -129,7 +135,7 @@ impl Sentinels {
         if known.is_none_or(|known| known == named) {
             return Ok(());
         }
-        let connected = self.connect_to(named, &CancellationToken::new()).await;
+        let connected = self.connect_to(named, &CancellationToken::new(), None).await;
         connected
             .map(|connection| connection.end())
             .map_err(|fault| fault.about(format_args!("master {named}")))
@@ -204,7 +210,7 @@ impl Sentinels {
         changed: &Arc<Notify>,
     ) -> Result<(Connection, Node), Fault> {
         let told = Some(Arc::clone(changed));
-        let connection = open_with(sentinel, CancellationToken::new(), told).await?;
+        let connection = open_with(sentinel, CancellationToken::new(), told, None).await?;
         // Before the question, so that nothing is missed. One that forbids it still knows where the master is.
         let subscribed = match connection.subscribe(&EVENTS, ASK_WITHIN).await {
             Err(fault) if fault.kind != FaultKind::Denied => Err(fault),

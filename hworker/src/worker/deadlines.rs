@@ -22,9 +22,9 @@ const TICK: Duration = Duration::from_millis(250);
 /// And so often where no job is. Shorter than [`BLOCKING_GRACE`], so that none that begins meanwhile is overdue unseen.
 const IDLE_TICK: Duration = Duration::from_secs(1);
 
-/// What was fetched ahead may wait so long, and is looked at so often.
+/// What was fetched ahead may wait so long, and what waits is looked at so often.
 const AHEAD_AT_MOST: Duration = Duration::from_millis(10);
-const AHEAD_TICK: Duration = Duration::from_millis(5);
+const WAITS_TICK: Duration = Duration::from_millis(5);
 
 /// What the supervisor settled and the server does not have yet.
 type Unsent = Vec<(Arc<Lane>, Settlement)>;
@@ -59,17 +59,18 @@ pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
     }
 }
 
-/// Gives back what was fetched ahead and has waited too long, for as long as this life lasts: the runtime of the bodies
-/// may be blocked by one of them.
-pub(super) async fn keep_ahead_short(incarnation: &Arc<Incarnation>) {
+/// Sees to it that no job waits long behind another, for as long as this life lasts: a body may block the loop that would start it,
+/// or the whole runtime. Others start what has a slot, and what was fetched ahead goes back.
+pub(super) async fn keep_waits_short(incarnation: &Arc<Incarnation>) {
     let mut unsent = Vec::new();
     loop {
         if unsent.is_empty() {
-            incarnation.fetched_ahead.notified().await;
+            incarnation.waits_behind.notified().await;
         }
-        sleep(AHEAD_TICK).await;
+        sleep(WAITS_TICK).await;
         let mut given_back = Vec::new();
         for lane in &incarnation.lanes {
+            lane.ready.call_all_runners(WAITS_TICK);
             let waited = lane.ready.take_ahead(AHEAD_AT_MOST);
             if !waited.is_empty() {
                 lane.pace.halt();
@@ -82,8 +83,8 @@ pub(super) async fn keep_ahead_short(incarnation: &Arc<Incarnation>) {
                     unsent.push((Arc::clone(lane), Settlement { lease, end }));
                 }
             }
-            if lane.ready.ahead().0 > 0 {
-                incarnation.fetched_ahead.notify_one();
+            if !lane.ready.is_empty() {
+                incarnation.waits_behind.notify_one();
             }
         }
         send(incarnation, &mut unsent).await;

@@ -19,9 +19,10 @@ use super::outbox::WakeAt;
 use super::ready::WaitingJob;
 use super::slots::Slot;
 use super::trip::{Replies, Trip, answered};
+use super::turn::Fetching;
 use crate::reconnect::Reconnect;
 use crate::store::{
-    CALL_WITHIN, Connection, End, Fault, FaultKind, Reconciled, Reserved, Settled, Settlement,
+    CALL_WITHIN, Connection, End, Fault, FaultKind, Reconciled, Reserved, Seat, Settled, Settlement,
 };
 use crate::time::day;
 
@@ -39,10 +40,21 @@ const NUMBERS: usize = 32;
 /// A server that refuses or is busy is asked again after this.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 
-/// The loop of one queue.
-pub(super) struct Fetch {
+/// Fetches for one queue until the worker has retired or is void.
+pub(super) fn run(
     incarnation: Arc<Incarnation>,
     lane: Arc<Lane>,
+) -> Fetching<impl Future<Output = ()>> {
+    let (seat, turns) = (Seat::default(), Arc::clone(&lane.turns));
+    Fetching::new(Fetch::new(incarnation, lane, seat.clone()).run(), seat, turns)
+}
+
+/// The loop of one queue.
+struct Fetch {
+    incarnation: Arc<Incarnation>,
+    lane: Arc<Lane>,
+    /// For its connection.
+    seat: Seat,
     /// The server may have jobs waiting.
     more: bool,
     /// It is to be asked, even without room.
@@ -71,10 +83,11 @@ enum Left {
 }
 
 impl Fetch {
-    pub(super) fn new(incarnation: Arc<Incarnation>, lane: Arc<Lane>) -> Self {
+    fn new(incarnation: Arc<Incarnation>, lane: Arc<Lane>, seat: Seat) -> Self {
         Self {
             incarnation,
             lane,
+            seat,
             more: true,
             look: false,
             next_look: None,
@@ -83,8 +96,7 @@ impl Fetch {
         }
     }
 
-    /// Runs until the worker has retired or is void.
-    pub(super) async fn run(mut self) {
+    async fn run(mut self) {
         let mut reconnect = Reconnect::new();
         let mut outages = self.incarnation.core.outages.count();
         let mut broken = None;
@@ -125,7 +137,8 @@ impl Fetch {
         reconnect: &mut Reconnect,
     ) -> Result<Option<(Connection, u64)>, Fault> {
         let (lane, incarnation) = (&self.lane, &self.incarnation);
-        let connection = incarnation.core.client.address().connect(&lane.queue).await?;
+        let address = incarnation.core.client.address();
+        let connection = address.connect_on(&self.seat, &lane.queue).await?;
         let connection = connection.confirming(incarnation.core.config.settles());
         let believed = lane.leases.believed();
         let record = record(incarnation);
@@ -183,7 +196,7 @@ impl Fetch {
         let mut stopping = false;
         loop {
             for admitted in lane.suspects.take_held_back(lane.outbox.totals().1) {
-                lane.ready.push([WaitingJob::Admitted(admitted)], None);
+                lane.add([WaitingJob::Admitted(admitted)], None);
             }
             // Until the plan is made everything wakes this loop, so that nothing that changes meanwhile is missed.
             lane.outbox.set_wake_at(WakeAt::LastOr(1));
@@ -297,6 +310,7 @@ impl Fetch {
                 report_set_aside(&self.incarnation, &lane, set_aside);
                 lane.leases.reserved(session, &mut jobs);
                 self.more = left > 0;
+                lane.pace.has_backlog(self.more);
                 let numbers = left == 0 && jobs.len() >= NUMBERS && lane.pace.is_short();
                 self.next_look = numbers
                     .then(|| NextLook { at: Instant::now() + LOOK_AGAIN, half: jobs.len() / 2 });

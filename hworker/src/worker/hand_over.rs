@@ -51,8 +51,8 @@ pub(super) fn hand_over(
     for suspect in suspects {
         lane.suspects.hold_back(pushed, suspect);
     }
-    if lane.ready.push(start, slots) {
-        incarnation.fetched_ahead.notify_one();
+    if lane.add(start, slots) {
+        incarnation.waits_behind.notify_one();
     }
 }
 

@@ -16,9 +16,10 @@ use super::outages::Outages;
 use super::outbox::Outbox;
 use super::pace::Pace;
 use super::pulse::Pulse;
-use super::ready::Ready;
-use super::slots::Slots;
+use super::ready::{Ready, WaitingJob};
+use super::slots::{Slot, Slots};
 use super::throttle::Throttle;
+use super::turn::Turns;
 use crate::client::Client;
 use crate::config::WorkerConfig;
 use crate::context::{Scope, States};
@@ -58,8 +59,8 @@ pub(super) struct Incarnation {
     pub(super) void: CancellationToken,
     /// The supervisor's thread has ended.
     pub(super) unsupervised: CancellationToken,
-    /// Something was fetched ahead: the supervisor sees to it that it does not wait long.
-    pub(super) fetched_ahead: Notify,
+    /// Jobs wait behind others: the supervisor sees to it that they do not wait long.
+    pub(super) waits_behind: Notify,
     /// Whether the runtime of the bodies goes round, and the supervisor's.
     pub(super) runtime: Arc<Liveness>,
     pub(super) supervisor: Arc<Liveness>,
@@ -75,6 +76,7 @@ pub(super) struct Lane {
     pub(super) ready: Ready,
     pub(super) outbox: Outbox,
     pub(super) pace: Pace,
+    pub(super) turns: Arc<Turns>,
     pub(super) pulse: Pulse,
     pub(super) suspects: Suspects,
     /// What contexts tell of this queue and worker.
@@ -126,7 +128,7 @@ impl Incarnation {
             retiring: CancellationToken::new(),
             void: CancellationToken::new(),
             unsupervised: CancellationToken::new(),
-            fetched_ahead: Notify::new(),
+            waits_behind: Notify::new(),
             runtime: Arc::default(),
             supervisor: Arc::default(),
             id,
@@ -144,6 +146,7 @@ impl Lane {
             ready: Ready::default(),
             outbox: Outbox::default(),
             pace: Pace::default(),
+            turns: Arc::default(),
             pulse: Pulse::default(),
             suspects: room.suspects.of_another_shard(),
             scope: Arc::new(Scope {
@@ -161,6 +164,24 @@ impl Lane {
             waiting: tokio::sync::watch::Sender::new(false),
             waits: AtomicU64::new(0),
         }
+    }
+
+    /// Has jobs started, the foremost in these slots. Says whether any now waits behind another, or without a slot.
+    pub(super) fn add(
+        &self,
+        jobs: impl IntoIterator<Item = WaitingJob>,
+        slots: impl IntoIterator<Item = Slot>,
+    ) -> bool {
+        let waits = self.ready.push(jobs, slots);
+        if !self.ready.is_empty() {
+            self.call_runner(false);
+        }
+        waits
+    }
+
+    /// Calls a runner to what waits: one is enough for short bodies, unless it is `behind`. Says whether one was called.
+    pub(super) fn call_runner(&self, behind: bool) -> bool {
+        self.ready.call_runner(behind || !self.pace.drains())
     }
 
     /// Ends a lease, unless it ended already or was lost.

@@ -25,6 +25,7 @@ mod slots;
 mod supervise;
 mod throttle;
 mod trip;
+mod turn;
 mod wait;
 
 use std::future::Future;
@@ -236,7 +237,7 @@ impl Worker {
         let mut helpers = JoinSet::new();
         let mut fetchers = JoinSet::new();
         for lane in &incarnation.lanes {
-            fetchers.spawn(fetch::Fetch::new(Arc::clone(incarnation), Arc::clone(lane)).run());
+            fetchers.spawn(fetch::run(Arc::clone(incarnation), Arc::clone(lane)));
             helpers.spawn(wait::run(Arc::clone(incarnation), Arc::clone(lane)));
             for _ in 0..threads {
                 helpers.spawn(runner::run(Arc::clone(incarnation), Arc::clone(lane)));

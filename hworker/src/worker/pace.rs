@@ -25,6 +25,8 @@ pub(super) struct Pace {
     halted: AtomicBool,
     /// How often that happened.
     halts: AtomicU64,
+    /// More waits at the server than is asked for.
+    backlog: AtomicBool,
 }
 
 impl Pace {
@@ -59,6 +61,16 @@ impl Pace {
     pub(super) fn halt(&self) {
         self.halts.fetch_add(1, Ordering::AcqRel);
         self.halted.store(true, Ordering::Release);
+    }
+
+    /// Whether more waits at the server than was asked for.
+    pub(super) fn has_backlog(&self, backlog: bool) {
+        self.backlog.store(backlog, Ordering::Release);
+    }
+
+    /// Whether it counts how many jobs are done, and not when each begins: bodies are short, and more wait than are asked for.
+    pub(super) fn drains(&self) -> bool {
+        self.is_short() && self.backlog.load(Ordering::Acquire)
     }
 
     pub(super) fn halts(&self) -> u64 {

@@ -19,7 +19,8 @@ pub(super) struct Ready {
     /// How many wait, to be read without the lock.
     count: AtomicUsize,
     added: Notify,
-    /// Runners that have nothing to do.
+    runners: AtomicUsize,
+    /// Of these, those that have nothing to do.
     idle: AtomicUsize,
     /// Slots came with jobs, or for those that wait.
     slotted: Notify,
@@ -68,6 +69,7 @@ pub(super) enum Next {
     Start {
         job: WaitingJob,
         slot: Slot,
+        since: Instant,
     },
     /// Somebody waits; get a slot for him.
     NeedsSlot,
@@ -87,7 +89,7 @@ impl Ready {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds jobs at the end, and slots for the foremost. Says whether any of them waits without a slot.
+    /// Adds jobs at the end, and slots for the foremost. Says whether any now waits behind another, or without a slot.
     pub(super) fn push(
         &self,
         jobs: impl IntoIterator<Item = WaitingJob>,
@@ -102,7 +104,7 @@ impl Ready {
         inner.slots.extend(slots);
         let surplus = inner.surplus_slots();
         let jobs = inner.jobs.len();
-        let ahead = jobs > inner.slots.len();
+        let waits = jobs > inner.slots.len().min(1);
         let slotted = !inner.slots.is_empty();
         self.count.store(jobs, Ordering::SeqCst);
         drop(inner);
@@ -110,10 +112,7 @@ impl Ready {
         if slotted {
             self.slotted.notify_waiters();
         }
-        if jobs > 0 {
-            self.call_another();
-        }
-        ahead
+        waits
     }
 
     /// Takes the foremost job, with the given slot or one that is kept here.
@@ -123,7 +122,7 @@ impl Ready {
             return Next::Empty;
         }
         let Some(slot) = slot.take().or_else(|| inner.slots.pop()) else { return Next::NeedsSlot };
-        let Some(Waiting { job, .. }) = inner.jobs.pop_front() else { return Next::Empty };
+        let Some(Waiting { job, since }) = inner.jobs.pop_front() else { return Next::Empty };
         inner.bytes -= job.size();
         // A slot that came from elsewhere sets one of those free.
         let surplus = inner.surplus_slots();
@@ -131,7 +130,7 @@ impl Ready {
         self.count.store(left, Ordering::Release);
         drop(inner);
         drop(surplus);
-        Next::Start { job, slot }
+        Next::Start { job, slot, since }
     }
 
     /// Waits for a slot for the foremost job: `None` if one is kept here meanwhile, that came with others. Cancel safe.
@@ -150,17 +149,31 @@ impl Ready {
         }
     }
 
-    /// Calls another runner to what waits. Says whether there was an idle one.
-    pub(super) fn call_another(&self) -> bool {
-        let idle = self.idle.load(Ordering::SeqCst) > 0;
-        if idle {
-            self.added.notify_one();
-        }
-        idle
+    /// One more runner takes from here.
+    pub(super) fn begin_runner(&self) {
+        self.runners.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Completes when something was added, or may have been. Not cancel safe: the runner counts as idle for ever.
-    pub(super) async fn added(&self) {
+    /// Calls a runner to what waits if none is awake, or `another` even so. Says whether one was called.
+    pub(super) fn call_runner(&self, another: bool) -> bool {
+        let idle = self.idle.load(Ordering::SeqCst);
+        let calls = idle > 0 && (another || idle == self.runners.load(Ordering::SeqCst));
+        if calls {
+            self.added.notify_one();
+        }
+        calls
+    }
+
+    /// Calls every runner if the foremost job has waited so long: bodies may block those that are awake.
+    pub(super) fn call_all_runners(&self, age: Duration) {
+        let waited = self.inner().jobs.front().is_some_and(|job| job.since.elapsed() >= age);
+        if waited {
+            self.added.notify_waiters();
+        }
+    }
+
+    /// Completes when a runner is called. Not cancel safe: the runner counts as idle for ever.
+    pub(super) async fn called(&self) {
         self.idle.fetch_add(1, Ordering::SeqCst);
         // What was added before this runner counted as idle called nobody.
         if self.is_empty() {
@@ -234,7 +247,7 @@ mod tests {
         let mut started = Vec::new();
         for expected in 0..4 {
             match ready.next(&mut kept) {
-                Next::Start { job, slot } => {
+                Next::Start { job, slot, .. } => {
                     assert_eq!(job.lease().token(), expected);
                     started.push(slot);
                 }
@@ -249,6 +262,35 @@ mod tests {
         assert!(!ready.push(Vec::new(), slots.take(1)), "no job, so the slot goes back");
         drop(started);
         assert_eq!((slots.free(), ready.ahead()), (3, (0, 0)));
+    }
+
+    #[tokio::test]
+    async fn one_runner_is_called_and_others_only_if_asked_for_or_late() {
+        let ready = Ready::default();
+        (0..3).for_each(|_| ready.begin_runner());
+        let mut runners: Vec<_> = (0..3).map(|_| Box::pin(ready.called())).collect();
+        let waiting = async |runners: &mut Vec<_>| {
+            let mut left = Vec::new();
+            for mut runner in runners.drain(..) {
+                if timeout(Duration::ZERO, &mut runner).await.is_err() {
+                    left.push(runner);
+                }
+            }
+            *runners = left;
+            runners.len()
+        };
+        assert_eq!(waiting(&mut runners).await, 3);
+        ready.push(jobs(0..5), None);
+        assert!(ready.call_runner(false), "none is awake");
+        assert_eq!(waiting(&mut runners).await, 2);
+        assert!(!ready.call_runner(false), "one is awake");
+        assert_eq!(waiting(&mut runners).await, 2);
+        assert!(ready.call_runner(true));
+        assert_eq!(waiting(&mut runners).await, 1);
+        ready.call_all_runners(Duration::from_secs(60));
+        assert_eq!(waiting(&mut runners).await, 1, "nothing has waited that long");
+        ready.call_all_runners(Duration::ZERO);
+        assert_eq!(waiting(&mut runners).await, 0);
     }
 
     #[tokio::test]

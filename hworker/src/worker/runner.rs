@@ -5,23 +5,52 @@
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::execute::{self, First, Over, Pending};
 use super::incarnation::{Incarnation, Lane};
 use super::ready::Next;
 use super::slots::Slot;
 
-/// Other tasks of the runtime, and its sockets, get their turn after so many bodies.
+/// A thread that always has something to start looks after so long for what has arrived, and other tasks get their turn.
+const IN_A_ROW: Duration = Duration::from_millis(1);
+
+/// One loop starts all short bodies while jobs wait less than this: to wake another thread costs tens of microseconds, and takes a
+/// core from others.
+const LATE: Duration = Duration::from_millis(2);
+
+/// So many bodies start one after the other in a task that had one of its own.
 const BODIES_IN_A_ROW: u32 = 16;
+
+/// Somebody who was woken here, and would wait for this thread, which the next body may block: no other thread takes from it
+/// what it is to run next. So he has his turn before that.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Woke {
+    Nobody,
+    /// The task that fetches.
+    Fetch,
+    /// Another, and that one maybe too.
+    Other,
+}
+
+impl Woke {
+    async fn has_turn(self, lane: &Lane) {
+        match self {
+            Self::Nobody => {}
+            Self::Fetch => lane.turns.give_way().await,
+            Self::Other => let_others_run().await,
+        }
+    }
+}
 
 /// Starts what is ready, as long as this life lasts.
 pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
+    lane.ready.begin_runner();
     let mut kept: Option<Slot> = None;
+    let mut began = Instant::now();
     let mut in_a_row = 0;
-    // Somebody who was woken here, and would wait for this thread, which the next body may block: no other thread takes
-    // from it what it is to run next.
-    let mut woke = false;
+    let mut behind = false;
+    let mut woke = Woke::Nobody;
     loop {
         let mut now = Instant::now();
         if !lane.pulse.is_fresh_at(now) {
@@ -31,24 +60,28 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
         }
         // All before a job is in hand.
         let waiting = lane.ready.count();
-        let last = waiting == 1 && in_a_row > 0;
-        if last {
+        if waiting == 1 && in_a_row > 0 {
             // Nothing is left to start: whoever fetches should not wait for more to settle.
             lane.changed.notify_one();
+            woke = woke.max(Woke::Fetch);
         }
-        woke |= last || (waiting > 1 && lane.ready.call_another());
-        if std::mem::take(&mut woke) && waiting > 0 {
-            in_a_row = 0;
-            let_others_run().await;
+        if waiting > 1 && lane.call_runner(behind) {
+            woke = Woke::Other;
+        }
+        if woke > Woke::Nobody && waiting > 0 {
+            woke.has_turn(&lane).await;
+            (woke, in_a_row) = (Woke::Nobody, 0);
             now = Instant::now();
-        } else if in_a_row >= BODIES_IN_A_ROW {
-            // While this thread always has something to do, it looks for what has arrived only when it yields like this.
-            in_a_row = 0;
+        } else if in_a_row > 0 && now.duration_since(began) >= IN_A_ROW {
             tokio::task::yield_now().await;
             now = Instant::now();
+            (began, in_a_row) = (now, 0);
         }
         let (job, slot) = match lane.ready.next(&mut kept) {
-            Next::Start { job, slot } => (job, slot),
+            Next::Start { job, slot, since } => {
+                behind = now.duration_since(since) >= LATE;
+                (job, slot)
+            }
             Next::NeedsSlot => {
                 kept = match lane.slots.try_acquire() {
                     Some(slot) => Some(slot),
@@ -58,8 +91,8 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
             }
             Next::Empty => {
                 kept = None;
-                in_a_row = 0;
-                lane.ready.added().await;
+                lane.ready.called().await;
+                (began, in_a_row, woke) = (Instant::now(), 0, Woke::Nobody);
                 continue;
             }
         };
@@ -67,7 +100,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
         match execute::start(&incarnation, &lane, job, slot, now).await {
             First::Pending(pending) => {
                 tokio::spawn(run_slot(Arc::clone(&incarnation), Arc::clone(&lane), pending));
-                woke = true;
+                woke = Woke::Other;
                 if lane.ready.is_empty() {
                     lane.changed.notify_one();
                 }
@@ -84,14 +117,14 @@ async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: P
             pending.over(&incarnation, &lane).await.settle(&incarnation, &lane);
         let mut in_a_row = 0;
         pending = loop {
-            if woke && kept.is_some() {
-                let_others_run().await;
+            if kept.is_some() {
+                woke.has_turn(&lane).await;
             }
             let now = Instant::now();
             if kept.is_none() || in_a_row == BODIES_IN_A_ROW || !lane.pulse.is_fresh_at(now) {
                 return;
             }
-            let Next::Start { job, slot } = lane.ready.next(&mut kept) else { return };
+            let Next::Start { job, slot, .. } = lane.ready.next(&mut kept) else { return };
             in_a_row += 1;
             match execute::start(&incarnation, &lane, job, slot, now).await {
                 First::Pending(pending) => break pending,
@@ -106,16 +139,17 @@ async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: P
 
 impl Over {
     /// Has the attempt settled. Its slot is free, or kept for the next body: where there is but one queue, a slot may pass
-    /// from one to the next; else the queues take turns. Says too whether somebody was woken.
-    fn settle(self, incarnation: &Incarnation, lane: &Lane) -> (Option<Slot>, bool) {
+    /// from one to the next; else the queues take turns. Says too who was woken.
+    fn settle(self, incarnation: &Incarnation, lane: &Lane) -> (Option<Slot>, Woke) {
         let Self(settlement, room) = self;
         let mut slot = Some(room.into_slot());
         let keeps = incarnation.lanes.len() == 1 && !lane.ready.is_empty();
         let kept = if keeps { slot.take() } else { None };
         // Then whoever waits for one gets this.
         let waited_for = slot.is_some() && incarnation.lanes.len() > 1 && lane.slots.free() == 0;
-        let woke = lane.settle_and_free(settlement, slot);
-        (kept, woke || waited_for)
+        let woke_fetch = lane.settle_and_free(settlement, slot);
+        let woke = if woke_fetch { Woke::Fetch } else { Woke::Nobody };
+        (kept, if waited_for { Woke::Other } else { woke })
     }
 }
 

@@ -66,7 +66,7 @@ pub(super) fn spawn(
             tokio::select! {
                 () = finished.cancelled() => {}
                 () = deadlines::keep(&incarnation) => {}
-                () = deadlines::keep_ahead_short(&incarnation) => {}
+                () = deadlines::keep_waits_short(&incarnation) => {}
                 // Apart from what waits for the server.
                 () = deadlines::stop_when_cut(&incarnation), if incarnation.core.config.stop_when_cut => {}
             }

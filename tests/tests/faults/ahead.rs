@@ -1,6 +1,7 @@
 //! Jobs that a worker fetches ahead of its slots: that it does, for short ones alone, and that nobody waits or suffers for
 //! it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use hworker::{Bulk, WorkerBuilder};
@@ -180,4 +181,43 @@ fn what_comes_after_many_short_jobs_is_found() {
         server.eventually("all have run", SOON, || counter(&server, "processed") == all);
     }
     server.eventually("it waits", SOON, || waits_by(&server, "blmove"));
+}
+
+/// Over at once, so that one thread alone starts them.
+#[hworker::job]
+#[allow(clippy::unused_async)]
+async fn shortest() {}
+
+/// Blocks the thread that starts it.
+#[hworker::job]
+#[allow(clippy::unused_async)]
+async fn blocks() {
+    std::thread::sleep(Duration::from_secs(5));
+    UNBLOCKED.store(true, Ordering::Release);
+}
+
+static UNBLOCKED: AtomicBool = AtomicBool::new(false);
+
+#[test]
+fn one_that_blocks_among_the_shortest_holds_up_none_of_them() {
+    // While one thread alone drains a backlog of jobs that are over at once, one of them blocks it for 5 s -> another thread
+    // starts those that were in its hands, and all that come behind, before that is over.
+    // Guard: `call_all_runners`, by the supervisor.
+    let server = TestServer::start();
+    let shortest = |count| (0..count).map(|_| shortest::with().on(server.client()));
+    let mut jobs: Bulk = shortest(3_000).collect();
+    jobs.extend([blocks::with().on(server.client())]);
+    jobs.extend(shortest(3_000));
+    jobs.enqueue_blocking().expect("enqueued");
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.expect("a runtime");
+    let _worker = {
+        let _context = runtime.enter();
+        let worker = server.worker().concurrency(100);
+        InProcess::run(worker.register::<shortest>().register::<blocks>())
+    };
+    server.eventually("all others have run", SOON, || counter(&server, "processed") == 6_000);
+    assert!(!UNBLOCKED.load(Ordering::Acquire), "they ran while it blocked");
+    server.eventually("it has run", SOON, || counter(&server, "processed") == 6_001);
 }

@@ -4,9 +4,10 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 
 use redis::aio::MultiplexedConnection;
+use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::SockRef;
 use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, RedisResult};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -24,8 +25,8 @@ pub(crate) struct Seat(Arc<Mutex<Seated>>);
 #[derive(Default)]
 struct Seated {
     driver: Option<Driver>,
-    /// Who polls here, and found nobody.
-    vacant: Option<Waker>,
+    /// Who polls here.
+    waker: Option<Waker>,
 }
 
 impl Seat {
@@ -36,24 +37,32 @@ impl Seat {
     fn take(&self, driver: Driver) {
         let mut seated = self.seated();
         let before = seated.driver.replace(driver);
-        let vacant = seated.vacant.take();
+        let waker = seated.waker.take();
         drop(seated);
         drop(before);
-        if let Some(waker) = vacant {
+        if let Some(waker) = waker {
             waker.wake();
         }
+    }
+
+    /// Ends the connection that is here, whatever it has not sent yet.
+    pub(crate) fn clear(&self) {
+        let driver = self.seated().driver.take();
+        drop(driver);
     }
 
     /// Drives the connection that is here; whoever polls is woken when there is more to do.
     pub(crate) fn poll(&self, context: &mut Context<'_>) {
         let mut seated = self.seated();
-        if let Some(driver) = &mut seated.driver {
-            match driver.as_mut().poll(context) {
-                Poll::Pending => return,
-                Poll::Ready(()) => seated.driver = None,
-            }
+        // For a connection that takes the place of this one too.
+        if !seated.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
+            seated.waker = Some(context.waker().clone());
         }
-        seated.vacant = Some(context.waker().clone());
+        if let Some(driver) = &mut seated.driver
+            && driver.as_mut().poll(context).is_ready()
+        {
+            seated.driver = None;
+        }
     }
 
     /// Makes a connection that is driven here; `None` where the crate alone can make it, which is over TLS.
@@ -100,21 +109,63 @@ impl std::fmt::Debug for Seat {
 
 /// Connects to whichever address of a host answers first: one that is silent holds up no other.
 async fn tcp(host: &str, port: u16, server: &ConnectionInfo) -> io::Result<TcpStream> {
+    let settings = server.tcp_settings();
     let mut tries: JoinSet<_> = lookup_host((host, port)).await?.map(TcpStream::connect).collect();
     let mut failed = None;
     while let Some(tried) = tries.join_next().await {
-        match tried {
-            Ok(Ok(stream)) => {
-                let settings = server.tcp_settings();
-                stream.set_nodelay(settings.nodelay())?;
-                if let Some(keepalive) = settings.keepalive() {
-                    SockRef::from(&stream).set_tcp_keepalive(keepalive)?;
-                }
-                return Ok(stream);
-            }
-            Ok(Err(error)) => failed = Some(error),
-            Err(panic) => failed = Some(panic.into()),
+        match tried.map_err(io::Error::from).flatten().and_then(|tcp| set(tcp, settings)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = Some(error),
         }
     }
     Err(failed.unwrap_or_else(|| io::Error::other("the host has no address")))
+}
+
+fn set(stream: TcpStream, settings: &TcpSettings) -> io::Result<TcpStream> {
+    stream.set_nodelay(settings.nodelay())?;
+    if let Some(keepalive) = settings.keepalive() {
+        SockRef::from(&stream).set_tcp_keepalive(keepalive)?;
+    }
+    Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, poll_fn};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::{Poll, Wake};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn whoever_polls_is_woken_for_the_next_even_if_the_one_before_never_ends() {
+        let (seat, counted) = (Seat::default(), Arc::new(Wakes::default()));
+        let waker = Waker::from(Arc::clone(&counted));
+        let mut context = Context::from_waker(&waker);
+        seat.poll(&mut context);
+        // One that cannot write what it has, say.
+        seat.take(Box::pin(pending()));
+        assert_eq!(counted.0.load(Ordering::SeqCst), 1);
+        seat.poll(&mut context);
+        let polled = Arc::new(AtomicUsize::new(0));
+        let counts = Arc::clone(&polled);
+        seat.take(Box::pin(poll_fn(move |_| {
+            counts.fetch_add(1, Ordering::SeqCst);
+            Poll::Pending
+        })));
+        assert_eq!(counted.0.load(Ordering::SeqCst), 2);
+        seat.poll(&mut context);
+        assert_eq!(polled.load(Ordering::SeqCst), 1);
+        seat.clear();
+        assert_eq!(Arc::strong_count(&polled), 1, "what is cleared is dropped");
+    }
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tracing::{debug, error, info};
 
@@ -11,9 +12,10 @@ use super::decide::Finish;
 use super::execute::{BLOCKING_GRACE, conclude};
 use super::health::STUCK;
 use super::incarnation::{Incarnation, Lane};
+use super::ready::WaitingJob;
 use crate::backoff::Backoff;
 use crate::job::Policy;
-use crate::store::{End, SCRIPT_MOVES, Settlement};
+use crate::store::{End, Lease, SCRIPT_MOVES, Settlement};
 use crate::time::day;
 
 /// Deadlines are looked at so often.
@@ -62,34 +64,52 @@ pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
 /// Sees to it that no job waits long behind another, for as long as this life lasts: a body may block the loop that would start it,
 /// or the whole runtime. Others start what has a slot, and what was fetched ahead goes back.
 pub(super) async fn keep_waits_short(incarnation: &Arc<Incarnation>) {
-    let mut unsent = Vec::new();
+    let (tell, told) = mpsc::unbounded_channel();
+    // Side by side, so that a server that is slow to take something back holds up nobody here.
+    tokio::join!(look_at_what_waits(incarnation, tell), release(incarnation, told));
+}
+
+async fn look_at_what_waits(incarnation: &Incarnation, gives_back: mpsc::UnboundedSender<Unsent>) {
     loop {
-        if unsent.is_empty() {
-            incarnation.waits_behind.notified().await;
-        }
+        incarnation.waits_behind.notified().await;
         sleep(WAITS_TICK).await;
-        let mut given_back = Vec::new();
         for lane in &incarnation.lanes {
+            lane.turns.let_go();
             lane.ready.call_all_runners(WAITS_TICK);
             let waited = lane.ready.take_ahead(AHEAD_AT_MOST);
             if !waited.is_empty() {
                 lane.pace.halt();
-                given_back.push(Arc::clone(lane));
-            }
-            for job in waited {
-                let lease = job.lease().clone();
-                if lane.leases.end(&lease) {
+                let released = |lease: Lease| {
                     let end = End::Released { delay_ms: 0, envelope: None };
-                    unsent.push((Arc::clone(lane), Settlement { lease, end }));
-                }
+                    (Arc::clone(lane), Settlement { lease, end })
+                };
+                let leases = waited.iter().map(WaitingJob::lease);
+                let ended = leases.filter(|lease| lane.leases.end(lease)).cloned();
+                // Whoever takes it has not ended: it is a part of the same future.
+                let _ = gives_back.send(ended.map(released).collect());
             }
             if !lane.ready.is_empty() {
                 incarnation.waits_behind.notify_one();
             }
         }
+    }
+}
+
+/// Sends what goes back, until the server has it.
+async fn release(incarnation: &Incarnation, mut given: mpsc::UnboundedReceiver<Unsent>) {
+    while let Some(mut unsent) = given.recv().await {
+        while let Ok(more) = given.try_recv() {
+            unsent.extend(more);
+        }
+        let of_lane = |lane: &&Arc<Lane>| unsent.iter().any(|(of, _)| Arc::ptr_eq(of, lane));
+        let lanes: Vec<_> = incarnation.lanes.iter().filter(of_lane).collect();
         send(incarnation, &mut unsent).await;
+        while !unsent.is_empty() {
+            sleep(WAITS_TICK).await;
+            send(incarnation, &mut unsent).await;
+        }
         // They wait at the server now, and nothing here is due to end.
-        for lane in given_back {
+        for lane in lanes {
             lane.look();
         }
     }

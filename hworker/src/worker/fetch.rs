@@ -113,11 +113,13 @@ impl Fetch {
                 }
                 Ok(None) => Left::Void,
                 Err(fault) => {
+                    self.seat.clear();
                     outages::lost(&self.incarnation, &self.lane, Side::Fetch, &fault);
                     reconnect.pause().await;
                     continue;
                 }
             };
+            self.seat.clear();
             match left {
                 Left::Reconnect(why) => {
                     debug!(queue = %self.lane.queue.name, "making a new connection: {why}");
@@ -196,7 +198,9 @@ impl Fetch {
         let mut stopping = false;
         loop {
             for admitted in lane.suspects.take_held_back(lane.outbox.totals().1) {
-                lane.add([WaitingJob::Admitted(admitted)], None);
+                if lane.add([WaitingJob::Admitted(admitted)], None) {
+                    incarnation.waits_behind.notify_one();
+                }
             }
             // Until the plan is made everything wakes this loop, so that nothing that changes meanwhile is missed.
             lane.outbox.set_wake_at(WakeAt::LastOr(1));

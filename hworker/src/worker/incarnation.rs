@@ -166,17 +166,16 @@ impl Lane {
         }
     }
 
-    /// Has jobs started, the foremost in these slots. Says whether any now waits behind another, or without a slot.
+    /// Has jobs started, the foremost in these slots. Says whether any may wait: behind another, without a slot, or for a runner
+    /// that is at something else.
     pub(super) fn add(
         &self,
         jobs: impl IntoIterator<Item = WaitingJob>,
         slots: impl IntoIterator<Item = Slot>,
     ) -> bool {
         let waits = self.ready.push(jobs, slots);
-        if !self.ready.is_empty() {
-            self.call_runner(false);
-        }
-        waits
+        let seen_to = self.ready.is_empty() || self.call_runner(false);
+        waits || !seen_to
     }
 
     /// Calls a runner to what waits: one is enough for short bodies, unless it is `behind`. Says whether one was called.

@@ -172,14 +172,16 @@ impl Ready {
         }
     }
 
-    /// Completes when a runner is called. Not cancel safe: the runner counts as idle for ever.
-    pub(super) async fn called(&self) {
+    /// Completes when a runner is called; says whether it waited for that. Not cancel safe: the runner counts as idle for ever.
+    pub(super) async fn called(&self) -> bool {
         self.idle.fetch_add(1, Ordering::SeqCst);
         // What was added before this runner counted as idle called nobody.
-        if self.is_empty() {
+        let waits = self.is_empty();
+        if waits {
             self.added.notified().await;
         }
         self.idle.fetch_sub(1, Ordering::SeqCst);
+        waits
     }
 
     pub(super) fn is_empty(&self) -> bool {

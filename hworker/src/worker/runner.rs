@@ -15,7 +15,7 @@ use super::slots::Slot;
 /// A thread that always has something to start looks after so long for what has arrived, and other tasks get their turn.
 const IN_A_ROW: Duration = Duration::from_millis(1);
 
-/// One loop starts all short bodies while jobs wait less than this: to wake another thread costs tens of microseconds, and takes a
+/// While a backlog is drained one loop starts all short bodies, as long as jobs wait less than this: to wake another thread costs tens of microseconds, and takes a
 /// core from others.
 const LATE: Duration = Duration::from_millis(2);
 
@@ -34,10 +34,14 @@ enum Woke {
 }
 
 impl Woke {
-    async fn has_turn(self, lane: &Lane) {
+    async fn has_turn(self, incarnation: &Incarnation, lane: &Lane) {
         match self {
             Self::Nobody => {}
-            Self::Fetch => lane.turns.give_way().await,
+            Self::Fetch => {
+                // If another thread is to give the turn, and a body blocks it, the supervisor ends this.
+                incarnation.waits_behind.notify_one();
+                lane.turns.give_way().await;
+            }
             Self::Other => let_others_run().await,
         }
     }
@@ -69,7 +73,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
             woke = Woke::Other;
         }
         if woke > Woke::Nobody && waiting > 0 {
-            woke.has_turn(&lane).await;
+            woke.has_turn(&incarnation, &lane).await;
             (woke, in_a_row) = (Woke::Nobody, 0);
             now = Instant::now();
         } else if in_a_row > 0 && now.duration_since(began) >= IN_A_ROW {
@@ -91,8 +95,9 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
             }
             Next::Empty => {
                 kept = None;
-                lane.ready.called().await;
-                (began, in_a_row, woke) = (Instant::now(), 0, Woke::Nobody);
+                if lane.ready.called().await {
+                    (began, in_a_row, woke) = (Instant::now(), 0, Woke::Nobody);
+                }
                 continue;
             }
         };
@@ -118,7 +123,7 @@ async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: P
         let mut in_a_row = 0;
         pending = loop {
             if kept.is_some() {
-                woke.has_turn(&lane).await;
+                woke.has_turn(&incarnation, &lane).await;
             }
             let now = Instant::now();
             if kept.is_none() || in_a_row == BODIES_IN_A_ROW || !lane.pulse.is_fresh_at(now) {

@@ -33,7 +33,7 @@ impl Turns {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Completes when the task has had a turn, or at once where there is none. Cancel safe.
+    /// Completes when the task has had a turn, or at once where there is none, or when all are let go. Cancel safe.
     pub(super) async fn give_way(&self) {
         let mut waits = false;
         poll_fn(|context| {
@@ -61,6 +61,11 @@ impl Turns {
 
     fn end(&self) {
         self.under_way.store(false, Ordering::SeqCst);
+        self.let_go();
+    }
+
+    /// Whoever waits for a turn goes on: a body may block the thread that is to have it.
+    pub(super) fn let_go(&self) {
         let waiting = std::mem::take(&mut self.state().waiting);
         waiting.into_iter().for_each(Waker::wake);
     }

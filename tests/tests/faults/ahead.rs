@@ -201,23 +201,30 @@ static UNBLOCKED: AtomicBool = AtomicBool::new(false);
 #[test]
 fn one_that_blocks_among_the_shortest_holds_up_none_of_them() {
     // While one thread alone drains a backlog of jobs that are over at once, one of them blocks it for 5 s -> another thread
-    // starts those that were in its hands, and all that come behind, before that is over.
-    // Guard: `call_all_runners`, by the supervisor.
-    let server = TestServer::start();
-    let shortest = |count| (0..count).map(|_| shortest::with().on(server.client()));
-    let mut jobs: Bulk = shortest(3_000).collect();
-    jobs.extend([blocks::with().on(server.client())]);
-    jobs.extend(shortest(3_000));
-    jobs.enqueue_blocking().expect("enqueued");
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-    let runtime = runtime.expect("a runtime");
-    let _worker = {
-        let _context = runtime.enter();
-        let worker = server.worker().concurrency(100);
-        InProcess::run(worker.register::<shortest>().register::<blocks>())
-    };
-    server.eventually("all others have run", SOON, || counter(&server, "processed") == 6_000);
-    assert!(!UNBLOCKED.load(Ordering::Acquire), "they ran while it blocked");
-    server.eventually("it has run", SOON, || counter(&server, "processed") == 6_001);
+    // starts those that were in its hands, and all that come behind, before that is over; without fetching ahead too, where
+    // each comes alone.
+    // Guard: `call_all_runners`, by the supervisor; that it is told of whatever may wait, in `Lane::add`.
+    for (count, slots, prefetch) in [(3_000, 100, true), (500, 2, false)] {
+        UNBLOCKED.store(false, Ordering::Release);
+        let server = TestServer::start();
+        let shortest = || (0..count).map(|_| shortest::with().on(server.client()));
+        let mut jobs: Bulk = shortest().collect();
+        jobs.extend([blocks::with().on(server.client())]);
+        jobs.extend(shortest());
+        jobs.enqueue_blocking().expect("enqueued");
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .expect("a runtime");
+        let _worker = {
+            let _context = runtime.enter();
+            let worker = server.worker().concurrency(slots).prefetch(prefetch);
+            InProcess::run(worker.register::<shortest>().register::<blocks>())
+        };
+        let processed = || counter(&server, "processed");
+        server.eventually("all others have run", SOON, || processed() == 2 * count);
+        assert!(!UNBLOCKED.load(Ordering::Acquire), "they ran while it blocked");
+        server.eventually("it has run", SOON, || processed() == 2 * count + 1);
+    }
 }

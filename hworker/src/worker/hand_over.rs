@@ -48,8 +48,12 @@ pub(super) fn hand_over(
         lane.give_back(&lease);
     }
     let (pushed, _) = lane.outbox.totals();
-    for suspect in suspects {
-        lane.suspects.hold_back(pushed, suspect);
+    if !suspects.is_empty() {
+        for suspect in suspects {
+            lane.suspects.hold_back(pushed, suspect);
+        }
+        // The loop that fetches starts them.
+        lane.changed.notify_one();
     }
     if lane.add(start, slots) {
         incarnation.waits_behind.notify_one();

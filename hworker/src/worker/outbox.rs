@@ -35,30 +35,40 @@ pub(super) enum WakeAt {
     Never,
 }
 
+impl WakeAt {
+    fn as_bits(self) -> usize {
+        let (count, last) = match self {
+            Self::LastOr(count) => (count, true),
+            Self::Count(count) => (count, false),
+            Self::Never => (usize::MAX, false),
+        };
+        count.min(usize::MAX >> 1) << 1 | usize::from(last)
+    }
+}
+
 impl Outbox {
     fn waiting(&self) -> MutexGuard<'_, Inner> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether the loop that sends is to be woken; `last` where nothing more is there to be started.
+    /// Says whether the loop that sends is to be woken; `last` where nothing more is there to be started. It is woken once: who
+    /// wakes it may have to wait for its turn, and those who come after him have no reason to.
     pub(super) fn push(&self, settlement: Settlement, last: bool) -> bool {
         let mut waiting = self.waiting();
         waiting.settlements.push_back(settlement);
         waiting.pushed += 1;
         let count = waiting.settlements.len();
         drop(waiting);
-        let wake_at = self.wake_at.load(Ordering::Acquire);
-        count >= wake_at >> 1 || (last && wake_at & 1 == 1)
+        let wakes = |wake_at: usize| {
+            let wakes = count >= wake_at >> 1 || (last && wake_at & 1 == 1);
+            wakes.then_some(WakeAt::Never.as_bits())
+        };
+        self.wake_at.fetch_update(Ordering::AcqRel, Ordering::Acquire, wakes).is_ok()
     }
 
+    /// From now on, until it is woken.
     pub(super) fn set_wake_at(&self, wake_at: WakeAt) {
-        let (count, last) = match wake_at {
-            WakeAt::LastOr(count) => (count, true),
-            WakeAt::Count(count) => (count, false),
-            WakeAt::Never => (usize::MAX, false),
-        };
-        let count = count.min(usize::MAX >> 1);
-        self.wake_at.store(count << 1 | usize::from(last), Ordering::Release);
+        self.wake_at.store(wake_at.as_bits(), Ordering::Release);
     }
 
     /// Takes as many as one script carries.
@@ -115,6 +125,21 @@ mod tests {
         assert_eq!(push_to(WakeAt::LastOr(usize::MAX), true), [true, false]);
         assert_eq!(push_to(WakeAt::Count(2), true), [false, true]);
         assert_eq!(push_to(WakeAt::Never, true), [false, false]);
+    }
+
+    #[test]
+    fn who_sends_is_woken_once_until_he_has_looked() {
+        let outbox = Outbox::default();
+        let push = || {
+            outbox.push(Settlement { lease: Lease::Token(1), end: End::Acked { job: "a" } }, true)
+        };
+        for wake_at in [WakeAt::LastOr(1), WakeAt::Count(1)] {
+            outbox.set_wake_at(wake_at);
+            assert_eq!([push(), push(), push()], [true, false, false]);
+            outbox.take();
+            outbox.set_wake_at(wake_at);
+            outbox.take();
+        }
     }
 
     #[test]

@@ -126,12 +126,14 @@ async fn serve(
                 let count = jobs.len();
                 let slots: Vec<_> = lane.slots.take(count).collect();
                 let ahead = count - slots.len();
-                hand_over(incarnation, lane, jobs, slots, ahead);
-                // After that, since the loop that fetches starts what is held back here.
-                if left > 0 {
-                    lane.look();
-                } else {
+                if left == 0 {
+                    // Before: what is woken last runs next here, and that is to be who starts the body.
                     lane.changed.notify_one();
+                }
+                hand_over(incarnation, lane, jobs, slots, ahead);
+                if left > 0 {
+                    // Behind: what it fetches is younger.
+                    lane.look();
                 }
             }
             // What was handed into the inbox since is for the new session to take.

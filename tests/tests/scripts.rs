@@ -35,6 +35,20 @@ fn of_worker(kind: &str, id: Id) -> String {
     format!("hworker-{kind}-{QUEUE}:w.{id}")
 }
 
+fn keys_of_settle(id: Id) -> [String; 9] {
+    [
+        of_worker("progress", id),
+        key("jobs"),
+        key("scheduled"),
+        key("bell"),
+        key("failed"),
+        key("broken"),
+        key("stat"),
+        key("stat") + ":20260101",
+        of_worker("worker", id),
+    ]
+}
+
 fn envelope(job: Job) -> String {
     format!(r#"{{"id":"j{job}","job":"act","args":{{}}}}"#)
 }
@@ -95,9 +109,9 @@ impl Both {
 
     /// Leases that were handed out just now; they must be younger than all others.
     fn new_leases(&mut self, first: u64, count: usize) {
-        let last = self.leases.last().map_or(0, |name| size(name.trim_end_matches(".0")) as u64);
+        let last = self.leases.last().map_or(0, |name| size(name) as u64);
         assert!(first > last, "{first} after {last}");
-        self.leases.extend((first..).take(count).map(|token| format!("{token}.0")));
+        self.leases.extend((first..).take(count).map(|token| token.to_string()));
     }
 
     /// Makes a call to both, and holds the one against the other.
@@ -184,10 +198,10 @@ impl Both {
             return Answered::Void;
         }
         let mut tokens: Vec<_> = reply[3..].to_vec();
-        tokens.sort_by_key(|name| size(name.trim_end_matches(".0")));
+        tokens.sort_by_key(|name| size(name));
         for name in &tokens {
             if !self.leases.contains(name) {
-                self.new_leases(size(name.trim_end_matches(".0")) as u64, 1);
+                self.new_leases(size(name) as u64, 1);
             }
         }
         assert!(self.leases.len() - before <= tokens.len());
@@ -254,21 +268,15 @@ impl Both {
             let reply = self.script("release", &keys, &[lease, delay.into(), payload]);
             return Answered::Held(text(&reply) == "1");
         }
-        let keys = [
-            of_worker("progress", id),
-            key("jobs"),
-            key("scheduled"),
-            key("bell"),
-            key("failed"),
-            key("broken"),
-            key("stat"),
-            key("stat") + ":20260101",
-            of_worker("worker", id),
-        ];
+        let keys = keys_of_settle(id);
         let mut args: Vec<String> = ["1000", "1000", "1000"].map(str::to_owned).to_vec();
         let name = format!("j{job}");
         match end {
-            End::Ack => args.extend(["ack".into(), name, "1".into(), lease]),
+            End::Ack => {
+                // As the first of one token, or by its name.
+                let tokens = u8::from(job.is_multiple_of(2)).to_string();
+                args.extend(["ack".into(), name, "1".into(), lease, tokens]);
+            }
             End::Fail => args.extend(["fail".into(), name, lease, envelope(job)]),
             End::Break => args.extend(["break".into(), lease, "cannot be read".into()]),
             End::Retry { later } => {
@@ -539,4 +547,25 @@ fn what_the_model_does() {
     proptest!(config(100), |(picks in picks)| {
         as_the_model(&server, &picks);
     });
+}
+
+#[test]
+fn an_ack_ends_rows_of_leases_and_single_ones() {
+    let server = TestServer::start();
+    let mut both = Both::new(&server);
+    let progress = of_worker("progress", 1);
+    for lease in ["1763805600000009", "1763805600000010", "1763805600000011", "20", "x", "x.1"] {
+        let _: u64 = both.ask(&["HSET", &progress, lease, "{}"]);
+    }
+    // Of the first row one is not held; the last is a name.
+    let ack = ["1000", "1000", "1000", "ack", "j", "3"];
+    let rows = ["1763805600000010", "3", "20", "1", "x", "0"];
+    let args = [ack, rows].concat().into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let reply = list(&both.script("settle", &keys_of_settle(1), &args));
+    assert_eq!(reply, ["4"]);
+    let mut left: Vec<String> = both.ask(&["HKEYS", &progress]);
+    left.sort_unstable();
+    assert_eq!(left, ["1763805600000009", "x.1"]);
+    let counted: u64 = both.ask(&["HGET", &key("stat"), "processed"]);
+    assert_eq!(counted, 4);
 }

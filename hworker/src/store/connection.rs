@@ -245,19 +245,9 @@ impl Call {
 
     pub(crate) fn lease(&mut self, lease: &Lease) -> &mut Self {
         match lease {
-            Lease::Token(token) => {
-                let mut name = [0; 22];
-                let mut digits = itoa::Buffer::new();
-                let digits = digits.format(*token).as_bytes();
-                name[..digits.len()].copy_from_slice(digits);
-                name[digits.len()..digits.len() + 2].copy_from_slice(b".0");
-                self.by_hash.arg(&name[..digits.len() + 2]);
-            }
-            Lease::Foreign(name) => {
-                self.by_hash.arg(name.as_bytes());
-            }
+            Lease::Token(token) => self.number(*token),
+            Lease::Foreign(name) => self.arg(name.as_bytes()),
         }
-        self
     }
 
     pub(super) fn by_text(&self) -> Cmd {

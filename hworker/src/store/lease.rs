@@ -17,18 +17,21 @@ use crate::keys::WorkerKeys;
 /// crashes; its errors give way instead.
 const WRITTEN_BY_WORKERS: usize = 1024;
 
-/// One worker's hold on one attempt; its name in Redis is `<token>.<list>`.
+/// One worker's hold on one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lease {
-    /// As `reserve` names it. All jobs of a queue wait in one list yet, number 0.
+    /// As `reserve` names it: a whole number, up to [`Lease::MAX_TOKEN`].
     Token(u64),
     /// Anything else that somebody wrote there; it counts as the oldest.
     Foreign(Arc<str>),
 }
 
 impl Lease {
+    /// Beyond it servers may spell a number that a script hands them in another way.
+    const MAX_TOKEN: u64 = (1 << 52) - 1;
+
     pub(crate) fn parse(name: &str) -> Self {
-        let token = name.strip_suffix(".0").and_then(|token| token.parse().ok());
+        let token = name.parse().ok().filter(|token| *token <= Self::MAX_TOKEN);
         // Only what would be written the same way again.
         let lease = token.map(Self::Token).filter(|lease| lease.to_string() == name);
         lease.unwrap_or_else(|| Self::Foreign(name.into()))
@@ -46,7 +49,7 @@ impl Lease {
 
     fn name_length(&self) -> usize {
         match self {
-            Self::Token(_) => 18,
+            Self::Token(_) => 16,
             Self::Foreign(name) => name.len(),
         }
     }
@@ -94,7 +97,7 @@ pub(crate) type LeaseMap<V> = HashMap<Lease, V, BuildHasherDefault<LeaseHasher>>
 impl fmt::Display for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Token(token) => write!(f, "{token}.0"),
+            Self::Token(token) => write!(f, "{token}"),
             Self::Foreign(name) => f.write_str(name),
         }
     }
@@ -281,11 +284,12 @@ impl Queue {
             }
         }
         for (job, leases) in acks {
-            call.arg("ack").arg(job).number(leases.len() as u64);
-            for lease in &leases {
-                call.lease(lease);
-            }
             sizes.push(leases.len() as u64);
+            let spans = spans(leases);
+            call.arg("ack").arg(job).number(spans.len() as u64);
+            for (first, count) in spans {
+                call.lease(first).number(count);
+            }
         }
         for settlement in batch {
             let lease = &settlement.lease;
@@ -406,6 +410,26 @@ impl Queue {
     }
 }
 
+/// Leases as the first of each row of tokens without a gap and how many there are in it, or as 0 of a foreign one: jobs
+/// that were reserved together often end together, and to read and to spell each of their leases is a good part of what an ack
+/// costs the server.
+fn spans(mut leases: Vec<&Lease>) -> Vec<(&Lease, u64)> {
+    leases.sort_unstable_by_key(|lease| lease.token());
+    let mut spans: Vec<(&Lease, u64)> = Vec::new();
+    for lease in leases {
+        match (spans.last_mut(), lease) {
+            (Some((Lease::Token(first), count)), Lease::Token(token))
+                if first + *count == *token =>
+            {
+                *count += 1;
+            }
+            (_, Lease::Token(_)) => spans.push((lease, 1)),
+            (_, Lease::Foreign(_)) => spans.push((lease, 0)),
+        }
+    }
+    spans
+}
+
 /// Reads what `reserve` answers.
 fn reserved(value: Value) -> Result<Reserved, Fault> {
     let mut reply = Reply::list("reserve", value)?;
@@ -446,4 +470,32 @@ fn settled(value: Value, sizes: &[u64]) -> Result<Settled, Fault> {
         settled.stale += size - held;
     }
     Ok(settled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_token_only_if_the_server_spells_it_so() {
+        assert_eq!(Lease::parse("1763805600123456"), Lease::Token(1_763_805_600_123_456));
+        assert_eq!(Lease::parse("4503599627370495"), Lease::Token(Lease::MAX_TOKEN));
+        for name in ["4503599627370496", "18446744073709551616", "007", "+7", "7.0", "-1", ""] {
+            assert_eq!(Lease::parse(name), Lease::Foreign(name.into()));
+            assert_eq!(Lease::parse(name).to_string(), name);
+        }
+    }
+
+    #[test]
+    fn what_was_reserved_together_is_settled_together() {
+        let token = Lease::Token;
+        let foreign = Lease::Foreign("x".into());
+        let leases = [token(9), token(5), foreign.clone(), token(7), token(6), token(12), token(7)];
+        let spans = spans(leases.iter().collect());
+        let row = |first: &Lease| spans.iter().filter(|(lease, _)| *lease == first).count();
+        assert_eq!(spans.iter().map(|(_, count)| count).sum::<u64>(), 6, "{spans:?}");
+        assert!(spans.contains(&(&token(5), 3)) && spans.contains(&(&token(9), 1)), "{spans:?}");
+        assert!(spans.contains(&(&token(12), 1)) && spans.contains(&(&foreign, 0)), "{spans:?}");
+        assert_eq!(row(&token(7)), 1, "one that is there twice has a row of its own");
+    }
 }

@@ -13,7 +13,8 @@
 -- ARGV[2] broken_limit  how many payloads are kept
 -- ARGV[3] day_ttl       seconds that the counters of a day are kept
 -- ARGV[4] then, repeated:
---   'ack', job, n, lease 1 .. lease n       done
+--   'ack', job, n, lease, count, lease, count ..   done: n times a lease and how many have the tokens from there on, or 0 and
+--                                           just the one of that name
 --   'retry', job, lease, delay in ms, envelope     runs again
 --   'fail', job, lease, record              does not run again
 --   'break', lease, reason                  cannot be decoded
@@ -74,11 +75,21 @@ local i = 4
 while i <= #ARGV do
   local what = ARGV[i]
   if what == 'ack' then
-    local job, n = ARGV[i + 1], tonumber(ARGV[i + 2])
-    local held = redis.call('HDEL', progress, unpack(ARGV, i + 3, i + 2 + n))
+    local job, n, leases = ARGV[i + 1], tonumber(ARGV[i + 2]), {}
+    i = i + 3
+    for at = i, i + 2 * n - 2, 2 do
+      local tokens, last = tonumber(ARGV[at + 1]), #leases
+      if tokens == 0 then
+        leases[last + 1] = ARGV[at]
+      else
+        local before = tonumber(ARGV[at]) - 1
+        for token = 1, tokens do leases[last + token] = before + token end
+      end
+    end
+    local held = redis.call('HDEL', progress, unpack(leases))
     if held > 0 then count('processed', job, held) end
     replies[#replies + 1] = held
-    i = i + 3 + n
+    i = i + 2 * n
   else
     local lease = what == 'break' and ARGV[i + 1] or ARGV[i + 2]
     local payload = what == 'break' and redis.call('HGET', progress, lease)

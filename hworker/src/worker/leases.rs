@@ -289,7 +289,7 @@ mod tests {
     fn what_is_remembered_stays_within_its_bytes() {
         let leases = Leases::default();
         let settlement = |number: usize| {
-            let lease = Lease::parse(&format!("{number}.0"));
+            let lease = Lease::parse(&number.to_string());
             let envelope = vec![b'x'; 1024 * 1024];
             let end = End::Retried { job: "a", delay_ms: 0, envelope };
             Settlement { lease, end }

@@ -170,8 +170,8 @@ async fn an_envelope_of_a_later_version_is_passed_on_whatever_its_fields_have_be
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_garbage_loses_no_job() {
-    // Guard: `reserve.lua` and `reconcile.lua` take only a whole number below 2^53 for the last token.
-    for garbage in ["inf", "nan", "-1e300", "9007199254740993", "x"] {
+    // Guard: `reserve.lua` and `reconcile.lua` take only a whole number below 2^52 for the last token.
+    for garbage in ["inf", "nan", "-1e300", "4503599627370495", "9007199254740993", "x"] {
         let server = TestServer::start();
         let _: String = server.redis().ask(&["SET", "hworker-token-default", garbage]);
         for _ in 0..20 {
@@ -181,7 +181,29 @@ async fn a_token_that_is_garbage_loses_no_job() {
         server.eventually(garbage, SOON, || server.ended("runs") == 20);
         server.drained(SOON);
         assert_eq!(server.counter("processed"), 20, "{garbage}");
+        // It began anew at the time, in microseconds.
+        let token: u64 = server.redis().ask(&["GET", "hworker-token-default"]);
+        let time: Vec<u64> = server.redis().ask(&["TIME"]);
+        assert!(token.abs_diff(time[0] * 1_000_000) < 600_000_000, "{garbage}: {token}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_some_servers_spell_as_a_power_of_ten_is_left_out() {
+    // Guard: `reserve.lua` and `reconcile.lua` leave out those that end in eight zeros.
+    let server = TestServer::start();
+    let _: String = server.redis().ask(&["SET", "hworker-token-default", "3999999999999990"]);
+    for _ in 0..30 {
+        act::with("runs".into(), Vec::new()).on(server.client()).enqueue().await.expect("in");
+    }
+    let _worker = server.run_worker::<act>();
+    server.eventually("all have run", SOON, || server.ended("runs") == 30);
+    let mut tokens: Vec<u64> = server.runs_of("runs").iter().map(|run| run.token).collect();
+    // Each run begins and ends.
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), 30, "{tokens:?}");
+    assert!(tokens[0] > 4_000_000_000_000_000, "{tokens:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -211,8 +211,8 @@ fn two_equal_foreign_envelopes_without_ids_that_both_fail() {
     let dead = Dead { server: &server, id: "dead.1" };
     dead.last_heard(0);
     let equal = envelope("given back", &[]);
-    dead.holds("1.0", &equal);
-    dead.holds("2.0", &equal);
+    dead.holds("1", &equal);
+    dead.holds("2", &equal);
     server.eventually("both run", RECOVERED + SOON, || server.ended("given back") == 2);
 }
 
@@ -292,7 +292,7 @@ fn a_failover_that_brings_a_settled_lease_back() {
     server.open("go");
     server.drained(SOON);
     own.holds(&held[0], &held[1]);
-    own.holds("1.0", &envelope("unknown", &[]));
+    own.holds("1", &envelope("unknown", &[]));
     server.eventually("both are settled", SOON, || own.left() == 0 && server.ended("unknown") == 1);
     server.holds("it does not run again", Duration::from_secs(2), || server.begun("job") == 1);
     // Also where the connection ends with it, as in a failover.
@@ -400,7 +400,7 @@ fn time_going_back_after_a_crash() {
     let live = serving(&server)[0].id.clone();
     let dead = Dead { server: &server, id: "dead.1" };
     dead.last_heard(-3_600_000);
-    dead.holds("1.0", &envelope("job", &[]));
+    dead.holds("1", &envelope("job", &[]));
     let future = (now_us(&server) / 1000 + 3_600_000).to_string();
     let _: u64 = server.redis().ask(&["ZADD", "hworker-workers-default", &future, &live]);
     server.eventually("it is recovered", RECOVERED, || server.ended("job") == 1);

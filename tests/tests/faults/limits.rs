@@ -21,7 +21,7 @@ fn a_dead_worker_with_large_jobs() {
     let filler = "x".repeat(1_000_000);
     for number in 1..=32 {
         let plan = [vec![], vec![Act::Note(filler.clone())]];
-        dead.holds(&format!("{number}.0"), &envelope("large", &plan));
+        dead.holds(&number.to_string(), &envelope("large", &plan));
     }
     dead.last_heard(6_000);
     let _worker = server.worker_process(&[("HWORKER_REDIS_URL", &url)]);
@@ -41,7 +41,7 @@ fn many_workers_die_at_once() {
     let ids: Vec<_> = (0..300).map(|number| format!("dead.{number}")).collect();
     for id in &ids {
         let dead = Dead { server: &server, id };
-        dead.holds("1.0", &envelope("job", &[]));
+        dead.holds("1", &envelope("job", &[]));
         dead.last_heard(0);
     }
     let mut most = 0;

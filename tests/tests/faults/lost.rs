@@ -256,7 +256,7 @@ fn lost_calls_after_a_heartbeat_do_not_delay_the_next() {
                 proxy.fault(1, request, Fault::HangReply);
                 // Somebody to look at, and a lease that the worker does not know.
                 Dead { server: &server, id: "dead.1" }.last_heard(10_000);
-                Dead { server: &server, id: &id }.holds("1.0", &envelope("unseen", &[]));
+                Dead { server: &server, id: &id }.holds("1", &envelope("unseen", &[]));
                 server.eventually("it happened", SOON, || proxy.all_happened());
                 let record = format!("hworker-worker-default:{id}");
                 server.holds("it is alive", Duration::from_secs(9), || {

@@ -276,7 +276,7 @@ fn out_of_memory() {
     let dead = Dead { server: &server, id: "dead.1" };
     let _: String = server.redis().ask(&["CONFIG", "SET", "maxmemory", "0"]);
     dead.last_heard(0);
-    dead.holds("1.0", &envelope("recovered", &[]));
+    dead.holds("1", &envelope("recovered", &[]));
     let _third = server.worker_process(&settings);
     wait_for_workers(&server, 1);
     let _: String = server.redis().ask(&["CONFIG", "SET", "maxmemory", "1"]);

@@ -197,7 +197,7 @@ fn t12_corrupt_progress_entry() {
     garbage.holds("", "no name");
     garbage.holds("99999999999999999999999.0", "{\"job\":\"act\"");
     garbage.holds("18446744073709551615.7", "\u{0}\u{1}");
-    garbage.holds("1.0", &crate::support::envelope("beside garbage", &[]));
+    garbage.holds("1", &crate::support::envelope("beside garbage", &[]));
     // One whose keys are not even of the right type, heard of before all others.
     let wrong = Dead { server: &server, id: "wrong-type.1" };
     wrong.last_heard(9_000);
@@ -207,7 +207,7 @@ fn t12_corrupt_progress_entry() {
     let _: String = server.redis().ask(&["SET", &wrong.progress(), "x"]);
     let other = Dead { server: &server, id: "other.1" };
     other.last_heard(3_000);
-    other.holds("2.0", &crate::support::envelope("other", &[]));
+    other.holds("2", &crate::support::envelope("other", &[]));
 
     let _worker = server.worker_process(&[]);
     server.eventually("the others are recovered", 2 * RECOVERED, || {
@@ -217,7 +217,7 @@ fn t12_corrupt_progress_entry() {
     let late = Dead { server: &server, id: "late.1" };
     let _second = server.worker_process(&[]);
     late.last_heard(0);
-    late.holds("3.0", &crate::support::envelope("late", &[]));
+    late.holds("3", &crate::support::envelope("late", &[]));
     server.eventually("one that dies later is recovered", 2 * RECOVERED, || {
         server.ended("late") == 1
     });
@@ -290,7 +290,7 @@ fn workers_that_died_long_ago_are_recovered() {
     for (id, ago) in [("minutes.1", 5 * 60_000), ("days.1", 3 * 86_400_000)] {
         let dead = Dead { server: &server, id };
         dead.last_heard(ago);
-        dead.holds("1.0", &crate::support::envelope(id, &[]));
+        dead.holds("1", &crate::support::envelope(id, &[]));
     }
     let _worker = server.worker_process(&[]);
     for id in ["minutes.1", "days.1"] {

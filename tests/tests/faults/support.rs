@@ -113,7 +113,7 @@ impl Dead<'_> {
     /// Puts many jobs under leases, the tokens and names of which are 1, 2, ...
     pub(crate) fn holds_many(&self, count: u32) {
         const FILL: &str = r#"for i = tonumber(ARGV[1]), tonumber(ARGV[2]) do
-            redis.call('HSET', KEYS[1], i .. '.0', '{"id":"' .. i .. '","job":"act","args":{"name":"many","plan":[]}}')
+            redis.call('HSET', KEYS[1], i, '{"id":"' .. i .. '","job":"act","args":{"name":"many","plan":[]}}')
         end return 1"#;
         let progress = self.progress();
         for first in (1..=count).step_by(10_000) {

@@ -93,7 +93,7 @@ impl Story {
     fn reserve(&mut self, worker: u32, n: u32, token: u64) -> &mut Self {
         let progress = format!("hworker-progress-default:w{worker}.x");
         let pop = format!("RPOP {JOBS} 1");
-        self.change(&[&pop, &format!("HSET {progress} {token}.0 {}", envelope(n))])
+        self.change(&[&pop, &format!("HSET {progress} {token} {}", envelope(n))])
     }
 
     fn body(&mut self, worker: u32, n: u32, token: u64, outcome: Outcome) -> &mut Self {
@@ -108,7 +108,7 @@ impl Story {
 
     /// Ends the lease with what else the script does.
     fn settle(&mut self, worker: u32, token: u64, rest: &[&str]) -> &mut Self {
-        let first = format!("HDEL hworker-progress-default:w{worker}.x {token}.0");
+        let first = format!("HDEL hworker-progress-default:w{worker}.x {token}");
         let mut lines = vec![first.as_str()];
         lines.extend(rest);
         self.change(&lines)
@@ -199,7 +199,7 @@ fn a_job_waits_in_an_inbox() {
     let mut story = Story::new();
     let inbox = "hworker-inbox-default:w1.x";
     story.enqueue(1).change(&[&format!("LMOVE {JOBS} {inbox} RIGHT LEFT")]);
-    let held = format!("HSET hworker-progress-default:w1.x 10.0 {}", envelope(1));
+    let held = format!("HSET hworker-progress-default:w1.x 10 {}", envelope(1));
     story.change(&[&format!("RPOP {inbox} 1000"), &held]);
     story.run(1, 1, 10, Outcome::Success).ack(1, 10);
     assert_eq!(story.rules(), NONE);
@@ -216,7 +216,7 @@ fn a_job_that_leaves_and_arrives_in_two_changes_is_found() {
 #[test]
 fn a_job_in_two_places_is_found() {
     let mut story = Story::new();
-    story.enqueue(1).change(&[&format!("HSET hworker-progress-default:w1.x 10.0 {}", envelope(1))]);
+    story.enqueue(1).change(&[&format!("HSET hworker-progress-default:w1.x 10 {}", envelope(1))]);
     assert_eq!(story.rules()[0], "a job is in one place");
 }
 

@@ -293,7 +293,7 @@ impl Ledger {
 
     fn grant(&mut self, key: &[u8], of: &Key, rest: &[Vec<u8>], events: &mut Vec<Event>) {
         for pair in rest.chunks_exact(2) {
-            let (Some(token), Some(n)) = (token(&pair[0]), number_in(&pair[1])) else {
+            let (Some(token), Some(n)) = (number(&pair[0]), number_in(&pair[1])) else {
                 self.change.wrong("a payload that nobody wrote", text(&pair[0]));
                 continue;
             };
@@ -314,7 +314,7 @@ impl Ledger {
     fn end_leases(&mut self, key: &[u8], of: &Key, rest: &[Vec<u8>]) {
         let Some(leases) = self.progress.get_mut(key) else { return };
         let mut ended = Vec::new();
-        for token in rest.iter().filter_map(|lease| token(lease)) {
+        for token in rest.iter().filter_map(|lease| number(lease)) {
             ended.extend(leases.remove(&token).map(|n| (n, token)));
         }
         if leases.is_empty() {
@@ -366,9 +366,4 @@ fn text(bytes: &[u8]) -> String {
 
 fn number(bytes: &[u8]) -> Option<u64> {
     str::from_utf8(bytes).ok()?.parse().ok()
-}
-
-/// The token in the name of a lease; none in the empty name, which removes nothing.
-fn token(lease: &[u8]) -> Option<u64> {
-    number(lease.strip_suffix(b".0")?)
 }

@@ -73,6 +73,8 @@ struct State {
     /// How many requests of each name came.
     seen: HashMap<String, usize>,
     unreachable: bool,
+    /// How many requests and replies were held.
+    held: usize,
     released: bool,
     closed: bool,
 }
@@ -197,6 +199,11 @@ impl Proxy {
         self.shared.changed.notify_all();
     }
 
+    /// How many requests and replies were held so far: what came before them on their connections has passed.
+    pub fn held(&self) -> usize {
+        self.shared.state().held
+    }
+
     /// Lets the requests and replies arrive that were held.
     pub fn release(&self) {
         self.shared.state().released = true;
@@ -231,6 +238,11 @@ impl Shared {
         while condition(&state) && !state.closed {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    fn hold(&self) {
+        self.state().held += 1;
+        self.wait_while(|state| !state.released);
     }
 
     fn accept(self: Arc<Self>, listener: &UnixListener) {
@@ -307,7 +319,7 @@ impl Link {
                     self.hang();
                     continue;
                 }
-                Some(Fault::HoldRequest) => self.shared.wait_while(|state| !state.released),
+                Some(Fault::HoldRequest) => self.shared.hold(),
                 _ => {}
             }
             if std::mem::take(&mut unanswered) {
@@ -357,7 +369,7 @@ impl Link {
                 Some(Fault::LoseReply) => return self.end(),
                 Some(Fault::HangReply) => self.hang(),
                 Some(Fault::Delay(delay)) => thread::sleep(delay),
-                Some(Fault::HoldReply) => self.shared.wait_while(|state| !state.released),
+                Some(Fault::HoldReply) => self.shared.hold(),
                 _ => {}
             }
             if !self.hanging() && (&self.client).write_all(&reply).is_err() {

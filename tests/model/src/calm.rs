@@ -66,7 +66,7 @@ impl State {
     #[must_use]
     pub fn may_hang(&self) -> Option<Job> {
         let up = self.processes.iter().filter(|process| process.up != Up::Down);
-        up.filter_map(|process| process.running()).map(|held| held.job).min()
+        up.flat_map(Process::running).map(|(job, _)| job).min()
     }
 }
 
@@ -91,10 +91,10 @@ fn rank(state: &State, action: Action, hangs: Option<Job>) -> Option<u8> {
         Action::Wake(_) if !runs(state) => 1,
         Action::Restart(_) if !runs(state) => 2,
         Action::Receive(_) => 3,
-        Action::ReserveWithWait(_) => 4,
+        Action::ReserveWithWait(_) | Action::ReserveArrives(_) => 4,
         Action::ReceiveWait(_) => 5,
         Action::PutDown(_) => 6,
-        Action::SideSettle(_) => 7,
+        Action::SideSettle(_) | Action::SendReturn(_) | Action::ReturnArrives(_) => 7,
         Action::Settle(_) => 8,
         Action::Connect(_) => 9,
         Action::Suspect(_) => 10,
@@ -107,7 +107,13 @@ fn rank(state: &State, action: Action, hangs: Option<Job>) -> Option<u8> {
             }
             13
         }
-        Action::Start(..) => 14,
+        Action::FinishHanded(number, End::Ack) => {
+            if state.processes[usize::from(number)].handed?.job == hangs.unwrap_or(Job::MAX) {
+                return None;
+            }
+            13
+        }
+        Action::Start(..) | Action::StartHanded(_) => 14,
         Action::Reserve(_) => 15,
         Action::Recover(_) => 16,
         Action::Sweep(..) => 17,

@@ -1,7 +1,9 @@
 //! The faults: which can happen in a state, and what each of them does.
 
 use crate::server::{End, Id, Known, OLD};
-use crate::state::{APART, Action, Allowed, CUT_ROUNDS, Late, Model, Phase, State, Up, Waiting};
+use crate::state::{
+    APART, Action, Allowed, CUT_ROUNDS, Late, Model, Phase, Returning, State, Up, Waiting,
+};
 
 impl Model {
     /// The faults that can strike now.
@@ -39,7 +41,7 @@ impl Model {
         }
         if kill {
             actions.push(Action::Kill(number, false));
-            if process.wait == Waiting::Sent {
+            if process.wait.is_at_server() {
                 actions.push(Action::Kill(number, true));
             }
         }
@@ -60,6 +62,13 @@ impl Model {
             for held in process.table.iter().filter(|held| held.phase == Phase::Running) {
                 actions.push(Action::Overdue(number, held.lease));
             }
+            let may = process.returning == Returning::No && !process.lacks_lease();
+            if self.from_inbox && process.registered && may {
+                actions.push(Action::ReturnInbox(number));
+                if cut {
+                    actions.push(Action::ReturnLate(number));
+                }
+            }
         }
         if cut {
             self.cuts(state, number, actions);
@@ -69,28 +78,39 @@ impl Model {
     fn cuts(&self, state: &State, number: u8, actions: &mut Vec<Action>) {
         let process = &state.processes[usize::from(number)];
         if process.connected || process.answer.is_some() {
+            if process.asked.is_some() && !state.refusing {
+                actions.push(Action::ReserveLate(number));
+            }
             actions.push(Action::Cut(number));
         }
         if process.wait != Waiting::No {
             if process.connected
                 && process.answer.is_none()
+                && process.asked.is_none()
                 && matches!(process.wait, Waiting::Answered(_, crate::state::Answer::Jobs(_)))
             {
                 actions.push(Action::SuspectLate(number));
             }
             actions.push(Action::CutWait(number, false));
-            if process.wait == Waiting::Sent {
+            if process.wait.is_at_server() {
                 actions.push(Action::CutWait(number, true));
             }
         }
         if state.refusing {
             return;
         }
+        if process.returning == Returning::Sent {
+            actions.push(Action::ReturnLate(number));
+        }
         let mut moves = Vec::new();
         self.moves(state, number, &mut moves);
         for action in moves {
             match action {
-                Action::Reserve(_) => actions.push(Action::ReserveLate(number)),
+                // Where it is sent apart it can break then.
+                Action::Reserve(_) if !self.from_inbox => {
+                    actions.push(Action::ReserveLate(number));
+                }
+                Action::WaitAlone(_) => actions.push(Action::WaitAloneLate(number)),
                 Action::Connect(_) => actions.push(Action::ConnectLate(number)),
                 Action::Wait(_) => actions.push(Action::WaitLate(number)),
                 Action::Recover(_) if self.guards.one_step_recover => {
@@ -132,7 +152,7 @@ impl Model {
             Action::Terminate(number) => {
                 let (server, process) = state.at(number);
                 process.stopping = true;
-                if process.wait == Waiting::Sent {
+                if process.wait.is_at_server() {
                     server.hang_up(process.id, false);
                     process.wait = Waiting::No;
                 }
@@ -146,6 +166,16 @@ impl Model {
                 let process = &mut state.processes[usize::from(number)];
                 if let Some(job) = process.end(lease) {
                     process.side.push((lease, job, End::Retry { later: true }));
+                }
+            }
+            Action::ReturnInbox(number) => {
+                let process = &mut state.processes[usize::from(number)];
+                // What has not started does not start any more.
+                process.handed = None;
+                process.returning = Returning::Begun;
+                if self.guards.return_counted_at_once {
+                    process.returning = Returning::Sent;
+                    process.takes_inbox();
                 }
             }
             Action::BeatLost(number, executed) => {
@@ -179,7 +209,7 @@ impl Model {
         match action {
             Action::Cut(number) => {
                 let process = &mut state.processes[usize::from(number)];
-                (process.connected, process.answer) = (false, None);
+                (process.connected, process.answer, process.asked) = (false, None, None);
             }
             Action::SuspectLate(number) => state.suspect(number),
             Action::CutWait(number, half_open) => {
@@ -194,7 +224,8 @@ impl Model {
             Action::ReserveLate(number) => {
                 let process = &mut state.processes[usize::from(number)];
                 process.connected = false;
-                let (id, session, want) = (process.id, process.session, process.room() as u8);
+                let (id, session) = (process.id, process.session);
+                let want = process.asked.take().unwrap_or(process.room() as u8);
                 state.late.push(Late::Reserve { id, session, want });
             }
             Action::SettleLate(number) => {
@@ -207,13 +238,33 @@ impl Model {
             Action::SettleUnanswered(number) => self.settle(state, number, false),
             Action::SideSettleUnanswered(number) => self.side_settle(state, number, false),
             Action::ConnectLate(number) => {
-                let id = state.processes[usize::from(number)].id;
+                let process = &mut state.processes[usize::from(number)];
+                self.takes_inbox(process);
+                let id = process.id;
                 state.late.push(Late::Reconcile { id });
             }
             Action::WaitLate(number) => {
                 let process = &state.processes[usize::from(number)];
-                let late = Late::Wait { id: process.id, session: process.session };
-                state.late.push(late);
+                let (id, session) = (process.id, process.session);
+                state.late.push(Late::Wait { id, session, alone: false });
+            }
+            Action::WaitAloneLate(number) => {
+                let id = state.processes[usize::from(number)].id;
+                state.late.push(Late::Wait { id, session: 0, alone: true });
+            }
+            Action::ReturnLate(number) => {
+                let process = &mut state.processes[usize::from(number)];
+                process.handed = process.handed.filter(|_| process.lacks_lease());
+                if process.returning == Returning::No {
+                    process.takes_inbox();
+                }
+                process.returning = Returning::No;
+                // The supervisor's connection broke, and so the other is made anew too.
+                (process.connected, process.answer, process.asked) = (false, None, None);
+                if self.guards.return_outlasts_session {
+                    process.unreturned = true;
+                }
+                state.late.push(Late::Return { id: process.id });
             }
             Action::RecoverLate(number) => {
                 let process = &mut state.processes[usize::from(number)];
@@ -235,6 +286,7 @@ impl Late {
             | Self::Settle { id, .. }
             | Self::Recover { id, .. }
             | Self::Reconcile { id }
+            | Self::Return { id }
             | Self::Wait { id, .. } => *id,
         }
     }
@@ -245,6 +297,9 @@ impl crate::state::Process {
         self.excused = true;
         for held in &mut self.table {
             held.excused = true;
+        }
+        if let Some(handed) = &mut self.handed {
+            handed.excused = true;
         }
     }
 }

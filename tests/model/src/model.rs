@@ -11,12 +11,14 @@ impl Model {
     pub fn new(jobs: u8, faults: u8, allowed: Allowed) -> Self {
         Self {
             workers: 2,
+            slots: 1,
             jobs,
             retries: 0,
             faults,
             allowed,
             guards: Guards::ALL,
             symmetric: true,
+            from_inbox: false,
             settling: crate::calm::Memo::default(),
         }
     }
@@ -25,6 +27,20 @@ impl Model {
     #[must_use]
     pub fn retries(mut self, retries: u8) -> Self {
         self.retries = retries;
+        self
+    }
+
+    /// With one process that has two slots, instead of two with one each.
+    #[must_use]
+    pub fn two_slots(mut self) -> Self {
+        (self.workers, self.slots) = (1, 2);
+        self
+    }
+
+    /// With waits of both ways: a body may start from the inbox.
+    #[must_use]
+    pub fn from_inbox(mut self) -> Self {
+        self.from_inbox = true;
         self
     }
 
@@ -43,7 +59,7 @@ impl Model {
         let records = vec![Record::default(); usize::from(self.workers)];
         State {
             server: Server { records, ..Server::default() },
-            processes: (0..self.workers).map(Process::new).collect(),
+            processes: (0..self.workers).map(|id| Process::new(id, self.slots)).collect(),
             late: Vec::new(),
             refusing: false,
             sound: APART,
@@ -52,6 +68,7 @@ impl Model {
             faults: self.faults,
             started_after_end: false,
             doubled: false,
+            cancelled_in_vain: false,
         }
     }
 
@@ -112,6 +129,12 @@ impl State {
     #[must_use]
     pub fn doubled(&self) -> bool {
         self.doubled
+    }
+
+    /// Whether a body was cancelled as lost although its worker held the job.
+    #[must_use]
+    pub fn cancelled_in_vain(&self) -> bool {
+        self.cancelled_in_vain
     }
 
     /// The server.

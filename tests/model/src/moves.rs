@@ -3,8 +3,8 @@
 use crate::guards::Guards;
 use crate::server::{End, Id, Known, OLD, Recovered, Reserved, Wait};
 use crate::state::{
-    APART, Action, Answer, Carried, Held, Late, Model, Phase, Process, Recovery, SIGHTINGS, STALE,
-    State, Step, Up, Waiting,
+    APART, Action, Answer, Carried, Handed, Held, Late, Model, Phase, Process, Recovery, Returning,
+    SIGHTINGS, STALE, State, Step, Up, Waiting,
 };
 
 impl Model {
@@ -20,6 +20,7 @@ impl Model {
             Action::Connect(number) => {
                 let (server, process) = state.at(number);
                 let first = !process.registered;
+                self.takes_inbox(process);
                 let believed = process.believed().map(|held| held.lease).collect();
                 process.answer = Some(match server.reconcile(&self.guards, process.id, first) {
                     Some((session, leases)) => Answer::Session { session, leases, believed },
@@ -30,7 +31,22 @@ impl Model {
                 let process = &mut state.processes[usize::from(number)];
                 if let Some(answer) = process.answer.take() {
                     let session = process.session;
+                    let reserved = matches!(answer, Answer::Jobs(_));
+                    if reserved || answer == Answer::Stale {
+                        process.unanswered = process.unanswered.saturating_sub(1);
+                    }
                     self.receive(state, number, session, answer);
+                    if reserved {
+                        state.processes[usize::from(number)].is_without_lease();
+                    }
+                }
+            }
+            Action::Reserve(number) if self.from_inbox => {
+                let process = &mut state.processes[usize::from(number)];
+                process.asked = Some(process.room() as u8);
+                self.takes_inbox(process);
+                if let Some(handed) = &mut process.handed {
+                    handed.asked = true;
                 }
             }
             Action::Reserve(number) => {
@@ -54,9 +70,10 @@ impl Model {
                 let late = state.late.remove(usize::from(index));
                 self.execute_late(state, late);
             }
-            Action::Wait(_) | Action::ReserveWithWait(_) | Action::ReceiveWait(_) => {
-                self.waited(state, action);
-            }
+            Action::Wait(_)
+            | Action::WaitAlone(_)
+            | Action::ReserveWithWait(_)
+            | Action::ReceiveWait(_) => self.waited(state, action),
             _ if action.is_fault() => self.fault(state, action),
             _ => self.moved_rarely(state, action),
         }
@@ -74,6 +91,47 @@ impl Model {
             Action::Lose(number, lease) => {
                 let process = &mut state.processes[usize::from(number)];
                 process.table.retain(|held| held.lease != lease);
+            }
+            Action::ReserveArrives(number) => {
+                let (server, process) = state.at(number);
+                if let Some(want) = process.asked.take() {
+                    let (id, session) = (process.id, process.session);
+                    let reserved = server.reserve(&self.guards, id, session, usize::from(want));
+                    process.answer = Some(reserved.into());
+                }
+            }
+            Action::StartHanded(number) => {
+                let process = &mut state.processes[usize::from(number)];
+                if let Some(handed) = &mut process.handed {
+                    let (job, excused) = (handed.job, handed.excused);
+                    handed.phase = Phase::Ending;
+                    begins(state, job, excused);
+                    if let Some(handed) = &mut state.processes[usize::from(number)].handed {
+                        handed.phase = Phase::Running;
+                    }
+                }
+            }
+            Action::FinishHanded(number, end) => {
+                state.processes[usize::from(number)].end_handed(end);
+                state.retries -= u8::from(matches!(end, End::Retry { .. }));
+            }
+            Action::Bind(number, lease) => {
+                let process = &mut state.processes[usize::from(number)];
+                if let Some(handed) = process.handed {
+                    process.bind(&mut vec![(lease, handed.job)]);
+                    process.found = Some(lease);
+                }
+            }
+            Action::SendReturn(number) => {
+                let process = &mut state.processes[usize::from(number)];
+                process.returning = Returning::Sent;
+                self.takes_inbox(process);
+            }
+            Action::ReturnArrives(number) => {
+                let (server, process) = state.at(number);
+                server.return_inbox(process.id);
+                process.returning = Returning::No;
+                process.unanswered = process.unanswered.saturating_sub(1);
             }
             Action::Sweep(number, id) => {
                 let process = &mut state.processes[usize::from(number)];
@@ -106,7 +164,7 @@ impl Model {
             Action::Restart(number) => {
                 let id = state.server.records.len() as Id;
                 state.server.records.push(crate::server::Record::default());
-                state.processes[usize::from(number)] = Process::new(id);
+                state.processes[usize::from(number)] = Process::new(id, self.slots);
             }
             Action::Wake(number) => {
                 let process = &mut state.processes[usize::from(number)];
@@ -122,7 +180,13 @@ impl Model {
             Action::Wait(number) => {
                 let (server, process) = state.at(number);
                 process.wait = Waiting::Sent;
-                server.wait(Wait { id: process.id, session: process.session, heard: true });
+                let (id, session) = (process.id, process.session);
+                server.wait(Wait { id, session, alone: false, heard: true });
+            }
+            Action::WaitAlone(number) => {
+                let (server, process) = state.at(number);
+                process.wait = Waiting::Alone(true);
+                server.wait(Wait { id: process.id, session: 0, alone: true, heard: true });
             }
             Action::ReserveWithWait(number) => {
                 let (server, process) = state.at(number);
@@ -134,8 +198,19 @@ impl Model {
             Action::ReceiveWait(number) => {
                 let process = &mut state.processes[usize::from(number)];
                 let wait = std::mem::replace(&mut process.wait, Waiting::No);
-                if let Waiting::Answered(session, answer) = wait {
-                    self.receive(state, number, session, answer);
+                match wait {
+                    Waiting::Answered(session, answer) => {
+                        self.receive(state, number, session, answer);
+                    }
+                    Waiting::Brought(job, calm) => {
+                        let phase = Phase::Reserved;
+                        let (asked, end, excused) = (false, None, process.excused);
+                        let handed = Handed { job, phase, asked, end, excused };
+                        if process.handed.is_none() && (calm || !self.guards.calm) {
+                            process.handed = Some(handed);
+                        }
+                    }
+                    _ => {}
                 }
             }
             _ => {}
@@ -196,11 +271,11 @@ impl Model {
                 // The first heartbeat follows at once.
                 process.due |= !process.registered;
                 (process.connected, process.registered) = (true, true);
-                for (lease, job) in &leases {
-                    let known = process.held(*lease).is_some();
-                    if !known && self.guards.unseen_given_back {
-                        process.never_start(*lease, *job);
-                    }
+                // Everything that was sent before is stale.
+                process.unanswered = u8::from(process.returning == Returning::Sent);
+                process.found = None;
+                if !process.lacks_lease() {
+                    process.handed = None;
                 }
                 let there = |lease| leases.iter().any(|(held, _)| *held == lease);
                 process.table.retain(|held| {
@@ -208,15 +283,32 @@ impl Model {
                         || !believed.contains(&held.lease)
                         || there(held.lease)
                 });
+                let unseen = leases.into_iter().filter(|(lease, _)| process.held(*lease).is_none());
+                let unseen: Vec<_> = unseen.collect();
+                if process.lacks_lease() && self.guards.searched && !unseen.is_empty() {
+                    process.connected = false;
+                    process.answer = Some(Answer::Payloads(unseen));
+                } else {
+                    self.compared(state, number, unseen);
+                }
             }
-            Answer::Jobs(jobs) => {
+            Answer::Payloads(mut unseen) => {
+                process.connected = true;
+                process.bind(&mut unseen);
+                self.compared(state, number, unseen);
+            }
+            Answer::Jobs(mut jobs) => {
                 // A younger session has compared since, and gave back what it did not know.
                 if self.guards.late_answer_refused && session < process.session {
                     return;
                 }
                 let excused = process.excused;
+                if self.guards.recognised {
+                    process.bind(&mut jobs);
+                }
+                let found = process.found.filter(|_| self.guards.found_once);
                 for (lease, job) in jobs {
-                    if process.held(lease).is_some() {
+                    if process.held(lease).is_some() || found == Some(lease) {
                         continue;
                     }
                     let room = process.room() > 0 && !process.stopping;
@@ -230,6 +322,38 @@ impl Model {
         }
     }
 
+    /// The last of a session's beginning: what is lost, and what was never seen.
+    fn compared(&self, state: &mut State, number: u8, unseen: Vec<(u8, u8)>) {
+        let (server, process) = state.at(number);
+        if process.lacks_lease()
+            && let Some(lost) = process.handed.take()
+        {
+            let held = &server.records[usize::from(process.id)].progress;
+            let in_vain = held.iter().any(|(_, job)| *job == lost.job);
+            state.cancelled_in_vain |= in_vain;
+        }
+        let process = &mut state.processes[usize::from(number)];
+        for (lease, job) in unseen {
+            if process.held(lease).is_some() {
+                if !self.guards.still_unseen {
+                    // Its body knows nothing of that.
+                    process.outbox.push((lease, job, End::Release { later: false }));
+                }
+                continue;
+            }
+            if self.guards.unseen_given_back {
+                process.never_start(lease, job);
+            }
+        }
+    }
+
+    /// A call is sent that takes the inbox; where nothing starts from there, nobody counts.
+    pub(crate) fn takes_inbox(&self, process: &mut Process) {
+        if self.from_inbox {
+            process.takes_inbox();
+        }
+    }
+
     /// Sends the first of the outbox; without an answer it stays there, and the connection is gone.
     pub(crate) fn settle(&self, state: &mut State, number: u8, answered: bool) {
         let (server, process) = state.at(number);
@@ -237,7 +361,7 @@ impl Model {
         server.settle(&self.guards, process.id, lease, job, end);
         if answered {
             process.outbox.remove(0);
-            process.table.retain(|held| held.lease != lease);
+            process.table.retain(|held| held.lease != lease || held.phase == Phase::Running);
         } else {
             process.connected = false;
             process.keep_unanswered(&self.guards);
@@ -298,7 +422,10 @@ impl Model {
                 let first = server.records[usize::from(id)].known == Known::Missing;
                 server.reconcile(&self.guards, id, first);
             }
-            Late::Wait { id, session } => server.wait(Wait { id, session, heard: false }),
+            Late::Wait { id, session, alone } => {
+                server.wait(Wait { id, session, alone, heard: false });
+            }
+            Late::Return { id } => server.return_inbox(id),
         }
     }
 }
@@ -325,18 +452,20 @@ impl From<Reserved> for Answer {
 
 fn start(state: &mut State, number: u8, lease: u8) {
     let index = usize::from(number);
-    let Some(held) = state.processes[index].table.iter_mut().find(|held| held.lease == lease)
-    else {
-        return;
-    };
-    held.phase = Phase::Running;
-    let this = *held;
-    state.started_after_end |= state.server.ended[usize::from(this.job)] > 0;
-    let others = state.processes.iter().enumerate().filter(|(other, _)| *other != index);
-    let twice = others
-        .filter_map(|(_, process)| process.running())
-        .any(|other| other.job == this.job && !other.excused && !this.excused);
-    state.doubled |= twice;
+    let Some(held) = state.processes[index].held(lease) else { return };
+    let (job, excused) = (held.job, held.excused);
+    begins(state, job, excused);
+    let process = &mut state.processes[index];
+    if let Some(held) = process.table.iter_mut().find(|held| held.lease == lease) {
+        held.phase = Phase::Running;
+    }
+}
+
+/// A body begins: which others of its job run?
+fn begins(state: &mut State, job: u8, excused: bool) {
+    state.started_after_end |= state.server.ended[usize::from(job)] > 0;
+    let mut running = state.processes.iter().flat_map(Process::running);
+    state.doubled |= running.any(|(other, its)| other == job && !its && !excused);
 }
 
 fn tick(state: &mut State) {
@@ -362,6 +491,38 @@ impl Process {
         let phase = Phase::Ending;
         self.table.push(Held { lease, job, phase, excused: true });
         self.outbox.push((lease, job, End::Release { later: false }));
+    }
+
+    /// The job that started from the inbox is among these, under its lease: known from now on, and settled if its body has
+    /// ended. One that has not started is like the others.
+    pub(crate) fn bind(&mut self, jobs: &mut Vec<(u8, u8)>) {
+        let Some(handed) = self.handed else { return };
+        let Some(at) = jobs.iter().position(|(_, job)| *job == handed.job) else { return };
+        self.handed = None;
+        if handed.phase == Phase::Reserved {
+            return;
+        }
+        let (lease, job) = jobs.remove(at);
+        self.table.push(Held { lease, job, phase: handed.phase, excused: handed.excused });
+        self.outbox.extend(handed.end.map(|end| (lease, job, end)));
+    }
+
+    /// A reserve that was sent after the job came was answered.
+    fn is_without_lease(&mut self) {
+        if self.handed.is_some_and(|handed| handed.asked) {
+            if self.lacks_lease() {
+                self.connected = false;
+            } else {
+                self.handed = None;
+            }
+        }
+    }
+
+    pub(crate) fn end_handed(&mut self, end: End) {
+        if let Some(handed) = &mut self.handed {
+            handed.phase = Phase::Ending;
+            handed.end = Some(end);
+        }
     }
 
     pub(crate) fn give_back(&mut self, lease: u8) {
@@ -410,7 +571,7 @@ impl State {
         let (server, process) = self.at(number);
         process.connected = false;
         // The wait is taken for lost too, and is ended.
-        if process.wait == Waiting::Sent {
+        if process.wait.is_at_server() {
             server.waits.retain(|wait| !(wait.heard && wait.id == process.id));
             process.wait = Waiting::No;
         }
@@ -426,18 +587,21 @@ impl State {
         }
         let id = server.records.len() as Id;
         server.records.push(crate::server::Record::default());
-        *process = Process::new(id);
+        *process = Process::new(id, process.slots);
     }
 
     /// Gives waiting jobs to those who wait.
     pub(crate) fn hand_over(&mut self) {
-        for wait in self.server.hand_over() {
+        for (wait, job) in self.server.hand_over() {
             if wait.heard {
                 let owner = self.processes.iter_mut().find(|process| process.id == wait.id);
                 if let Some(process) = owner {
-                    process.wait = Waiting::Handed(wait.session);
+                    process.wait = match process.wait {
+                        Waiting::Alone(calm) => Waiting::Brought(job, calm),
+                        _ => Waiting::Handed(wait.session),
+                    };
                 }
-            } else {
+            } else if !wait.alone {
                 // The reserve that was sent along is next on that connection.
                 let (id, session) = (wait.id, wait.session);
                 self.late.push(Late::Reserve { id, session, want: 0 });

@@ -11,6 +11,7 @@ impl State {
     /// Makes states alike that differ only in names: tokens are counted anew, and what nobody will look at is wiped.
     pub(crate) fn normalise(&mut self) {
         self.late.sort_unstable();
+        self.processes.iter_mut().for_each(Process::forget_found);
         self.rename_tokens();
         self.rename_sessions();
         let waited = |id: Id, state: &Self| state.server.waits.iter().any(|wait| wait.id == id);
@@ -73,7 +74,8 @@ impl State {
         }
         for late in &mut self.late {
             match late {
-                Late::Reserve { id: other, session, .. } | Late::Wait { id: other, session }
+                Late::Reserve { id: other, session, .. }
+                | Late::Wait { id: other, session, .. }
                     if *other == id =>
                 {
                     visit(session);
@@ -107,6 +109,7 @@ impl State {
             process.table.iter_mut().for_each(|held| visit(&mut held.lease));
             process.outbox.iter_mut().for_each(|(lease, ..)| visit(lease));
             process.side.iter_mut().for_each(|(lease, ..)| visit(lease));
+            process.found.iter_mut().for_each(&mut *visit);
             for answer in [process.answer.as_mut(), process.wait.answer()].into_iter().flatten() {
                 match answer {
                     Answer::Jobs(jobs) => jobs.iter_mut().for_each(|(lease, _)| visit(lease)),
@@ -115,6 +118,11 @@ impl State {
                             visit(lease);
                         }
                         believed.iter_mut().for_each(&mut *visit);
+                    }
+                    Answer::Payloads(leases) => {
+                        for (lease, _) in leases {
+                            visit(lease);
+                        }
                     }
                     Answer::Void | Answer::Stale => {}
                 }
@@ -174,6 +182,7 @@ impl State {
                 | Late::Settle { id, .. }
                 | Late::Recover { id, .. }
                 | Late::Reconcile { id }
+                | Late::Return { id }
                 | Late::Wait { id, .. } => rename(id),
             }
         }
@@ -209,11 +218,31 @@ impl State {
 }
 
 impl Process {
+    /// What no answer brings a second time.
+    fn forget_found(&mut self) {
+        let answers = [self.answer.as_mut(), self.wait.answer()].into_iter().flatten();
+        let mut jobs = answers.flat_map(|answer| match answer {
+            Answer::Jobs(jobs) => jobs.as_slice(),
+            _ => &[],
+        });
+        if !jobs.any(|(lease, _)| Some(*lease) == self.found) {
+            self.found = None;
+        }
+    }
+
     /// What there is of a process but for ids.
     fn looks(&self) -> impl Ord + use<'_> {
         let flags = (self.stopping, self.registered, self.connected, self.due, self.refused);
         let numbers = (self.up, self.pulse, self.cut, self.session, self.excused);
         let under_way = (&self.answer, &self.wait, &self.outbox, &self.side, &self.carried);
-        (flags, numbers, &self.table, under_way, self.recovery.as_ref().map(|it| &it.step))
+        let inbox = (
+            &self.handed,
+            self.found,
+            self.asked,
+            self.unanswered,
+            self.returning,
+            self.unreturned,
+        );
+        (flags, numbers, &self.table, inbox, under_way, self.recovery.as_ref().map(|it| &it.step))
     }
 }

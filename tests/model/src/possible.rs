@@ -1,7 +1,7 @@
 //! Which moves there are in a state.
 
 use crate::server::{End, Known};
-use crate::state::{Action, Model, Phase, Process, STALE, State, Up, Waiting};
+use crate::state::{Action, Model, Phase, Process, Returning, STALE, State, Up, Waiting};
 
 impl Model {
     /// The moves of one process.
@@ -22,7 +22,7 @@ impl Model {
         if process.answer.is_some() {
             actions.push(Action::Receive(number));
         }
-        if matches!(process.wait, Waiting::Answered(..)) {
+        if matches!(process.wait, Waiting::Answered(..) | Waiting::Brought(..)) {
             actions.push(Action::ReceiveWait(number));
         }
         if process.due && !(state.refusing && process.refused) {
@@ -43,6 +43,21 @@ impl Model {
                 _ => {}
             }
         }
+        match process.handed.map(|handed| (handed.phase, handed.asked)) {
+            Some((Phase::Reserved, true)) if self.may_start(process) => {
+                actions.push(Action::StartHanded(number));
+            }
+            Some((Phase::Running, _)) => {
+                actions.push(Action::FinishHanded(number, End::Ack));
+                if state.retries > 0 {
+                    actions.push(Action::FinishHanded(number, End::Retry { later: true }));
+                }
+            }
+            _ => {}
+        }
+        if process.returning == Returning::Begun {
+            actions.push(Action::SendReturn(number));
+        }
         if !state.refusing {
             self.calls(state, number, actions);
         }
@@ -50,7 +65,7 @@ impl Model {
 
     fn may_start(&self, process: &Process) -> bool {
         let fresh = process.pulse < STALE || !self.guards.fenced_by_own_beat;
-        fresh && !process.stopping && process.running().is_none()
+        fresh && !process.stopping && process.running().count() < usize::from(process.slots)
     }
 
     /// What the server has to answer.
@@ -82,7 +97,16 @@ impl Model {
                 }
             }
         }
-        if process.answer.is_some() {
+        if process.asked.is_some() {
+            actions.push(Action::ReserveArrives(number));
+        }
+        if process.returning == Returning::Sent {
+            actions.push(Action::ReturnArrives(number));
+        }
+        if self.from_inbox && process.registered {
+            self.calls_of_handed(state, number, actions);
+        }
+        if process.answer.is_some() || process.asked.is_some() {
             return;
         }
         if !process.connected {
@@ -97,6 +121,7 @@ impl Model {
             let unseen = |lease| process.held(lease).is_none();
             // What is on its way is seen soon, unless it is delayed, which is a fault.
             let under_way = matches!(process.wait, Waiting::Handed(_) | Waiting::Answered(..));
+            let under_way = under_way || process.lacks_lease();
             if !under_way && record.progress.iter().any(|(lease, _)| unseen(*lease)) {
                 actions.push(Action::Suspect(number));
             }
@@ -108,7 +133,12 @@ impl Model {
         }
         let fresh = process.pulse < STALE || !self.guards.fenced_by_own_beat;
         if process.stopping {
-            let done = process.table.is_empty() && process.side.is_empty();
+            // What was handed over is to come under a lease, and goes back then.
+            if process.handed.is_some_and(|handed| !handed.asked) {
+                actions.push(Action::Reserve(number));
+            }
+            let done =
+                process.handed.is_none() && process.table.is_empty() && process.side.is_empty();
             if done && process.outbox.is_empty() && process.wait == Waiting::No {
                 actions.push(Action::Retire(number));
             }
@@ -116,12 +146,39 @@ impl Model {
             let look = self.guards.compared_with_beat
                 && !record.inbox.is_empty()
                 && !matches!(process.wait, Waiting::Handed(_));
+            let look = look || process.handed.is_some_and(|handed| !handed.asked);
             if look || (process.room() > 0 && !state.server.jobs.is_empty()) {
                 actions.push(Action::Reserve(number));
             }
             if process.room() > 0 && process.wait == Waiting::No && state.server.jobs.is_empty() {
                 actions.push(Action::Wait(number));
             }
+        }
+    }
+
+    /// Those that start from the inbox need no connection to reserve over, and the supervisor has its own.
+    fn calls_of_handed(&self, state: &State, number: u8, actions: &mut Vec<Action>) {
+        let process = &state.processes[usize::from(number)];
+        let record = &state.server.records[usize::from(process.id)];
+        if let Some(handed) = process.handed
+            && handed.phase != Phase::Reserved
+        {
+            let leases = record.progress.iter().filter(|(_, job)| *job == handed.job);
+            for (lease, _) in leases.filter(|(lease, _)| process.held(*lease).is_none()) {
+                actions.push(Action::Bind(number, *lease));
+            }
+        }
+        let fresh = process.pulse < STALE || !self.guards.fenced_by_own_beat;
+        let wanted = process.room() > 0 && process.wait == Waiting::No && !process.stopping;
+        let calm = process.is_calm() || !self.guards.calm;
+        if fresh && wanted && calm && state.server.jobs.is_empty() {
+            actions.push(Action::WaitAlone(number));
+        }
+        // Wanted before the loop that fetches has seen what came.
+        let busy = process.asked.is_some() || process.answer.is_some();
+        let races = process.handed.is_some() && process.connected && busy;
+        if fresh && wanted && races && state.server.jobs.is_empty() {
+            actions.push(Action::Wait(number));
         }
     }
 

@@ -49,6 +49,8 @@ pub struct Wait {
     pub id: Id,
     /// The session of the reserve that was sent along.
     pub session: u8,
+    /// There is none: the answer is the job.
+    pub alone: bool,
     /// Whether there is still somebody at the other end.
     pub heard: bool,
 }
@@ -359,13 +361,19 @@ impl Server {
         true
     }
 
+    /// `LMOVE <inbox> <jobs> LEFT RIGHT`, until nothing is left.
+    pub fn return_inbox(&mut self, id: Id) {
+        let inbox = std::mem::take(&mut self.record(id).inbox);
+        self.jobs.extend(inbox);
+    }
+
     /// `BLMOVE <jobs> <inbox> RIGHT LEFT`.
     pub fn wait(&mut self, wait: Wait) {
         self.waits.push(wait);
     }
 
     /// What the server does after each call: whoever waits longest is handed the next job. Gives the waits that are over.
-    pub fn hand_over(&mut self) -> Vec<Wait> {
+    pub fn hand_over(&mut self) -> Vec<(Wait, Job)> {
         let mut over = Vec::new();
         while !self.waits.is_empty()
             && let Some(job) = self.jobs.pop()
@@ -373,7 +381,7 @@ impl Server {
             let wait = self.waits.remove(0);
             self.note(|| Call::HandOver { id: wait.id });
             self.record(wait.id).inbox.insert(0, job);
-            over.push(wait);
+            over.push((wait, job));
         }
         over
     }

@@ -18,8 +18,10 @@ pub(crate) const APART: u8 = 2;
 /// What is checked: how many there are of everything, what may happen, and which guards are in place.
 #[derive(Debug, Clone)]
 pub struct Model {
-    /// Processes that run workers, with one slot each.
+    /// Processes that run workers.
     pub workers: u8,
+    /// The slots of each.
+    pub slots: u8,
     /// Jobs that are enqueued.
     pub jobs: u8,
     /// Attempts that end with a retry.
@@ -32,6 +34,8 @@ pub struct Model {
     pub guards: Guards,
     /// States that differ only in who is who are one.
     pub symmetric: bool,
+    /// Waits may be sent alone, so that a body may start from the inbox.
+    pub from_inbox: bool,
     pub(crate) settling: crate::calm::Memo,
 }
 
@@ -89,6 +93,7 @@ impl Allowed {
 
 /// Everything at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[allow(clippy::struct_excessive_bools)]
 pub struct State {
     pub(crate) server: Server,
     pub(crate) processes: Vec<Process>,
@@ -105,6 +110,8 @@ pub struct State {
     pub(crate) started_after_end: bool,
     /// Two bodies of a job ran under leases that no fault had touched.
     pub(crate) doubled: bool,
+    /// A body was cancelled as lost although its worker held the job.
+    pub(crate) cancelled_in_vain: bool,
 }
 
 /// One process, and the life of a worker that it leads.
@@ -112,6 +119,7 @@ pub struct State {
 #[allow(clippy::struct_excessive_bools)]
 pub(crate) struct Process {
     pub(crate) id: Id,
+    pub(crate) slots: u8,
     pub(crate) up: Up,
     /// SIGTERM came.
     pub(crate) stopping: bool,
@@ -120,9 +128,21 @@ pub(crate) struct Process {
     /// The connection over which it reserves and settles is reconciled.
     pub(crate) connected: bool,
     pub(crate) session: u8,
+    /// A reserve for so many, on its way over that connection.
+    pub(crate) asked: Option<u8>,
     /// What the server has answered on that connection.
     pub(crate) answer: Option<Answer>,
     pub(crate) wait: Waiting,
+    /// The job that came with a wait, until its lease is known.
+    pub(crate) handed: Option<Handed>,
+    /// The lease that the comparison found for it, which an answer under way may bring too.
+    pub(crate) found: Option<Lease>,
+    /// Calls that take the inbox, sent and not answered.
+    pub(crate) unanswered: u8,
+    /// The supervisor gives the inbox back.
+    pub(crate) returning: Returning,
+    /// It did so, and has no answer.
+    pub(crate) unreturned: bool,
     /// The table of leases, the oldest first.
     pub(crate) table: Vec<Held>,
     /// Settlements for the server to have.
@@ -159,7 +179,13 @@ pub(crate) enum Answer {
     Jobs(Vec<(Lease, Job)>),
     Void,
     Stale,
-    Session { session: u8, leases: Vec<(Lease, Job)>, believed: Vec<Lease> },
+    Session {
+        session: u8,
+        leases: Vec<(Lease, Job)>,
+        believed: Vec<Lease>,
+    },
+    /// `HMGET`: the payloads of leases that were never seen.
+    Payloads(Vec<(Lease, Job)>),
 }
 
 /// How far a wait, and the reserve that was sent along, are.
@@ -168,6 +194,10 @@ pub(crate) enum Waiting {
     No,
     /// At the server.
     Sent,
+    /// The same, without a reserve; whether nothing that takes the inbox was sent since.
+    Alone(bool),
+    /// The answer to such a one is on its way.
+    Brought(Job, bool),
     /// The server has handed a job into the inbox; it has not looked at the reserve yet.
     Handed(u8),
     Answered(u8, Answer),
@@ -181,6 +211,28 @@ pub(crate) struct Held {
     pub(crate) phase: Phase,
     /// Its process was stopped or cut off while it had it.
     pub(crate) excused: bool,
+}
+
+/// A job in the inbox as its worker sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Handed {
+    pub(crate) job: Job,
+    pub(crate) phase: Phase,
+    /// A reserve was sent since it came.
+    pub(crate) asked: bool,
+    /// How its attempt has ended.
+    pub(crate) end: Option<End>,
+    pub(crate) excused: bool,
+}
+
+/// How far the supervisor is with giving the inbox back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Returning {
+    No,
+    /// It has seen that it may.
+    Begun,
+    /// It is on its way.
+    Sent,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -223,7 +275,8 @@ pub(crate) enum Late {
     Settle { id: Id, lease: Lease, job: Job, end: End },
     Recover { id: Id, unchanged: bool, chunk: Vec<Lease> },
     Reconcile { id: Id },
-    Wait { id: Id, session: u8 },
+    Wait { id: Id, session: u8, alone: bool },
+    Return { id: Id },
 }
 
 /// What happens next. Processes are numbered from 0; where a script or a command runs, its name is given.
@@ -237,20 +290,34 @@ pub enum Action {
     Connect(u8),
     /// The answer to the last reserve or reconcile arrives.
     Receive(u8),
-    /// `reserve.lua`.
+    /// `reserve.lua`; where bodies start from the inbox, it is sent, and executed later.
     Reserve(u8),
+    /// It is executed.
+    ReserveArrives(u8),
     /// The body under this lease begins.
     Start(u8, Lease),
     /// It has returned, and its settlement is in the outbox.
     Finish(u8, Lease, End),
     /// The supervisor gives up on it, and settles it over its own connection.
     Overdue(u8, Lease),
+    /// The body of the job in the inbox begins.
+    StartHanded(u8),
+    /// It has returned.
+    FinishHanded(u8, End),
+    /// The comparison finds the lease of the job that started from the inbox.
+    Bind(u8, Lease),
+    /// The supervisor sends `LMOVE`, from the inbox to the front of the list.
+    SendReturn(u8),
+    /// It is executed, and answered.
+    ReturnArrives(u8),
     /// `settle.lua` or `release.lua` for the first of the outbox, with its answer.
     Settle(u8),
     /// The same over the supervisor's connection.
     SideSettle(u8),
     /// `BLMOVE`, with a reserve behind it.
     Wait(u8),
+    /// `BLMOVE` alone.
+    WaitAlone(u8),
     /// `reserve.lua`, which came with the wait.
     ReserveWithWait(u8),
     /// Both answers arrive.
@@ -304,6 +371,12 @@ pub enum Action {
     ConnectLate(u8),
     /// A fault: `BLMOVE` is on its way when its connection breaks.
     WaitLate(u8),
+    /// A fault: `BLMOVE` alone is on its way when its connection breaks.
+    WaitAloneLate(u8),
+    /// A fault: the runtime of the bodies is stuck, and the supervisor is about to give the inbox back.
+    ReturnInbox(u8),
+    /// A fault: the same, and `LMOVE` is on its way when its connection breaks.
+    ReturnLate(u8),
     /// A fault: `recover.lua` is on its way when its connection breaks.
     RecoverLate(u8),
     /// A fault: the heartbeat is lost, or, where true, its answer only.
@@ -334,6 +407,9 @@ impl Action {
                 | Self::SideSettleUnanswered(_)
                 | Self::ConnectLate(_)
                 | Self::WaitLate(_)
+                | Self::WaitAloneLate(_)
+                | Self::ReturnInbox(_)
+                | Self::ReturnLate(_)
                 | Self::RecoverLate(_)
                 | Self::BeatLost(..)
                 | Self::Refuse
@@ -345,16 +421,23 @@ impl Action {
 }
 
 impl Process {
-    pub(crate) fn new(id: Id) -> Self {
+    pub(crate) fn new(id: Id, slots: u8) -> Self {
         Self {
             id,
+            slots,
             up: Up::Running,
             stopping: false,
             registered: false,
             connected: false,
             session: 0,
+            asked: None,
             answer: None,
             wait: Waiting::No,
+            handed: None,
+            found: None,
+            unanswered: 0,
+            returning: Returning::No,
+            unreturned: false,
             table: Vec::new(),
             outbox: Vec::new(),
             side: Vec::new(),
@@ -371,7 +454,7 @@ impl Process {
 
     /// Nothing of it is left but its number.
     pub(crate) fn down(&mut self) {
-        *self = Self { up: Up::Down, ..Self::new(self.id) };
+        *self = Self { up: Up::Down, ..Self::new(self.id, self.slots) };
     }
 
     pub(crate) fn runs(&self) -> bool {
@@ -387,13 +470,36 @@ impl Process {
         self.table.iter().filter(|held| held.phase != Phase::Ending)
     }
 
-    pub(crate) fn running(&self) -> Option<&Held> {
-        self.table.iter().find(|held| held.phase == Phase::Running)
+    /// The jobs whose bodies run, and whether a fault touched them.
+    pub(crate) fn running(&self) -> impl Iterator<Item = (Job, bool)> {
+        let under_lease = self.table.iter().filter(|held| held.phase == Phase::Running);
+        let in_inbox = self.handed.iter().filter(|handed| handed.phase == Phase::Running);
+        let under_lease = under_lease.map(|held| (held.job, held.excused));
+        under_lease.chain(in_inbox.map(|handed| (handed.job, handed.excused)))
     }
 
-    /// How many more jobs it can start: it has one slot.
+    /// How many more jobs it can start.
     pub(crate) fn room(&self) -> usize {
-        1usize.saturating_sub(self.believed().count())
+        let handed = self.handed.iter().filter(|handed| handed.phase != Phase::Ending);
+        usize::from(self.slots).saturating_sub(self.believed().count() + handed.count())
+    }
+
+    /// A call is sent that takes the inbox.
+    pub(crate) fn takes_inbox(&mut self) {
+        self.unanswered = (self.unanswered + 1).min(3);
+        if let Waiting::Alone(calm) | Waiting::Brought(_, calm) = &mut self.wait {
+            *calm = false;
+        }
+    }
+
+    /// Nothing is under way that takes the inbox.
+    pub(crate) fn is_calm(&self) -> bool {
+        self.unanswered == 0 && !self.unreturned && self.handed.is_none()
+    }
+
+    /// Whether the job in the inbox has started, and its lease is not known.
+    pub(crate) fn lacks_lease(&self) -> bool {
+        self.handed.is_some_and(|handed| handed.phase != Phase::Reserved)
     }
 
     /// Ends a lease; the settlement goes over the one connection or the other.
@@ -413,6 +519,10 @@ impl Process {
 }
 
 impl Waiting {
+    pub(crate) fn is_at_server(&self) -> bool {
+        matches!(self, Self::Sent | Self::Alone(_))
+    }
+
     pub(crate) fn answer(&mut self) -> Option<&mut Answer> {
         match self {
             Self::Answered(_, answer) => Some(answer),

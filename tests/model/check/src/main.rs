@@ -1,4 +1,6 @@
-//! Checks the protocol with as many jobs and faults as is asked for: `hworker-check [jobs [faults [fault..]]]`.
+//! Checks the protocol with as many jobs and faults as is asked for: `hworker-check [jobs [faults [fault..]]]`;
+//! with `inbox` among the faults, bodies start from the inbox too,
+//! with `slots` there is one process with two of them.
 
 use hworker_check::check;
 use hworker_model::{Allowed, Model};
@@ -9,8 +11,9 @@ fn main() {
         |default: u8| words.next().map_or(default, |word| word.parse().expect("a number"));
     let (jobs, faults) = (number(2), number(1));
     let mut allowed = Allowed::NONE;
-    let mut any = false;
+    let (mut any, mut from_inbox, mut two_slots) = (false, false, false);
     for word in words {
+        let any_before = any;
         any = true;
         match word.as_str() {
             "kill" => allowed.kill = true,
@@ -22,11 +25,15 @@ fn main() {
             "jump" => allowed.jump = true,
             "bury" => allowed.bury = true,
             "overdue" => allowed.overdue = true,
+            "slots" => (two_slots, any) = (true, any_before),
+            "inbox" => (from_inbox, any) = (true, any_before),
             _ => panic!("no such fault: {word}"),
         }
     }
     let allowed = if any { allowed } else { Allowed::ALL };
-    let checked = check(Model::new(jobs, faults, allowed), 2);
+    let model = Model::new(jobs, faults, allowed);
+    let model = if two_slots { model.two_slots() } else { model };
+    let checked = check(if from_inbox { model.from_inbox() } else { model }, 2);
     println!("{jobs} jobs, {faults} faults: {checked}");
     std::process::exit(i32::from(checked.broken.is_some()));
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hworker::{BoxError, Context, Outcome};
 use serde::{Deserialize, Serialize};
 
-use crate::runs::Runs;
+use crate::runs::{Runner, Runs};
 
 /// What a body does.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -53,10 +53,21 @@ pub async fn act(
     context: Context,
     #[inject] runs: Runs,
 ) -> Result<Outcome, BoxError> {
-    perform(name, plan, context, runs).await
+    perform(name, plan, Runner::from(&context), runs).await
 }
 
-/// The same, with every fault final.
+/// The same without a look at the attempt: it may start before its lease is known.
+#[hworker::job(backoff = "0s")]
+pub async fn act_from_inbox(
+    name: String,
+    plan: Vec<Vec<Act>>,
+    #[inject] runs: Runs,
+) -> Result<Outcome, BoxError> {
+    let runner = Runner::of(&name);
+    perform(name, plan, runner, runs).await
+}
+
+/// The same as [`act`](fn@act), with every fault final.
 #[hworker::job(on_panic = "fail", on_error = "fail", on_timeout = "fail")]
 pub async fn act_once(
     name: String,
@@ -64,7 +75,7 @@ pub async fn act_once(
     context: Context,
     #[inject] runs: Runs,
 ) -> Result<Outcome, BoxError> {
-    perform(name, plan, context, runs).await
+    perform(name, plan, Runner::from(&context), runs).await
 }
 
 /// The same as [`act`](fn@act), but a crash is final.
@@ -75,7 +86,7 @@ pub async fn act_unless_crashed(
     context: Context,
     #[inject] runs: Runs,
 ) -> Result<Outcome, BoxError> {
-    perform(name, plan, context, runs).await
+    perform(name, plan, Runner::from(&context), runs).await
 }
 
 /// The same as [`act`](fn@act), on a thread of its own.
@@ -83,11 +94,11 @@ pub async fn act_unless_crashed(
 pub fn act_blocking(
     name: String,
     plan: Vec<Vec<Act>>,
-    context: Context,
+    context: &Context,
     #[inject] runs: Runs,
 ) -> Result<Outcome, BoxError> {
     let runtime = tokio::runtime::Handle::current();
-    runtime.block_on(perform(name, plan, context, runs))
+    runtime.block_on(perform(name, plan, Runner::from(context), runs))
 }
 
 /// Notes how long its text is.
@@ -99,18 +110,18 @@ pub async fn weigh(name: String, text: String, context: Context, #[inject] runs:
 async fn perform(
     name: String,
     plan: Plan,
-    context: Context,
+    runner: Runner,
     runs: Runs,
 ) -> Result<Outcome, BoxError> {
-    let number = runs.begin(&context);
-    runs.note(&name, "begin", number, &context);
+    let number = runs.begin(&runner);
+    runs.note(&name, "begin", number, &runner);
     let acts = plan.get(number as usize).or(plan.last()).cloned().unwrap_or_default();
     let mut held = Vec::new();
     for act in acts {
         match act {
             Act::Sleep(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
             Act::Block(ms) => std::thread::sleep(Duration::from_millis(ms)),
-            Act::Note(what) => runs.note(&name, &what, number, &context),
+            Act::Note(what) => runs.note(&name, &what, number, &runner),
             Act::Gate(gate) => {
                 while !runs.is_open(&gate) {
                     tokio::time::sleep(Duration::from_millis(20)).await;
@@ -131,7 +142,7 @@ async fn perform(
             }
         }
     }
-    runs.note(&name, "end", number, &context);
+    runs.note(&name, "end", number, &runner);
     Ok(Outcome::Success)
 }
 

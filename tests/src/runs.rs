@@ -1,6 +1,7 @@
 //! What bodies note while they run, in plain lists outside hworker's prefix, so that a test sees the runs in all
 //! processes.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -59,6 +60,43 @@ impl Run {
     }
 }
 
+/// Whose run a line is about.
+#[derive(Clone)]
+pub struct Runner {
+    id: String,
+    attempt: u32,
+    token: u64,
+    worker: String,
+}
+
+impl From<&Context> for Runner {
+    fn from(context: &Context) -> Self {
+        Self {
+            id: context.id().to_string(),
+            attempt: context.attempt(),
+            token: context.token(),
+            worker: context.worker().to_owned(),
+        }
+    }
+}
+
+impl From<&Self> for Runner {
+    fn from(runner: &Self) -> Self {
+        runner.clone()
+    }
+}
+
+impl Runner {
+    /// A run of which the body knows no more than the name of the job.
+    pub fn of(name: &str) -> Self {
+        static RUNS: AtomicU64 = AtomicU64::new(0);
+        // Other processes run jobs of that name too.
+        let of_process = u64::from(std::process::id()) << 32;
+        let token = of_process + RUNS.fetch_add(1, Ordering::Relaxed);
+        Self { id: name.to_owned(), attempt: 0, token, worker: String::new() }
+    }
+}
+
 impl Runs {
     /// At the server with this URL.
     pub fn new(url: &str) -> Self {
@@ -66,23 +104,16 @@ impl Runs {
     }
 
     /// Counts a start of this job, from 0; once, however often it has to be asked.
-    pub fn begin(&self, context: &Context) -> u64 {
-        let (key, token) = (format!("test:starts:{}", context.id()), context.token().to_string());
+    pub fn begin(&self, runner: &Runner) -> u64 {
+        let (key, token) = (format!("test:starts:{}", runner.id), runner.token.to_string());
         self.insist(|redis| redis.try_ask(&["EVAL", BEGIN, "1", &key, &token]))
     }
 
     /// Notes a line about a run.
-    pub fn note(&self, name: &str, what: &str, number: u64, context: &Context) {
-        let run = Run {
-            at: 0,
-            what: what.to_owned(),
-            id: context.id().to_string(),
-            number,
-            attempt: context.attempt(),
-            token: context.token(),
-            worker: context.worker().to_owned(),
-            pid: std::process::id(),
-        };
+    pub fn note(&self, name: &str, what: &str, number: u64, runner: impl Into<Runner>) {
+        let Runner { id, attempt, token, worker } = runner.into();
+        let pid = std::process::id();
+        let run = Run { at: 0, what: what.to_owned(), id, number, attempt, token, worker, pid };
         let line = serde_json::to_string(&run).expect("a run is JSON");
         let mark = run.mark();
         let (list, marks) = (format!("test:runs:{name}"), format!("test:marks:{name}"));
@@ -132,6 +163,8 @@ impl Runs {
 }
 
 impl Inject for Runs {
+    const READS_ATTEMPT: bool = false;
+
     /// The worker's state or, in a worker process, the server that its environment names.
     fn inject(context: &Context) -> Result<Self, BoxError> {
         static OF_THE_PROCESS: std::sync::OnceLock<Runs> = std::sync::OnceLock::new();

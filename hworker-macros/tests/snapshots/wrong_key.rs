@@ -86,6 +86,7 @@ impl ::hworker::__private::Job for send {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         blocking: false,
+        reads_attempt: false,
         needs: |needs| {},
         start: |invocation| {
             let args = invocation.args::<send>()?;

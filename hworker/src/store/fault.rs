@@ -39,6 +39,11 @@ pub(crate) enum FaultKind {
 }
 
 impl Fault {
+    /// Whether what was asked may still be under way to the server: it was sent, and not answered.
+    pub(crate) fn may_be_under_way(&self) -> bool {
+        self.sent && self.kind == FaultKind::Connection
+    }
+
     pub(crate) fn not_sent(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self { kind: FaultKind::Connection, sent: false, cause: Arc::from(cause.into()) }
     }

@@ -6,7 +6,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::Value;
+use redis::{Cmd, Value};
 
 use super::connection::Call;
 use super::reply::{Reply, bytes, number};
@@ -16,6 +16,9 @@ use crate::keys::WorkerKeys;
 /// A job that was enqueued within `max_payload` may grow by what workers write into it, such as its next attempt and its
 /// crashes; its errors give way instead.
 const WRITTEN_BY_WORKERS: usize = 1024;
+
+/// What an answer has around a payload is less than this.
+const ANSWER_BYTES: usize = 64;
 
 /// One worker's hold on one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -209,7 +212,7 @@ impl Queue {
         call.number(session)
             .number(want as u64)
             .number(SCRIPT_BYTES as u64)
-            .number((self.limits.max_payload + WRITTEN_BY_WORKERS) as u64)
+            .number(self.largest() as u64)
             .number(self.limits.broken as u64);
         call
     }
@@ -322,6 +325,38 @@ impl Queue {
         call
     }
 
+    /// Waits until the server hands a job into the worker's inbox, at most so long; gives the job, which is in the inbox still.
+    pub(crate) async fn wait(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+        at_most: Duration,
+    ) -> Result<Option<Vec<u8>>, Fault> {
+        let answer = on.call(&self.wait_command(worker, at_most), at_most + CALL_WITHIN).await?;
+        if answer == Value::Nil { Ok(None) } else { bytes("BLMOVE", answer).map(Some) }
+    }
+
+    /// As many bytes as such a wait may bring.
+    pub(crate) fn wait_bytes(&self) -> usize {
+        self.largest().saturating_add(ANSWER_BYTES)
+    }
+
+    /// Whether a worker takes a payload of this size, or `reserve` sets it aside.
+    pub(crate) fn takes(&self, payload: &[u8]) -> bool {
+        payload.len() <= self.largest()
+    }
+
+    fn largest(&self) -> usize {
+        self.limits.max_payload.saturating_add(WRITTEN_BY_WORKERS)
+    }
+
+    fn wait_command(&self, worker: &WorkerKeys, at_most: Duration) -> Cmd {
+        let mut wait = redis::cmd("BLMOVE");
+        wait.arg(&self.keys.jobs).arg(&worker.inbox).arg("RIGHT").arg("LEFT");
+        wait.arg(at_most.as_secs());
+        wait
+    }
+
     /// Waits until the server hands a job into the worker's inbox, at most so long, and hands the inbox over then: sent
     /// together, so that the server does the second as soon as it has done the first.
     ///
@@ -335,9 +370,7 @@ impl Queue {
         session: u64,
         at_most: Duration,
     ) -> Result<Reserved, Fault> {
-        let mut wait = redis::cmd("BLMOVE");
-        wait.arg(&self.keys.jobs).arg(&worker.inbox).arg("RIGHT").arg("LEFT");
-        wait.arg(at_most.as_secs());
+        let wait = self.wait_command(worker, at_most);
         let reserve = self.reserve_call(worker, session, 0);
         match on.run_after(&wait, &reserve, at_most + CALL_WITHIN).await {
             Err(fault) if fault.kind == FaultKind::NoScript => {

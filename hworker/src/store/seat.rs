@@ -3,14 +3,15 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker, ready};
 
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::SockRef;
 use redis::{AsyncConnectionConfig, ConnectionAddr, ConnectionInfo, RedisResult};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 
@@ -20,7 +21,14 @@ type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// Where a connection is put by whoever makes it, to be polled by the task that uses it. It has room for one: the next takes its
 /// place, and ends it.
 #[derive(Clone, Default)]
-pub(crate) struct Seat(Arc<Mutex<Seated>>);
+pub(crate) struct Seat {
+    seated: Arc<Mutex<Seated>>,
+    /// How many bytes the connection may bring; where there is none, as many as come.
+    left: Option<Arc<AtomicUsize>>,
+}
+
+/// What a connection may bring while it is made.
+const GREETING_BYTES: usize = 64 * 1024;
 
 #[derive(Default)]
 struct Seated {
@@ -31,7 +39,24 @@ struct Seated {
 
 impl Seat {
     fn seated(&self) -> MutexGuard<'_, Seated> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.seated.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A seat whose connection ends once it brings more than it is allowed to.
+    pub(crate) fn bounded() -> Self {
+        Self { left: Some(Arc::new(AtomicUsize::new(GREETING_BYTES))), ..Self::default() }
+    }
+
+    /// From now on the connection may bring so many bytes, where it is bounded.
+    pub(crate) fn allow(&self, bytes: usize) {
+        if let Some(left) = &self.left {
+            left.store(bytes, Ordering::Release);
+        }
+    }
+
+    /// Whether there is a connection here; one that the crate alone can make is driven elsewhere.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.seated().driver.is_some()
     }
 
     fn take(&self, driver: Driver) {
@@ -90,11 +115,16 @@ impl Seat {
         server: &ConnectionInfo,
         config: &AsyncConnectionConfig,
     ) -> RedisResult<MultiplexedConnection> {
-        let made = MultiplexedConnection::new_with_config(
-            server.redis_settings(),
-            socket?,
-            config.clone(),
-        );
+        let (settings, config) = (server.redis_settings(), config.clone());
+        let Some(left) = &self.left else {
+            let made = MultiplexedConnection::new_with_config(settings, socket?, config);
+            let (connection, driver) = made.await?;
+            self.take(Box::pin(driver));
+            return Ok(connection);
+        };
+        self.allow(GREETING_BYTES);
+        let socket = Bounded { socket: socket?, left: Arc::clone(left) };
+        let made = MultiplexedConnection::new_with_config(settings, socket, config);
         let (connection, driver) = made.await?;
         self.take(Box::pin(driver));
         Ok(connection)
@@ -104,6 +134,61 @@ impl Seat {
 impl std::fmt::Debug for Seat {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Seat").finish_non_exhaustive()
+    }
+}
+
+/// A socket that fails once it brings more than it may.
+struct Bounded<S> {
+    socket: S,
+    left: Arc<AtomicUsize>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.socket).poll_read(context, buffer))?;
+        let read = buffer.filled().len() - before;
+        let take = |left: usize| left.checked_sub(read);
+        let taken = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
+        Poll::Ready(
+            taken
+                .map(drop)
+                .map_err(|_| io::Error::other("the server sends more than a job may have")),
+        )
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write(context, bytes)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.socket).poll_write_vectored(context, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
     }
 }
 
@@ -167,5 +252,39 @@ mod tests {
         assert_eq!(polled.load(Ordering::SeqCst), 1);
         seat.clear();
         assert_eq!(Arc::strong_count(&polled), 1, "what is cleared is dropped");
+    }
+
+    /// A socket that brings so many bytes with each read.
+    struct Brings(Vec<usize>);
+
+    impl AsyncRead for Brings {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let bytes = vec![0; self.0.pop().unwrap_or(0)];
+            buffer.put_slice(&bytes);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn a_bounded_socket_brings_what_it_may_and_fails_then() {
+        let left = Arc::new(AtomicUsize::new(10));
+        let mut socket = Bounded { socket: Brings(vec![5, 5, 6]), left: Arc::clone(&left) };
+        let mut reads = || {
+            let mut bytes = [0; 100];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            let mut context = Context::from_waker(Waker::noop());
+            match Pin::new(&mut socket).poll_read(&mut context, &mut buffer) {
+                Poll::Ready(read) => read.map(|()| buffer.filled().len()),
+                Poll::Pending => panic!("it is ready"),
+            }
+        };
+        assert_eq!(reads().expect("it may"), 6);
+        assert!(reads().is_err(), "eleven are one too many");
+        left.store(5, Ordering::Release);
+        assert_eq!(reads().expect("it may again"), 5);
     }
 }

@@ -8,7 +8,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tracing::warn;
 
 use super::decide::{Evidence, Transition};
-use super::incarnation::{Incarnation, Lane};
+use super::handed::Hold;
+use super::incarnation::{Core, Incarnation, Lane};
 use super::settle;
 use super::throttle::{Reason, Warning};
 use crate::backoff::CallBackoff;
@@ -26,10 +27,10 @@ const SUSPECT_PAUSE_MS: u64 = 2_000;
 /// Deaths of its worker count against a job for so long.
 const CRASHES_COUNT_FOR_MS: u64 = 86_400_000;
 
-/// A job under a lease, decoded.
+/// A job that is this worker's, decoded.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) lease: Lease,
+    pub(super) hold: Hold,
     pub(super) id: JobId,
     pub(super) definition: &'static Definition,
     pub(super) number: u32,
@@ -85,6 +86,34 @@ pub(super) fn admit(
     })
 }
 
+/// Decodes a job that is in the inbox, if it may start from there: nothing about it has to be decided, or settled, and its body cannot
+/// ask for its token. What may not is met again under its lease.
+pub(super) fn admit_handed(
+    incarnation: &Incarnation,
+    lane: &Lane,
+    number: u64,
+    payload: Vec<u8>,
+) -> Option<Admitted> {
+    let job = read(&incarnation.core, Hold::in_inbox(number), payload).ok()?;
+    let starts = starts_from_inbox(&job);
+    lane.note_kind(starts);
+    starts.then(|| Admitted { job: Arc::new(job), suspect: None })
+}
+
+/// Whether such a job may start before its lease is known: not one that runs at most once, since a crash would not be counted
+/// if the server had not read the call by then that puts it under a lease; nor one that is decoded for longer, or may not run at all.
+pub(super) fn starts_from_inbox(job: &Job) -> bool {
+    type_starts_from_inbox(job.definition)
+        && job.crashes.is_empty()
+        && job.retry_until.is_none()
+        && !job.is_encrypted()
+}
+
+/// Whether any job of this type may.
+pub(super) fn type_starts_from_inbox(definition: &Definition) -> bool {
+    !definition.reads_attempt && definition.policy.on_crash == OnFault::Retry
+}
+
 /// The settlement of a lease, unless somebody else sees to it.
 pub(super) fn settlement(lane: &Lane, lease: Lease, end: End) -> Option<Settlement> {
     lane.leases.end(&lease).then_some(Settlement { lease, end })
@@ -97,7 +126,8 @@ fn check(
     lease: Lease,
     payload: Vec<u8>,
 ) -> Result<Admitted, End> {
-    let job = Arc::new(read(incarnation, lane, lease, payload)?);
+    let job = read(&incarnation.core, Hold::under(lease), payload);
+    let job = Arc::new(job.map_err(|(why, payload)| why.end(incarnation, lane, &payload))?);
     if job.crashes.is_empty() && job.retry_until.is_none() {
         return Ok(Admitted { job, suspect: None });
     }
@@ -132,26 +162,26 @@ pub(super) fn released(job: &Job, delay_ms: u64) -> End {
     End::Released { delay_ms, envelope: settle::identified(job) }
 }
 
-/// Decodes everything but the arguments, which are opened where they are encrypted.
-fn read(
-    incarnation: &Incarnation,
-    lane: &Lane,
-    lease: Lease,
-    payload: Vec<u8>,
-) -> Result<Job, End> {
-    let core = &incarnation.core;
-    let end = |why: Unread| why.end(incarnation, lane, &payload);
-    let envelope = Envelope::decode(&payload).map_err(|reason| {
-        end(Header::of_newer(&payload).map_or(Unread::Broken(reason), |newer| unknown(&newer)))
+/// Decodes everything but the arguments, which are opened where they are encrypted. What cannot be read is given back.
+fn read(core: &Core, hold: Hold, payload: Vec<u8>) -> Result<Job, (Unread, Vec<u8>)> {
+    match without_payload(core, hold, &payload) {
+        Ok(job) => Ok(Job { payload, ..job }),
+        Err(why) => Err((why, payload)),
+    }
+}
+
+fn without_payload(core: &Core, hold: Hold, payload: &[u8]) -> Result<Job, Unread> {
+    let envelope = Envelope::decode(payload).map_err(|reason| {
+        Header::of_newer(payload).map_or(Unread::Broken(reason), |newer| unknown(&newer))
     })?;
     let known = core.jobs.get(&*envelope.job).filter(|_| envelope.v <= crate::envelope::VERSION);
-    let definition = known.ok_or_else(|| end(unknown(&Header::from(&envelope))))?;
+    let definition = known.ok_or_else(|| unknown(&Header::from(&envelope)))?;
     let backoff = envelope.backoff.as_deref().map(CallBackoff::parse).transpose();
-    let wrong = |why| end(Unread::Broken(format!("the field `backoff`: {why}")));
+    let wrong = |why| Unread::Broken(format!("the field `backoff`: {why}"));
     let backoff = backoff.map_err(wrong)?;
     let policy = &definition.policy;
-    let opened = open(core.client.keys(), definition, &envelope).map_err(end)?;
-    let args = within(&payload, envelope.args.get());
+    let opened = open(core.client.keys(), definition, &envelope)?;
+    let args = within(payload, envelope.args.get());
     Ok(Job {
         id: envelope.id.as_deref().map_or_else(JobId::fresh, JobId::from),
         definition,
@@ -163,8 +193,8 @@ fn read(
         crashes: envelope.crashes,
         args,
         opened,
-        lease,
-        payload,
+        hold,
+        payload: Vec::new(),
     })
 }
 

@@ -15,7 +15,7 @@ use super::incarnation::{Incarnation, Lane};
 use super::ready::WaitingJob;
 use crate::backoff::Backoff;
 use crate::job::Policy;
-use crate::store::{End, Lease, SCRIPT_MOVES, Settlement};
+use crate::store::{End, Fault, Lease, SCRIPT_MOVES, Settlement};
 use crate::time::day;
 
 /// Deadlines are looked at so often.
@@ -83,7 +83,7 @@ async fn look_at_what_waits(incarnation: &Incarnation, gives_back: mpsc::Unbound
                     let end = End::Released { delay_ms: 0, envelope: None };
                     (Arc::clone(lane), Settlement { lease, end })
                 };
-                let leases = waited.iter().map(WaitingJob::lease);
+                let leases = waited.iter().filter_map(WaitingJob::lease);
                 let ended = leases.filter(|lease| lane.leases.end(lease)).cloned();
                 // Whoever takes it has not ended: it is a part of the same future.
                 let _ = gives_back.send(ended.map(released).collect());
@@ -135,7 +135,9 @@ fn overdue(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mut Unsent) {
     let limit = BLOCKING_GRACE + 2 * TICK;
     for running in lane.leases.running() {
         let job = &running.job;
-        if running.deadline.elapsed() < limit || !lane.leases.end(&job.lease) {
+        // One whose lease is not known yet can be settled by nobody.
+        let overdue = running.deadline.elapsed() >= limit && job.hold.lease().is_some();
+        if !overdue || !lane.leases.end_attempt(job) {
             continue;
         }
         running.context.end();
@@ -146,7 +148,8 @@ fn overdue(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mut Unsent) {
             Finish::TimedOut(job.timeout),
             &without_user_code(&job.definition.policy),
         );
-        unsent.push((Arc::clone(lane), Settlement { lease: job.lease.clone(), end }));
+        let settlement = lane.leases.settlement(job, end);
+        unsent.extend(settlement.map(|settlement| (Arc::clone(lane), settlement)));
     }
 }
 
@@ -167,9 +170,15 @@ async fn give_to_others(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mu
         }
     }
     if let Ok(connection) = incarnation.core.client.connection(&lane.queue).await
-        && let Err(fault) = lane.queue.return_inbox(&connection, &lane.keys).await
+        && lane.leases.gives_inbox_back()
     {
-        debug!("the inbox of a stuck runtime could not be given back: {fault}");
+        let returned = lane.queue.return_inbox(&connection, &lane.keys).await;
+        if !returned.as_ref().is_err_and(Fault::may_be_under_way) {
+            lane.leases.has_given_inbox_back();
+        }
+        if let Err(fault) = returned {
+            debug!("the inbox of a stuck runtime could not be given back: {fault}");
+        }
     }
 }
 

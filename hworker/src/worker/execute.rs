@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::sleep_until;
 use tracing::{debug, warn};
 
-use super::admit::{Admitted, Job, admit, released, settlement};
+use super::admit::{Admitted, Job, admit, admit_handed, released, starts_from_inbox};
 use super::decide::{Attempts, Evidence, Finish, Transition, decide};
 use super::incarnation::{Incarnation, Lane};
 use super::leases::Running;
@@ -26,7 +26,7 @@ use crate::context::{Attempt, Context};
 use crate::envelope::describe;
 use crate::job::{Body, Invocation, Policy, StartError};
 use crate::outcome::Returned;
-use crate::store::{End, Settlement};
+use crate::store::{End, Lease, Settlement};
 
 /// Code that blocks is given up so long after its deadline.
 pub(super) const BLOCKING_GRACE: Duration = Duration::from_secs(2);
@@ -88,12 +88,17 @@ pub(super) async fn start(
 ) -> First {
     let admitted = match job {
         WaitingJob::Admitted(admitted) => Ok(admitted),
+        // One that may not start from there is left to whoever finds it under its lease.
+        WaitingJob::Handed(number, payload) => {
+            admit_handed(incarnation, lane, number, payload).ok_or(None)
+        }
         WaitingJob::Reserved(lease, payload) => admit(incarnation, lane, lease, payload),
     };
     let Admitted { job, suspect } = match admitted {
         Ok(admitted) => admitted,
         Err(settlement) => return First::Ended(Over(settlement, Room { slot, _suspect: None })),
     };
+    lane.note_kind(starts_from_inbox(&job));
     let room = Room { slot, _suspect: suspect };
     let started = Started { context: context(lane, &job, now + job.timeout), job, at: now };
     run(incarnation, lane, started, room).await
@@ -125,7 +130,7 @@ impl Started {
         let elapsed = at.elapsed();
         lane.pace.ran(elapsed);
         debug!(job = job.definition.name, id = %job.id, elapsed_ms = elapsed.as_millis(), "attempt ended");
-        if !lane.leases.end(&job.lease) {
+        if !lane.leases.end_attempt(job) {
             // The supervisor settled it, or it was lost: what happened here counts for nothing, and nothing is said of it.
             return None;
         }
@@ -140,7 +145,7 @@ impl Started {
                 conclude(incarnation, lane, job, finish, &job.definition.policy)
             }
         };
-        Some(Settlement { lease: job.lease.clone(), end })
+        lane.leases.settlement(job, end)
     }
 }
 
@@ -149,19 +154,21 @@ async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Roo
     let job = &started.job;
     if incarnation.stopping.is_cancelled() {
         let end = End::Released { delay_ms: 0, envelope: None };
-        return First::Ended(Over(settlement(lane, job.lease.clone(), end), room));
+        return First::Ended(Over(unstarted(lane, job, || end), room));
     }
     let body = match body(job, &started.context) {
         Ok(body) => body,
         Err(Unstarted::Broken(reason)) => {
-            let warning = Warning {
-                job: Some(job.definition.name),
-                id: Some(job.id.clone()),
-                text: format!("job is broken: {reason}"),
+            let end = || {
+                let warning = Warning {
+                    job: Some(job.definition.name),
+                    id: Some(job.id.clone()),
+                    text: format!("job is broken: {reason}"),
+                };
+                incarnation.core.throttle.warn(&lane.queue.name, Reason::Args, warning);
+                End::Broken { reason }
             };
-            incarnation.core.throttle.warn(&lane.queue.name, Reason::Args, warning);
-            let end = End::Broken { reason };
-            return First::Ended(Over(settlement(lane, job.lease.clone(), end), room));
+            return First::Ended(Over(unstarted(lane, job, end), room));
         }
         Err(Unstarted::Ended(finish)) => {
             let settlement = started.end(incarnation, lane, Ended::Finish(finish));
@@ -174,7 +181,7 @@ async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Roo
         deadline: started.deadline(),
         blocking: matches!(body, Body::Blocking(_)),
     };
-    if !lane.leases.start(&job.lease, running) {
+    if !lane.leases.start(running) {
         return First::Ended(Over(None, room));
     }
     let body = match body {
@@ -190,6 +197,12 @@ async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Roo
         Body::Blocking(body) => Unfinished::Blocking(body),
     };
     First::Pending(Pending { started, body, room })
+}
+
+/// The settlement of a job that is not started, unless somebody else sees to it. What is in the inbox only comes under a lease yet.
+fn unstarted(lane: &Lane, job: &Job, end: impl FnOnce() -> End) -> Option<Settlement> {
+    let lease = job.hold.lease()?;
+    lane.leases.end(lease).then(|| Settlement { lease: lease.clone(), end: end() })
 }
 
 async fn poll_once(body: &mut Caught) -> Poll<Result<Returned, Panic>> {
@@ -253,7 +266,8 @@ fn context(lane: &Lane, job: &Job, deadline: Instant) -> Context {
         job: job.definition.name,
         number: job.number,
         max_attempts: job.max_attempts,
-        token: job.lease.token(),
+        // Nobody can ask for that of a job that starts from the inbox.
+        token: job.hold.lease().map_or(0, Lease::token),
         deadline,
         scope: Arc::clone(&lane.scope),
         end: crate::context::End::default(),

@@ -4,25 +4,28 @@
 mod plan;
 
 use std::collections::VecDeque;
+use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 use tracing::{debug, error, info, trace, warn};
 
 use self::plan::{Ask, Awaits};
-use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside};
+use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside, say_lost};
 use super::incarnation::{Incarnation, Lane};
 use super::outages::{self, Side};
 use super::outbox::WakeAt;
 use super::ready::WaitingJob;
 use super::slots::Slot;
 use super::trip::{Replies, Trip, answered};
-use super::turn::Fetching;
+use super::turn::Seated;
 use crate::reconnect::Reconnect;
 use crate::store::{
-    CALL_WITHIN, Connection, End, Fault, FaultKind, Reconciled, Reserved, Seat, Settled, Settlement,
+    CALL_WITHIN, Connection, End, Fault, FaultKind, Lease, Reconciled, Reserved, Seat, Settled,
+    Settlement,
 };
 use crate::time::day;
 
@@ -44,9 +47,9 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 pub(super) fn run(
     incarnation: Arc<Incarnation>,
     lane: Arc<Lane>,
-) -> Fetching<impl Future<Output = ()>> {
+) -> Seated<impl Future<Output = ()>> {
     let (seat, turns) = (Seat::default(), Arc::clone(&lane.turns));
-    Fetching::new(Fetch::new(incarnation, lane, seat.clone()).run(), seat, turns)
+    Seated::new(Fetch::new(incarnation, lane, seat.clone()).run(), seat, turns)
 }
 
 /// The loop of one queue.
@@ -144,6 +147,7 @@ impl Fetch {
         let connection = connection.confirming(incarnation.core.config.settles());
         let believed = lane.leases.believed();
         let record = record(incarnation);
+        lane.leases.takes_inbox();
         let reconciled = lane
             .queue
             .reconcile(&connection, &lane.keys, &incarnation.id, self.first, &record)
@@ -154,7 +158,13 @@ impl Fetch {
         incarnation.core.clock.heard(now);
         reconnect.succeeded();
 
-        let comparison = lane.leases.begin(session, &believed, leases);
+        let mut comparison = lane.leases.begin(session, &believed, leases);
+        if lane.leases.lacks_lease() {
+            find_handed(lane, &connection, &mut comparison.unseen).await?;
+            if let Some(job) = lane.leases.lose_handed() {
+                say_lost(lane, &job);
+            }
+        }
         // After the comparison: only what is sent from now on brings something new.
         lane.session.store(session, Ordering::Release);
         for settlement in comparison.revived {
@@ -164,9 +174,10 @@ impl Fetch {
             info!(queue = %lane.queue.name, jobs = comparison.unseen.len(), "giving back jobs whose hand-over was lost");
         }
         for lease in comparison.unseen {
-            lane.leases.never_start(&lease);
-            let end = End::Released { delay_ms: 0, envelope: None };
-            lane.settle(Some(Settlement { lease, end }));
+            if lane.leases.never_start(&lease) {
+                let end = End::Released { delay_ms: 0, envelope: None };
+                lane.settle(Some(Settlement { lease, end }));
+            }
         }
         for lease in comparison.lost {
             report_lost(lane, &lease);
@@ -220,8 +231,25 @@ impl Fetch {
                 self.look = false;
                 held_since = None;
                 let slots = came_free.take().into_iter().chain(lane.slots.take(ask.slots));
-                let trip = self.trip(connection, session, &ask, slots.collect());
-                trips.push_back(trip.sent().await);
+                let mut slots: Vec<_> = slots.collect();
+                // One that was declared dead meanwhile hears so with the answer.
+                let alive =
+                    lane.pulse.age().is_some_and(|age| age < incarnation.core.config.dead_after);
+                let handed = (ask.look && alive).then(|| lane.leases.waits_in_inbox()).flatten();
+                let starts =
+                    handed.as_ref().filter(|_| lane.ready.is_empty()).and_then(|_| slots.pop());
+                let trip = self.trip(connection, session, &ask, slots);
+                let trip = trip.sent().await;
+                // Without a connection it has its answer already.
+                let sent = trip.answer.is_none();
+                trips.push_back(trip);
+                if let (Some((number, payload)), Some(slot), true) = (handed, starts, sent) {
+                    // What ends this process is to be found under a lease.
+                    written().await;
+                    if lane.add([WaitingJob::Handed(number, payload)], [slot]) {
+                        incarnation.waits_behind.notify_one();
+                    }
+                }
                 continue;
             }
             // It let a wait be sent, if not a reserve; kept, it would be missing elsewhere.
@@ -272,6 +300,8 @@ impl Fetch {
         let asks = ask.look || want > 0;
         let (sending, connection) = (Arc::clone(&batch), connection.clone());
         let halts = lane.pace.halts();
+        let taking = asks.then(|| lane.leases.takes_inbox());
+        let handed = lane.leases.handed_number().filter(|_| asks);
         let replies = Box::pin(async move {
             let settle = async {
                 if sending.is_empty() {
@@ -289,14 +319,14 @@ impl Fetch {
             };
             tokio::join!(settle, reserve)
         });
-        Trip { batch, slots, ahead: ask.ahead, halts, replies, answer: None }
+        Trip { batch, slots, ahead: ask.ahead, halts, taking, handed, replies, answer: None }
     }
 
     /// Takes the answers of a round trip.
     async fn has_answered(&mut self, session: u64, trip: Trip, replies: Replies) -> Option<Left> {
         let lane = Arc::clone(&self.lane);
         let (settled, reserved) = replies;
-        let Trip { batch, slots, ahead, halts, replies, .. } = trip;
+        let Trip { batch, mut slots, ahead, halts, taking, handed, replies, .. } = trip;
         // It holds the batch too.
         drop(replies);
         let batch = Arc::unwrap_or_clone(batch);
@@ -308,19 +338,33 @@ impl Fetch {
                 fault = Some(why);
             }
         }
+        let under_way = reserved.as_ref().is_err_and(Fault::may_be_under_way);
+        if let Some(taking) = taking.filter(|_| !under_way) {
+            lane.leases.took_inbox(taking);
+        }
         match reserved {
             Ok(None) => {}
             Ok(Some(Reserved::Jobs { mut jobs, left, set_aside })) => {
                 report_set_aside(&self.incarnation, &lane, set_aside);
-                lane.leases.reserved(session, &mut jobs);
+                lane.settle_found(lane.leases.reserved(session, &mut jobs));
                 self.more = left > 0;
                 lane.pace.has_backlog(self.more);
                 let numbers = left == 0 && jobs.len() >= NUMBERS && lane.pace.is_short();
                 self.next_look = numbers
                     .then(|| NextLook { at: Instant::now() + LOOK_AGAIN, half: jobs.len() / 2 });
                 // What was meanwhile given back because it waited too long is older than this.
-                let ahead = if lane.pace.halts() == halts { ahead } else { 0 };
+                let mut ahead = if lane.pace.halts() == halts { ahead } else { 0 };
+                if handed.is_some() && jobs.len() > slots.len() {
+                    // What came with a wait, and has not started: there was a slot for it, and is still, or will be soon.
+                    slots.extend(lane.slots.take(1));
+                    ahead += 1;
+                }
                 hand_over(&self.incarnation, &lane, jobs, slots, ahead);
+                if handed.is_some_and(|number| lane.leases.forget_unless_started(number)) {
+                    return Some(Left::Reconnect(
+                        "a job that was handed over is under another lease, or gone".into(),
+                    ));
+                }
             }
             Ok(Some(Reserved::Void)) => return Some(Left::Void),
             Ok(Some(Reserved::Stale)) => {
@@ -328,7 +372,11 @@ impl Fetch {
                     "another connection took over this worker's session".into(),
                 ));
             }
-            Err(why) => fault = fault.or(Some(why)),
+            Err(why) => {
+                // What was handed over is in the inbox still.
+                self.look |= handed.is_some();
+                fault = fault.or(Some(why));
+            }
         }
         match fault {
             Some(fault) => self.after_fault(&fault).await,
@@ -387,6 +435,35 @@ impl Fetch {
             Err(fault) => Left::Reconnect(fault.to_string()),
         }
     }
+}
+
+/// Looks for the job whose body has started from the inbox among leases that were never seen, and leaves it out of them.
+pub(super) async fn find_handed(
+    lane: &Lane,
+    connection: &Connection,
+    unseen: &mut Vec<Lease>,
+) -> Result<(), Fault> {
+    if unseen.is_empty() {
+        return Ok(());
+    }
+    let number = lane.leases.handed_number();
+    let mut held = lane.queue.held(connection, &lane.keys, unseen).await?;
+    lane.settle_found(lane.leases.find(number, &mut held));
+    *unseen = held.into_iter().map(|(lease, _)| lease).collect();
+    Ok(())
+}
+
+/// What was sent before is on its way when this is ready: the connection has its turn before.
+async fn written() {
+    let mut waits = false;
+    poll_fn(|context| {
+        if std::mem::replace(&mut waits, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 async fn until(until: Option<Instant>) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tracing::warn;
 
-use super::admit::admit;
+use super::admit::{Job, admit};
 use super::incarnation::{Incarnation, Lane};
 use super::ready::WaitingJob;
 use super::slots::Slot;
@@ -42,7 +42,7 @@ pub(super) fn hand_over(
     if !suspects.is_empty() {
         // If one of these ends the process, what it holds beside them is under suspicion too: the least possible.
         let beyond = start.split_off(slots.len().saturating_sub(suspects.len()).min(start.len()));
-        back.extend(beyond.iter().map(|job| job.lease().clone()));
+        back.extend(beyond.iter().filter_map(WaitingJob::lease).cloned());
     }
     for lease in back {
         lane.give_back(&lease);
@@ -78,17 +78,23 @@ fn mentions_crashes(payload: &[u8]) -> bool {
 
 /// Gives back everything that was not started.
 pub(super) fn give_all_back(lane: &Lane) {
-    for job in lane.ready.take_all() {
-        lane.give_back(job.lease());
-    }
-    for suspect in lane.suspects.take_held_back(u64::MAX) {
-        lane.give_back(&suspect.job.lease);
+    // What is in the inbox comes under a lease yet, and goes back then.
+    let jobs = lane.ready.take_all();
+    let suspects = lane.suspects.take_held_back(u64::MAX);
+    let suspects = suspects.iter().filter_map(|suspect| suspect.job.hold.lease());
+    for lease in jobs.iter().filter_map(WaitingJob::lease).chain(suspects) {
+        lane.give_back(lease);
     }
 }
 
 /// A lease was given to another: says so, and cancels the body.
 pub(super) fn report_lost(lane: &Lane, lease: &Lease) {
     if let Some(job) = lane.leases.lose(lease) {
-        warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "the lease was lost, the job is cancelled: another worker has it");
+        say_lost(lane, &job);
     }
+}
+
+/// Says that a job was given to another, and its body cancelled.
+pub(super) fn say_lost(lane: &Lane, job: &Job) {
+    warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "the lease was lost, the job is cancelled: another worker has it");
 }

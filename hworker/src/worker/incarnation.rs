@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
-use super::admit::Admitted;
+use super::admit::{Admitted, type_starts_from_inbox};
 use super::leases::Leases;
 use super::liveness::Liveness;
 use super::outages::Outages;
@@ -97,6 +97,10 @@ pub(super) struct Lane {
     pub(super) wait_lost: Notify,
     /// Whether a wait may be sent.
     pub(super) waiting: tokio::sync::watch::Sender<bool>,
+    /// Whether the job that was met last may start from the inbox: the next is likely to be of that kind too.
+    starts_from_inbox: AtomicBool,
+    /// Whether settlements wait for replicas or disks, and what is sent behind them too.
+    confirms: bool,
     /// Counts the waits, when each is sent and again when it is over: odd while one is under way.
     pub(super) waits: AtomicU64,
 }
@@ -162,6 +166,10 @@ impl Lane {
             was_cut_off: AtomicBool::new(false),
             wait_lost: Notify::new(),
             waiting: tokio::sync::watch::Sender::new(false),
+            starts_from_inbox: AtomicBool::new(
+                core.jobs.values().any(|definition| type_starts_from_inbox(definition)),
+            ),
+            confirms: core.config.settles().asks().is_some(),
             waits: AtomicU64::new(0),
         }
     }
@@ -200,7 +208,14 @@ impl Lane {
         self.settle_and_free(settlement, ());
     }
 
-    /// The same, and what the attempt held is free: after its settlement has its place in the order, so that jobs that run
+    /// Settles what had ended before its lease was known, if it was such a one.
+    pub(super) fn settle_found(&self, settlement: Option<Settlement>) {
+        if settlement.is_some() {
+            self.settle(settlement);
+        }
+    }
+
+    /// The same as [`Lane::settle`], and what the attempt held is free: after its settlement has its place in the order, so that jobs that run
     /// one after the other are settled so, and before anyone is woken to send it, who then finds the slot free. Says whether
     /// that was done.
     pub(super) fn settle_and_free<T>(&self, settlement: Option<Settlement>, held: T) -> bool {
@@ -213,6 +228,25 @@ impl Lane {
             self.changed.notify_one();
         }
         wakes
+    }
+
+    /// Whether the job that is met now may start from the inbox.
+    pub(super) fn note_kind(&self, starts: bool) {
+        if self.starts_from_inbox.load(Ordering::Relaxed) != starts {
+            self.starts_from_inbox.store(starts, Ordering::Relaxed);
+        }
+    }
+
+    /// The next job is not to be answered by a wait, whatever its type.
+    pub(super) fn starts_nothing_from_inbox(&self) {
+        self.starts_from_inbox.store(false, Ordering::Relaxed);
+    }
+
+    /// Whether the next job may start from the inbox if it comes with a wait that is sent now; in which state of that.
+    pub(super) fn calm(&self) -> Option<u64> {
+        let starts = self.starts_from_inbox.load(Ordering::Relaxed);
+        let starts = starts && !self.confirms && !self.suspects.cautious();
+        starts.then(|| self.leases.calm()).flatten()
     }
 
     /// Asks the loop that fetches to look at the server.

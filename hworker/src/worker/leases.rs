@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::admit::Job;
+use super::handed::{Handed, Inbox, Phase};
 use crate::context::Context;
-use crate::store::{Lease, LeaseMap, Settlement};
+use crate::store::{End, Lease, LeaseMap, Settlement};
 
 /// Settlements that the server has are remembered for so long, at most so many.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
@@ -32,6 +33,8 @@ pub(super) struct Leases {
 #[derive(Debug, Default)]
 struct Table {
     held: LeaseMap<State>,
+    /// What the server handed over, and is under no lease that is known.
+    inbox: Inbox,
     /// The session whose list of leases was compared last.
     session: u64,
     settled: VecDeque<Batch>,
@@ -80,7 +83,53 @@ pub(super) struct Comparison {
     pub(super) lost: Vec<Lease>,
 }
 
+impl State {
+    fn into_running(self) -> Option<Running> {
+        match self {
+            Self::Running(running) => Some(running),
+            Self::Reserved { .. } | Self::Ending => None,
+        }
+    }
+}
+
 impl Table {
+    fn count(&self) -> usize {
+        self.held.len() + usize::from(!self.inbox.is_empty())
+    }
+
+    /// Turns a lease to ending, if it is not; gives what it was.
+    fn end(&mut self, lease: &Lease) -> Option<State> {
+        match self.held.get_mut(lease)? {
+            State::Ending => None,
+            state => Some(std::mem::replace(state, State::Ending)),
+        }
+    }
+
+    /// The job that was handed over is among these, under its lease: it is in the table from now on, and no longer among them, if its
+    /// body has started. Gives its settlement if that has ended. One whose body has not started is like the others.
+    fn bind(&mut self, jobs: &mut Vec<(Lease, Vec<u8>)>) -> Option<Settlement> {
+        let at = self.inbox.find(jobs)?;
+        let Handed { phase, .. } = self.inbox.take()?;
+        if matches!(phase, Phase::Waiting) {
+            return None;
+        }
+        let (lease, _) = jobs.remove(at);
+        let (state, settlement) = match phase {
+            Phase::Running(running) => {
+                running.job.hold.bind(&lease);
+                (State::Running(running), None)
+            }
+            Phase::Ending { job, end } => {
+                job.hold.bind(&lease);
+                let settlement = end.map(|end| Settlement { lease: lease.clone(), end });
+                (State::Ending, settlement)
+            }
+            Phase::Waiting => return None,
+        };
+        self.held.insert(lease, state);
+        settlement
+    }
+
     fn compare(&self, believed: &HashSet<Lease>, server: Vec<Lease>) -> Comparison {
         let mut comparison = Comparison::default();
         let there: HashSet<_> = server.iter().cloned().collect();
@@ -106,13 +155,22 @@ impl Leases {
     }
 
     /// Jobs were handed over under that session. Leaves out those whose leases were meanwhile taken for lost on their way,
-    /// and were given back or are about to be: another may have them by now.
-    pub(super) fn reserved(&self, session: u64, jobs: &mut Vec<(Lease, Vec<u8>)>) {
+    /// and were given back or are about to be: another may have them by now. Leaves out the one, too, whose body has started
+    /// already, and gives its settlement if it has ended.
+    pub(super) fn reserved(
+        &self,
+        session: u64,
+        jobs: &mut Vec<(Lease, Vec<u8>)>,
+    ) -> Option<Settlement> {
         let since = Instant::now();
         let mut table = self.table();
         if session != table.session {
             jobs.clear();
         }
+        let settlement = table.bind(jobs);
+        // It was found before this came, and may have been settled since.
+        let inbox = &table.inbox;
+        jobs.retain(|(lease, _)| !inbox.is_found(lease));
         table.held.reserve(jobs.len());
         jobs.retain(|(lease, _)| match table.held.entry(lease.clone()) {
             Entry::Vacant(place) => {
@@ -121,35 +179,68 @@ impl Leases {
             }
             Entry::Occupied(_) => false,
         });
+        settlement
     }
 
     /// The body is about to start. False where the lease is ending or lost: then it must not.
-    pub(super) fn start(&self, lease: &Lease, running: Running) -> bool {
-        match self.table().held.get_mut(lease) {
-            Some(state @ State::Reserved { .. }) => {
-                *state = State::Running(running);
-                true
-            }
-            _ => false,
+    pub(super) fn start(&self, running: Running) -> bool {
+        let lease = running.job.hold.lease().cloned();
+        let mut table = self.table();
+        match lease {
+            Some(lease) => match table.held.get_mut(&lease) {
+                Some(state @ State::Reserved { .. }) => {
+                    *state = State::Running(running);
+                    true
+                }
+                _ => false,
+            },
+            None => table.inbox.start(running),
         }
+    }
+
+    /// An attempt ends. True for the one caller who must see to its settlement.
+    pub(super) fn end_attempt(&self, job: &Job) -> bool {
+        let mut table = self.table();
+        let ended = match job.hold.lease() {
+            Some(lease) => table.end(lease).map(State::into_running),
+            None => table.inbox.end(job).map(Some),
+        };
+        drop(table);
+        // What it held is dropped here, outside the lock.
+        ended.is_some()
+    }
+
+    /// The settlement of an attempt that has ended: `None` while its lease is not known, and with it the settlement comes then.
+    pub(super) fn settlement(&self, job: &Job, end: End) -> Option<Settlement> {
+        if let Some(lease) = job.hold.lease() {
+            return Some(Settlement { lease: lease.clone(), end });
+        }
+        // It may have become known since the look, and does not from here on.
+        let mut table = self.table();
+        let Some(lease) = job.hold.lease() else {
+            table.inbox.ended(job, end);
+            return None;
+        };
+        Some(Settlement { lease: lease.clone(), end })
     }
 
     /// The lease ends. True for the one caller who must see to its settlement.
     pub(super) fn end(&self, lease: &Lease) -> bool {
-        let ended = match self.table().held.get_mut(lease) {
-            Some(state @ (State::Reserved { .. } | State::Running(_))) => {
-                std::mem::replace(state, State::Ending)
-            }
-            Some(State::Ending) | None => return false,
-        };
+        let ended = self.table().end(lease);
         // What it held is dropped here, outside the lock.
-        drop(ended);
-        true
+        ended.is_some()
     }
 
-    /// A lease that was never seen is given back: it must never be started.
-    pub(super) fn never_start(&self, lease: &Lease) {
-        self.table().held.insert(lease.clone(), State::Ending);
+    /// A lease that was never seen is to be given back: it must never be started. False where it was found to be that of a body
+    /// meanwhile.
+    pub(super) fn never_start(&self, lease: &Lease) -> bool {
+        match self.table().held.entry(lease.clone()) {
+            Entry::Vacant(place) => {
+                place.insert(State::Ending);
+                true
+            }
+            Entry::Occupied(_) => false,
+        }
     }
 
     /// The server has these settlements.
@@ -173,16 +264,21 @@ impl Leases {
             table.remembered -= oldest.settlements.len();
             forgotten.push(oldest);
         }
-        if table.held.is_empty() {
+        if table.count() == 0 {
             self.emptied.notify_waiters();
         }
         // What is forgotten is dropped outside the lock.
         drop(table);
     }
 
-    /// How many leases the server should count, give or take what is under way.
-    pub(super) fn count(&self) -> usize {
+    /// How many leases are known: as many as the server should count, give or take what is under way.
+    pub(super) fn known(&self) -> usize {
         self.table().held.len()
+    }
+
+    /// How many jobs are held: the same, and what was handed over and is under no lease that is known.
+    pub(super) fn count(&self) -> usize {
+        self.table().count()
     }
 
     /// What is reserved or running: taken before the server is asked, so that what was handed over since is not
@@ -203,6 +299,10 @@ impl Leases {
     ) -> Comparison {
         let mut table = self.table();
         table.session = session;
+        table.inbox.begin();
+        if table.count() == 0 {
+            self.emptied.notify_waiters();
+        }
         table.compare(believed, server)
     }
 
@@ -219,7 +319,7 @@ impl Leases {
             return None;
         }
         let state = table.held.remove(lease);
-        if table.held.is_empty() {
+        if table.count() == 0 {
             self.emptied.notify_waiters();
         }
         drop(table);
@@ -237,6 +337,7 @@ impl Leases {
         for lease in self.believed() {
             self.lose(&lease);
         }
+        self.lose_handed();
     }
 
     /// Cancels what runs; each body's task then gives its lease back.
@@ -253,7 +354,7 @@ impl Leases {
             State::Running(running) => Some(running.clone()),
             _ => None,
         });
-        running.collect()
+        running.chain(table.inbox.running().cloned()).collect()
     }
 
     /// Leases that were handed over so long ago and did not start.
@@ -264,6 +365,106 @@ impl Leases {
             _ => false,
         });
         stuck.map(|(lease, _)| lease.clone()).collect()
+    }
+
+    /// Whether nothing is under way that may take the inbox, so that what a wait brings, which is sent now, is this worker's until
+    /// the next call that takes it; which state that is.
+    pub(super) fn calm(&self) -> Option<u64> {
+        self.table().inbox.calm()
+    }
+
+    /// A call is about to be sent that takes the inbox. Says in which session.
+    pub(super) fn takes_inbox(&self) -> u64 {
+        self.table().inbox.sent()
+    }
+
+    /// Such a call, of this session, was answered.
+    pub(super) fn took_inbox(&self, session: u64) {
+        self.table().inbox.answered(session);
+    }
+
+    /// The supervisor is about to give the inbox back: whether it may. What has not started does not start any more, from this
+    /// moment on.
+    pub(super) fn gives_inbox_back(&self) -> bool {
+        let mut table = self.table();
+        let may = table.inbox.give_back();
+        if table.count() == 0 {
+            self.emptied.notify_waiters();
+        }
+        may
+    }
+
+    /// The supervisor has given it back.
+    pub(super) fn has_given_inbox_back(&self) {
+        self.table().inbox.given_back();
+    }
+
+    /// A job came with a wait that was sent in this calm. If that lasts, it may start.
+    pub(super) fn handed(&self, payload: Vec<u8>, calm: u64) {
+        self.table().inbox.hand(payload, calm);
+    }
+
+    /// The number of the job that was handed over and is without a lease, whether it has started or not.
+    pub(super) fn handed_number(&self) -> Option<u64> {
+        self.table().inbox.number()
+    }
+
+    /// The job that was handed over and waits to be started, and its number.
+    pub(super) fn waits_in_inbox(&self) -> Option<(u64, Vec<u8>)> {
+        self.table().inbox.waiting()
+    }
+
+    /// The call that was to bring the job of this number under a lease has not: whether it is here still, and has started. If not, it
+    /// is left to whatever finds it.
+    pub(super) fn forget_unless_started(&self, number: u64) -> bool {
+        let mut table = self.table();
+        let without = table.inbox.forget_unless_started(number);
+        if table.count() == 0 {
+            self.emptied.notify_waiters();
+        }
+        without
+    }
+
+    /// Whether a body runs, or has ended, whose lease is not known.
+    pub(super) fn lacks_lease(&self) -> bool {
+        self.table().inbox.has_started()
+    }
+
+    /// Looks for the job without a lease, if it is that of this number still, among what the server holds for this worker; leaves it
+    /// out, and gives its settlement if it has ended.
+    pub(super) fn find(
+        &self,
+        number: Option<u64>,
+        held: &mut Vec<(Lease, Vec<u8>)>,
+    ) -> Option<Settlement> {
+        let mut table = self.table();
+        let known = &table.held;
+        held.retain(|(lease, _)| !known.contains_key(lease));
+        if !table.inbox.has_started() || table.inbox.number() != number {
+            return None;
+        }
+        let lease = table.inbox.find(held).map(|at| held[at].0.clone())?;
+        let settlement = table.bind(held);
+        table.inbox.was_found(lease);
+        settlement
+    }
+
+    /// The job without a lease is not this worker's: its body is cancelled. Says which it was.
+    pub(super) fn lose_handed(&self) -> Option<Arc<Job>> {
+        let mut table = self.table();
+        let handed = table.inbox.take();
+        if table.count() == 0 {
+            self.emptied.notify_waiters();
+        }
+        drop(table);
+        match handed?.phase {
+            Phase::Waiting => None,
+            Phase::Running(running) => {
+                running.context.end();
+                Some(running.job)
+            }
+            Phase::Ending { job, .. } => Some(job),
+        }
     }
 
     /// Completes when no lease is held. Cancel safe.
@@ -283,7 +484,6 @@ impl Leases {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::End;
 
     #[test]
     fn what_is_remembered_stays_within_its_bytes() {

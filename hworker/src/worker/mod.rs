@@ -9,6 +9,7 @@ mod endpoint;
 mod execute;
 mod fetch;
 mod hand_over;
+mod handed;
 mod health;
 mod incarnation;
 mod leases;

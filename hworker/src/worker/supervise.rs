@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
 use super::deadlines;
+use super::fetch::find_handed;
 use super::hand_over::report_lost;
 use super::incarnation::{Incarnation, Lane};
 use super::liveness;
@@ -356,7 +357,7 @@ impl Heart {
         let waits_in_vain = |waiting: u64| {
             waiting > 0 && !wait.is_multiple_of(2) && lane.waits.load(Ordering::Acquire) == wait
         };
-        let differs = heard.leases != lane.leases.count() as u64;
+        let differs = heard.leases != lane.leases.known() as u64 || lane.leases.lacks_lease();
         if !differs && heard.inbox == 0 && !waits_in_vain(heard.waiting) {
             return Ok(());
         }
@@ -385,7 +386,11 @@ impl Heart {
         let lane = &self.lane;
         let believed = lane.leases.believed();
         let server = lane.queue.leases(connection, &lane.keys).await?;
-        let comparison = lane.leases.compare(&believed, server);
+        let mut comparison = lane.leases.compare(&believed, server);
+        // A body that blocks the runtime may be under one of them: its deadline is kept here.
+        if lane.leases.lacks_lease() {
+            find_handed(lane, connection, &mut comparison.unseen).await?;
+        }
         for lease in &comparison.lost {
             report_lost(lane, lease);
         }

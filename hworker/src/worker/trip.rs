@@ -19,6 +19,10 @@ pub(super) struct Trip {
     pub(super) ahead: usize,
     /// How often what was fetched ahead had been given back when it was sent.
     pub(super) halts: u64,
+    /// In which session it takes the inbox, if it does.
+    pub(super) taking: Option<u64>,
+    /// The job in the inbox that it is to bring under a lease.
+    pub(super) handed: Option<u64>,
     pub(super) replies: Pin<Box<dyn Future<Output = Replies> + Send>>,
     pub(super) answer: Option<Replies>,
 }

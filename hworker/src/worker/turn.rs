@@ -74,50 +74,50 @@ impl Turns {
 /// So often the parts of the task wake each other in one turn before others get theirs.
 const ROUNDS: usize = 16;
 
-/// The task that fetches for one queue: its loop, and the connection that is on its seat.
-pub(super) struct Fetching<F> {
-    fetch: Pin<Box<F>>,
-    fetch_part: Arc<Part>,
+/// A loop and the connection on its seat, as one task.
+pub(super) struct Seated<F> {
+    run: Pin<Box<F>>,
+    run_part: Arc<Part>,
     seat: Seat,
     seat_part: Arc<Part>,
     turns: Arc<Turns>,
 }
 
-impl<F> Fetching<F> {
-    pub(super) fn new(fetch: F, seat: Seat, turns: Arc<Turns>) -> Self {
+impl<F> Seated<F> {
+    pub(super) fn new(run: F, seat: Seat, turns: Arc<Turns>) -> Self {
         let part = || Arc::new(Part { woken: AtomicBool::new(true), turns: Arc::clone(&turns) });
-        let (fetch_part, seat_part) = (part(), part());
-        Self { fetch: Box::pin(fetch), fetch_part, seat, seat_part, turns }
+        let (run_part, seat_part) = (part(), part());
+        Self { run: Box::pin(run), run_part, seat, seat_part, turns }
     }
 }
 
-impl<F: Future<Output = ()>> Future for Fetching<F> {
+impl<F: Future<Output = ()>> Future for Seated<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Self { fetch, fetch_part, seat, seat_part, turns } = &mut *self;
+        let Self { run, run_part, seat, seat_part, turns } = &mut *self;
         turns.begin(context.waker());
         let mut ended = Poll::Pending;
         for _ in 0..ROUNDS {
             if let Some(waker) = seat_part.woken() {
                 seat.poll(&mut Context::from_waker(&waker));
             }
-            let Some(waker) = fetch_part.woken() else { break };
-            ended = fetch.as_mut().poll(&mut Context::from_waker(&waker));
+            let Some(waker) = run_part.woken() else { break };
+            ended = run.as_mut().poll(&mut Context::from_waker(&waker));
             if ended.is_ready() {
                 break;
             }
         }
         turns.end();
         // Since the last look, or more often than is fair.
-        if ended.is_pending() && (fetch_part.is_woken() || seat_part.is_woken()) {
+        if ended.is_pending() && (run_part.is_woken() || seat_part.is_woken()) {
             context.waker().wake_by_ref();
         }
         ended
     }
 }
 
-impl<F> Drop for Fetching<F> {
+impl<F> Drop for Seated<F> {
     fn drop(&mut self) {
         // Nobody waits for a turn that does not come.
         self.turns.state().task = None;
@@ -181,7 +181,7 @@ mod tests {
                 }
             }
         };
-        let task = tokio::spawn(Fetching::new(fetch, Seat::default(), Arc::clone(&turns)));
+        let task = tokio::spawn(Seated::new(fetch, Seat::default(), Arc::clone(&turns)));
         tokio::task::yield_now().await;
         for turn in 1..=100 {
             asked.notify_one();
@@ -207,7 +207,7 @@ mod tests {
                 _ => Poll::Pending,
             }
         });
-        let mut task = Fetching::new(busy, Seat::default(), Arc::default());
+        let mut task = Seated::new(busy, Seat::default(), Arc::default());
         let once = poll_fn(|context| Poll::Ready(Pin::new(&mut task).poll(context)));
         assert!(once.await.is_pending());
         assert_eq!(polls.load(Ordering::SeqCst), ROUNDS);
@@ -227,7 +227,7 @@ mod tests {
             }
         };
         let turns = Arc::new(Turns::default());
-        let task = tokio::spawn(Fetching::new(fetch, Seat::default(), Arc::clone(&turns)));
+        let task = tokio::spawn(Seated::new(fetch, Seat::default(), Arc::clone(&turns)));
         let giver = tokio::spawn(async move {
             for _ in 0..20_000 {
                 turns.give_way().await;

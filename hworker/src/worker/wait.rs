@@ -1,5 +1,8 @@
 //! Waiting on the server, on a connection of its own: an idle worker asks nothing, and the server hands the next job
 //! into this worker's inbox, which counts as its lease even if the answer is lost.
+//!
+//! There are two ways to wait. Where the job may start from the inbox (`handed.rs`), the answer brings it, and the loop that
+//! fetches takes the inbox afterwards. Else a reserve is sent along with the wait, so that the server does that at once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -10,8 +13,9 @@ use tracing::{debug, warn};
 
 use super::hand_over::{hand_over, report_set_aside};
 use super::incarnation::{Incarnation, Lane};
+use super::turn::Seated;
 use crate::reconnect::Reconnect;
-use crate::store::{Connection, Fault, FaultKind, Reserved, connection_id, end_wait};
+use crate::store::{Connection, Fault, FaultKind, Reserved, Seat, connection_id, end_wait};
 
 /// One wait lasts at most so long.
 const WAIT: Duration = Duration::from_secs(20);
@@ -32,15 +36,43 @@ const SAY_EVERY: Duration = Duration::from_secs(60);
 /// have taken what was handed over.
 const IN_VAIN: u32 = 3;
 
+/// What a wait brought.
+enum Brought {
+    /// The job that is in the inbox, and in which calm it was waited for.
+    Handed(Option<Vec<u8>>, u64),
+    Reserved(Reserved),
+}
+
+impl Brought {
+    fn is_nothing(&self) -> bool {
+        match self {
+            Self::Handed(job, _) => job.is_none(),
+            Self::Reserved(Reserved::Jobs { jobs, set_aside, .. }) => {
+                jobs.is_empty() && *set_aside == 0
+            }
+            Self::Reserved(_) => false,
+        }
+    }
+}
+
 /// Sends a wait whenever one is wanted, until the worker stops.
-pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
+pub(super) fn run(
+    incarnation: Arc<Incarnation>,
+    lane: Arc<Lane>,
+) -> Seated<impl Future<Output = ()>> {
+    let seat = Seat::bounded();
+    Seated::new(keep_waiting(incarnation, lane, seat.clone()), seat, Arc::default())
+}
+
+async fn keep_waiting(incarnation: Arc<Incarnation>, lane: Arc<Lane>, seat: Seat) {
     let mut reconnect = Reconnect::new();
     let mut wanted = lane.waiting.subscribe();
     let mut said = None;
     let mut failing_since = None;
     while !incarnation.stopping.is_cancelled() {
         let connected = async {
-            let connection = incarnation.core.client.address().connect(&lane.queue).await?;
+            let address = incarnation.core.client.address();
+            let connection = address.connect_on(&seat, &lane.queue).await?;
             let id = connection_id(&connection).await?;
             Ok::<_, Fault>((connection, id))
         };
@@ -49,10 +81,15 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
                 reconnect.succeeded();
                 failing_since = None;
                 let fault =
-                    serve(&incarnation, &lane, &connection, id, &mut wanted, &mut said).await;
+                    serve(&incarnation, &lane, &connection, &seat, id, &mut wanted, &mut said)
+                        .await;
+                seat.clear();
                 debug!(queue = %lane.queue.name, "the connection for waiting has ended: {fault:?}");
+                // What is in the inbox may be what ended it.
+                lane.look();
             }
             Err(fault) => {
+                seat.clear();
                 // The others may have theirs; where they do not either, they say so, and what is looked for now is not found.
                 let failing_since = failing_since.get_or_insert_with(Instant::now);
                 if failing_since.elapsed() >= OUTAGE && lane.pulse.is_fresh() {
@@ -70,6 +107,7 @@ async fn serve(
     incarnation: &Arc<Incarnation>,
     lane: &Arc<Lane>,
     connection: &Connection,
+    seat: &Seat,
     id: u64,
     wanted: &mut tokio::sync::watch::Receiver<bool>,
     said: &mut Option<Instant>,
@@ -91,9 +129,9 @@ async fn serve(
             continue;
         }
         let session = lane.session.load(Ordering::Acquire);
-        let wait = lane.queue.reserve_when_handed(connection, &lane.keys, session, WAIT);
+        let wait = wait(lane, connection, seat, session);
         tokio::pin!(wait);
-        let sent = Instant::now();
+        let since = Instant::now();
         lane.waits.fetch_add(1, Ordering::AcqRel);
         let in_time = tokio::select! {
             answer = &mut wait => Some(answer),
@@ -108,20 +146,24 @@ async fn serve(
             None => ended(incarnation, lane, id, wait).await,
         };
         lane.waits.fetch_add(1, Ordering::AcqRel);
-        let reserved = answer?;
-        if reserved.is_ok() {
+        let brought = answer?;
+        if brought.is_ok() {
             // Whoever decides about the next wait has to see first what came with this one.
             lane.waiting.send_replace(false);
         }
-        let nothing = matches!(
-            &reserved,
-            Ok(Reserved::Jobs { jobs, set_aside: 0, .. }) if jobs.is_empty()
-        );
-        in_vain = if nothing && sent.elapsed() < WAIT / 2 { in_vain + 1 } else { 0 };
-        let fault = reserved.map(|reserved| match reserved {
-            Reserved::Jobs { mut jobs, left, set_aside } => {
+        let nothing = brought.as_ref().is_ok_and(Brought::is_nothing);
+        in_vain = if nothing && since.elapsed() < WAIT / 2 { in_vain + 1 } else { 0 };
+        let fault = brought.map(|brought| match brought {
+            Brought::Handed(job, calm) => {
+                // One that is too large for a worker is set aside by the server.
+                if let Some(payload) = job.filter(|payload| lane.queue.takes(payload)) {
+                    lane.leases.handed(payload, calm);
+                }
+                lane.look();
+            }
+            Brought::Reserved(Reserved::Jobs { mut jobs, left, set_aside }) => {
                 report_set_aside(incarnation, lane, set_aside);
-                lane.leases.reserved(session, &mut jobs);
+                lane.settle_found(lane.leases.reserved(session, &mut jobs));
                 // A wait is sent while a slot is free, which is free still, or will be soon.
                 let count = jobs.len();
                 let slots: Vec<_> = lane.slots.take(count).collect();
@@ -137,8 +179,8 @@ async fn serve(
                 }
             }
             // What was handed into the inbox since is for the new session to take.
-            Reserved::Stale => lane.look(),
-            Reserved::Void => incarnation.void.cancel(),
+            Brought::Reserved(Reserved::Stale) => lane.look(),
+            Brought::Reserved(Reserved::Void) => incarnation.void.cancel(),
         });
         match fault {
             _ if given_up => return None,
@@ -153,6 +195,33 @@ async fn serve(
             }
         }
     }
+}
+
+/// Waits once, in the way that fits.
+async fn wait(
+    lane: &Lane,
+    connection: &Connection,
+    seat: &Seat,
+    session: u64,
+) -> Result<Brought, Fault> {
+    // One that is not on the seat could bring a payload of any size.
+    if let Some(calm) = lane.calm().filter(|_| seat.is_taken()) {
+        seat.allow(lane.queue.wait_bytes());
+        let job = lane.queue.wait(connection, &lane.keys, WAIT).await;
+        if job.is_err() {
+            // It may have brought more than a job may have; the same again would do so again.
+            lane.starts_nothing_from_inbox();
+        }
+        return Ok(Brought::Handed(job?, calm));
+    }
+    seat.allow(usize::MAX);
+    let taking = lane.leases.takes_inbox();
+    let reserved = lane.queue.reserve_when_handed(connection, &lane.keys, session, WAIT).await;
+    // One that is not answered may take it later.
+    if !reserved.as_ref().is_err_and(Fault::may_be_under_way) {
+        lane.leases.took_inbox(taking);
+    }
+    reserved.map(Brought::Reserved)
 }
 
 /// Says now and then that the worker cannot wait for jobs.

@@ -12,6 +12,7 @@ mod clocks;
 mod confirmed;
 mod hostile;
 mod idle;
+mod inbox;
 mod interleavings;
 mod limits;
 mod loading;

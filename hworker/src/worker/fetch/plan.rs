@@ -81,7 +81,8 @@ impl Fetch {
             0 => {
                 self.look || anything && (!runnable && self.next_look.is_none() || worth_it || held)
             }
-            1 => worth_it,
+            // Its body starts when that is sent.
+            1 => worth_it || self.look && lane.leases.handed_number().is_some(),
             _ => false,
         };
         let worth_it_at = settlements + enough.saturating_sub(want).max(1);

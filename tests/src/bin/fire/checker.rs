@@ -10,6 +10,7 @@ use crate::diary::{Note, Outcome, What};
 use crate::faults::Kind;
 use crate::jobs::QUEUES;
 use crate::ledger::{Ended, Event, Lease, Ledger};
+use crate::plain::Plain;
 use crate::strikes::Strikes;
 use crate::tally::{Jobs, Told};
 
@@ -29,7 +30,7 @@ pub(crate) struct Violation {
     pub(crate) detail: String,
 }
 
-/// One lease, from its grant to its end.
+/// One lease, from its grant to its end, or from the arrival of its job in the inbox.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) n: u32,
@@ -39,6 +40,37 @@ pub(crate) struct Hold {
     pub(crate) outcome: Outcome,
     pub(crate) ended: Option<(Ended, u64)>,
     pub(crate) reported: bool,
+    /// When it was seen first, and when it was not there yet.
+    pub(crate) seen: u64,
+    pub(crate) since: u64,
+    /// When the lease was made, or was not there yet.
+    pub(crate) made: u64,
+    /// False while the job is in the inbox, and where it left that without a lease.
+    pub(crate) leased: bool,
+    pub(crate) by_inbox: bool,
+    /// The number of the run in its process, of a body that knows no lease.
+    pub(crate) run: Option<u32>,
+}
+
+impl Hold {
+    /// One that is seen now, and was not there at the other time.
+    pub(crate) fn new(n: u32, life: usize, seen: u64, since: u64) -> Self {
+        Self {
+            n,
+            life,
+            granted: seen,
+            began: None,
+            outcome: Outcome::None,
+            ended: None,
+            reported: false,
+            seen,
+            since,
+            made: since,
+            leased: true,
+            by_inbox: false,
+            run: None,
+        }
+    }
 }
 
 /// One worker in one queue, under one id.
@@ -72,6 +104,8 @@ pub(crate) struct Checker {
     /// What is in inboxes, and since when.
     pub(crate) in_inboxes: HashMap<(u32, Vec<u8>), u64>,
     pub(crate) seen: u64,
+    /// What is about bodies that know no lease.
+    pub(crate) plain: Plain,
 }
 
 impl Checker {
@@ -105,6 +139,8 @@ impl Checker {
         match event {
             Event::Entered { n } => self.entered(n),
             Event::Granted { n, lease, worker } => self.granted(n, lease, worker),
+            Event::Handed { n, queue, worker } => self.handed(n, queue, worker),
+            Event::LeftInbox { n, how } => self.left_inbox(n, how),
             Event::LeaseEnded { n, lease, how } => self.lease_ended(n, lease, how),
             Event::SetAside { n } => self.settled(n, Ended::Broken),
             Event::Dead { queue, worker } => self.declared_dead(queue, worker),
@@ -142,16 +178,7 @@ impl Checker {
             let detail = format!("job {n}, lease {lease:?}, process {process}");
             self.wrong("the dead get no leases", detail);
         }
-        let granted = self.seen;
-        let hold = Hold {
-            n,
-            life,
-            granted,
-            began: None,
-            outcome: Outcome::None,
-            ended: None,
-            reported: false,
-        };
+        let hold = self.comes_under(n, lease, life);
         self.holds.insert(lease, hold);
     }
 
@@ -238,7 +265,7 @@ impl Checker {
     }
 
     /// The worker under this id; none, with a violation, where it is none of the suite's.
-    fn life(&mut self, queue: u8, worker: String) -> Option<usize> {
+    pub(crate) fn life(&mut self, queue: u8, worker: String) -> Option<usize> {
         if let Some(life) = self.life_of.get(&(queue, worker.clone())) {
             return Some(*life);
         }
@@ -261,7 +288,10 @@ impl Checker {
             What::Refused => self.told(note, Told::Refused),
             What::Uncertain => self.told(note, Told::Uncertain),
             What::Begin | What::End => {
-                if !self.body(process, note) {
+                if note.token == 0 {
+                    self.plain_noted(process, note);
+                }
+                if !self.body_of(process, note, false) {
                     self.early.push((process, note));
                 }
             }
@@ -291,8 +321,16 @@ impl Checker {
         }
     }
 
-    /// A line of a body. False where the lease is not known, or not yet.
-    pub(crate) fn body(&mut self, process: usize, note: Note) -> bool {
+    /// A line of a body. False where the lease is not known, or not yet; `last` where it will not be.
+    pub(crate) fn body_of(&mut self, process: usize, note: Note, last: bool) -> bool {
+        if note.token == 0 {
+            self.plain_body(process, note, last)
+        } else {
+            self.body(process, note)
+        }
+    }
+
+    fn body(&mut self, process: usize, note: Note) -> bool {
         let lease = (note.queue, note.token);
         let Some(hold) = self.holds.get_mut(&lease) else { return false };
         let (n, at) = (note.n, note.at);
@@ -307,14 +345,33 @@ impl Checker {
             self.wrong(rule, format!("job {n}, lease {lease:?}, process {process}"));
         }
         if ended.is_some_and(|(_, ended)| at > ended) {
-            if self.strikes.silenced(process, at).is_some() {
-                self.late_starts += 1;
-            } else {
-                let detail =
-                    format!("job {n}, lease {lease:?} of process {process}, {ended:?}, began {at}");
-                self.wrong("no start after the end of a lease", detail);
-            }
+            self.starts_late(process, lease, note, ended);
         }
+        self.begins(process, life, note);
+        true
+    }
+
+    /// A body begins after the end of its lease, which only a fault of its process explains.
+    pub(crate) fn starts_late(
+        &mut self,
+        process: usize,
+        lease: Lease,
+        note: Note,
+        ended: Option<(Ended, u64)>,
+    ) {
+        let (n, at) = (note.n, note.at);
+        if self.strikes.silenced(process, at).is_some() {
+            self.late_starts += 1;
+        } else {
+            let detail =
+                format!("job {n}, lease {lease:?} of process {process}, {ended:?}, began {at}");
+            self.wrong("no start after the end of a lease", detail);
+        }
+    }
+
+    /// What is the same for every body that begins.
+    pub(crate) fn begins(&mut self, process: usize, life: usize, note: Note) {
+        let (n, at) = (note.n, note.at);
         self.pulse_at(process, life, note);
         self.begun += 1;
         self.strikes.a_body_began(process, at);
@@ -329,7 +386,6 @@ impl Checker {
                 strike.again = strike.again.max(Some(at));
             }
         }
-        true
     }
 
     /// No body starts without a heartbeat that was lately accepted, unless its process did not run in between.

@@ -30,7 +30,8 @@ pub(crate) enum What {
     Refused,
     /// Nobody knows.
     Uncertain,
-    /// A body of the job `n` begins under the lease `token`.
+    /// A body of the job `n` begins under the lease `token`; 0 where it does not know that, and `count` is then the number of the
+    /// run in its process.
     Begin,
     /// It ends; `outcome` says how.
     End,

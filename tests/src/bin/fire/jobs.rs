@@ -1,8 +1,10 @@
 //! The jobs of the suite, and which of them producers enqueue.
 
 use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
@@ -66,6 +68,17 @@ impl Desk {
         let mark = self.memory.join(n.to_string());
         OpenOptions::new().write(true).create_new(true).open(mark).is_ok()
     }
+
+    /// How often a job began, this time included, over all processes: its attempt, for one that does not read it.
+    fn starts(&self, n: u32) -> u32 {
+        let mark = self.memory.join(format!("{n}.starts"));
+        let file = OpenOptions::new().append(true).create(true).open(mark);
+        let written = file.and_then(|mut file| {
+            file.write_all(b".")?;
+            file.metadata()
+        });
+        written.expect("what jobs remember can be written").len() as u32
+    }
 }
 
 /// A run of a body, in the diary from its begin to its end, however it ends.
@@ -78,7 +91,16 @@ impl Run {
     fn begin(n: u32, context: &Context) -> Self {
         let queue = QUEUES.iter().position(|queue| *queue == context.queue()).unwrap_or(99);
         let queue = queue as u8;
-        let note = Note { token: context.token(), queue, ..Note::of(What::Begin, n, 1) };
+        Self::noted(Note { token: context.token(), queue, ..Note::of(What::Begin, n, 1) })
+    }
+
+    /// That of a job which knows neither queue nor token: the note has none, but the number of the run in this process.
+    fn begin_plain(n: u32) -> Self {
+        static RUNS: AtomicU32 = AtomicU32::new(1);
+        Self::noted(Note::of(What::Begin, n, RUNS.fetch_add(1, Ordering::Relaxed)))
+    }
+
+    fn noted(note: Note) -> Self {
         Desk::get().diary.note(note);
         Self { note, over: false }
     }
@@ -89,7 +111,7 @@ impl Run {
             outcome,
             token: self.note.token,
             queue: self.note.queue,
-            ..Note::of(What::End, self.note.n, 1)
+            ..Note::of(What::End, self.note.n, self.note.count)
         };
         Desk::get().diary.note(end);
     }
@@ -159,7 +181,21 @@ pub(crate) async fn work(
     run.result(&plan, context.attempt())
 }
 
-/// The same on a thread of its own.
+/// The same without a context: its body may start before its worker knows the lease.
+#[hworker::job(backoff = "50ms, 1s", max_attempts = 5)]
+pub(crate) async fn work_plain(n: u32, plan: Plan, ballast: String) -> Result<Returned, BoxError> {
+    let mut run = Run::begin_plain(n);
+    let asks = matches!(plan, Plan::Errors(_) | Plan::Panics(_) | Plan::Again | Plan::Hangs);
+    let attempt = if asks { Desk::get().starts(n) } else { 1 };
+    let sleep = sleeps(&plan, attempt);
+    if !sleep.is_zero() {
+        tokio::time::sleep(sleep).await;
+    }
+    drop(ballast);
+    run.result(&plan, attempt)
+}
+
+/// The first on a thread of its own.
 #[hworker::job(backoff = "0s", max_attempts = 5)]
 #[allow(clippy::needless_pass_by_value)] // arguments are handed over
 pub(crate) fn work_blocking(n: u32, plan: Plan, context: Context) -> Result<Returned, BoxError> {
@@ -171,6 +207,7 @@ pub(crate) fn work_blocking(n: u32, plan: Plan, context: Context) -> Result<Retu
 /// A job to be enqueued.
 pub(crate) enum Drawn {
     Work(Enqueue<work>),
+    Plain(Enqueue<work_plain>),
     Blocking(Enqueue<work_blocking>),
     /// Bytes that a producer of another language pushes, and the queue.
     Raw(&'static str, String),
@@ -199,19 +236,41 @@ pub(crate) fn draw(n: u32, rng: &mut Rng) -> Drawn {
         9_735..9_950 => return rarer(n, rng, queue),
         9_950..9_980 => return raw(n, rng, queue),
         _ => {
-            let job = work::with(n, short, String::new()).queue(queue);
-            return Drawn::Work(job.delay(Duration::from_millis(rng.u64(1..4_000))));
+            let delay = Duration::from_millis(rng.u64(1..4_000));
+            return if rng.bool() {
+                Drawn::Plain(work_plain::with(n, short, String::new()).queue(queue).delay(delay))
+            } else {
+                Drawn::Work(work::with(n, short, String::new()).queue(queue).delay(delay))
+            };
         }
     };
-    let hangs = plan == Plan::Hangs;
+    let hangs = (plan == Plan::Hangs).then_some(Duration::from_secs(2));
+    if is_plain(queue, rng) {
+        let job = work_plain::with(n, plan, String::new()).queue(queue);
+        return Drawn::Plain(match hangs {
+            Some(timeout) => job.timeout(timeout),
+            None => job,
+        });
+    }
     let job = work::with(n, plan, String::new()).queue(queue);
-    Drawn::Work(if hangs { job.timeout(Duration::from_secs(2)) } else { job })
+    Drawn::Work(match hangs {
+        Some(timeout) => job.timeout(timeout),
+        None => job,
+    })
+}
+
+/// Whether a job knows no lease: most where waits last long, since they bring it.
+fn is_plain(queue: &str, rng: &mut Rng) -> bool {
+    if queue == QUEUES[2] { rng.u8(..8) > 0 } else { rng.u8(..5) > 1 }
 }
 
 fn rarer(n: u32, rng: &mut Rng, queue: &'static str) -> Drawn {
     match rng.u32(..215) {
         0..5 => {
             let ballast = "x".repeat(rng.usize(200_000..2_000_000));
+            if is_plain(queue, rng) {
+                return Drawn::Plain(work_plain::with(n, Plan::Sleep(0), ballast).queue(queue));
+            }
             Drawn::Work(work::with(n, Plan::Sleep(0), ballast).queue(queue))
         }
         5..20 => {
@@ -234,7 +293,10 @@ fn raw(n: u32, rng: &mut Rng, queue: &'static str) -> Drawn {
         3 => format!(
             r#"{{"job":"work","args":{{"n":{n},"n":{n},"plan":{{"Sleep":0}},"ballast":""}}}}"#
         ),
-        _ => format!(r#"{{"job":"work","args":{{"n":{n},"plan":{{"Sleep":5}},"ballast":""}}}}"#),
+        which => {
+            let job = if which == 4 { "work" } else { "work_plain" };
+            format!(r#"{{"job":"{job}","args":{{"n":{n},"plan":{{"Sleep":5}},"ballast":""}}}}"#)
+        }
     };
     Drawn::Raw(queue, bytes)
 }

@@ -23,26 +23,32 @@ const JUDGED_AFTER: u64 = 10 * SECOND;
 const ALL_IS_KNOWN_AFTER: u64 = 30 * SECOND;
 
 /// And forgotten after this.
-const FORGOTTEN_AFTER: u64 = 90 * SECOND;
+pub(crate) const FORGOTTEN_AFTER: u64 = 90 * SECOND;
 
 /// What a body noted before the server's log shows its lease waits at most so long: the server may have been unable to write.
-const EARLY_FOR: u64 = 20 * SECOND;
+pub(crate) const EARLY_FOR: u64 = 20 * SECOND;
 
 impl Checker {
     /// Looks at what time brings about.
     pub(crate) fn tick(&mut self, seen: u64) {
         self.seen = seen;
         for (process, note) in std::mem::take(&mut self.early) {
-            if self.body(process, note) {
+            let last = seen >= note.at + EARLY_FOR;
+            if self.body_of(process, note, last) {
                 continue;
             }
-            if seen < note.at + EARLY_FOR {
+            if !last {
                 self.early.push((process, note));
             } else if note.what == What::Begin {
-                let detail = format!("job {}, token {}, process {process}", note.n, note.token);
+                let detail = if note.token == 0 {
+                    self.plain_story(process, note)
+                } else {
+                    format!("job {}, token {}, process {process}", note.n, note.token)
+                };
                 self.wrong("a body runs under its lease", detail);
             }
         }
+        self.compare_plain(seen);
         let is_due = |(at, ..): &(u64, usize, String)| *at + JUDGED_AFTER < seen;
         while self.deaths.front().is_some_and(is_due) {
             let Some((at, process, worker)) = self.deaths.pop_front() else { break };
@@ -62,7 +68,9 @@ impl Checker {
             && ended + FORGOTTEN_AFTER < seen
         {
             self.to_forget.pop_front();
-            self.holds.remove(&lease);
+            if let Some(hold) = self.holds.remove(&lease) {
+                self.plain.forget(hold.n, lease);
+            }
         }
     }
 
@@ -77,7 +85,7 @@ impl Checker {
         self.seen = seen;
         let mut stuck = Vec::new();
         let quiet = self.strikes.server_trouble(seen.saturating_sub(IDLE_AFTER), seen) == 0;
-        for (lease, hold) in &mut self.holds {
+        for (lease, hold) in self.holds.iter_mut().filter(|(_, hold)| hold.leased) {
             let process = self.lives[hold.life].process;
             let held_for = seen.saturating_sub(hold.granted);
             // One that nobody silenced, and that reaches the server, knows by then what it holds.
@@ -113,12 +121,30 @@ impl Checker {
     /// Holds the end of a lease against the end of its body.
     fn judge(&mut self, lease: Lease) {
         let Some(hold) = self.holds.get(&lease) else { return };
-        let Some((how, ended)) = hold.ended else { return };
+        let Some((how, _)) = hold.ended else { return };
         let (n, process, outcome) = (hold.n, self.lives[hold.life].process, hold.outcome);
         let began = hold.began.is_some();
-        let succeeded = outcome == Outcome::Success;
-        let fits = match how {
-            Ended::Acked => succeeded,
+        if self.fits(lease, began, outcome) || self.fits_in_another_order(n, process) {
+            return;
+        }
+        let detail = format!(
+            "job {n}, lease {lease:?} of process {process}: {how:?}, its body began: {began}, ended: {outcome:?}"
+        );
+        self.wrong("leases end as their bodies do", detail);
+    }
+
+    /// Whether a lease may end so with this body, or without one. One that has not ended may.
+    pub(crate) fn fits(&mut self, lease: Lease, began: bool, outcome: Outcome) -> bool {
+        let Some(hold) = self.holds.get(&lease) else { return true };
+        let Some((how, ended)) = hold.ended else { return true };
+        let (n, process, leased) = (hold.n, self.lives[hold.life].process, hold.leased);
+        if !leased {
+            // Out of the inbox only others take what has begun.
+            let silenced = || self.strikes.silenced(process, ended).is_some();
+            return !began || how == Ended::Recovered && silenced();
+        }
+        match how {
+            Ended::Acked => outcome == Outcome::Success,
             // A blocking body that is over its time may come to its end all the same.
             Ended::Retried => began,
             Ended::Failed => began || self.jobs.get(n).recoveries >= Job::CRASH_LIMIT,
@@ -129,12 +155,6 @@ impl Checker {
                     || self.why_given_back(process, ended).is_some()
             }
             Ended::Recovered => self.strikes.silenced(process, ended).is_some(),
-        };
-        if !fits {
-            let detail = format!(
-                "job {n}, lease {lease:?} of process {process}: {how:?}, its body began: {began}, ended: {outcome:?}"
-            );
-            self.wrong("leases end as their bodies do", detail);
         }
     }
 }

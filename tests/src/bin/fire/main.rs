@@ -19,6 +19,7 @@ mod judge;
 mod ledger;
 mod options;
 mod outside;
+mod plain;
 mod producer;
 mod report;
 mod room;

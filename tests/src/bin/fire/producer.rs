@@ -95,6 +95,7 @@ fn listen(orders: Arc<Orders>) {
 async fn enqueue(n: u32, job: Drawn, redis: &redis::Client) {
     let what = match job {
         Drawn::Work(job) => told(job.enqueue().await.err().as_ref()),
+        Drawn::Plain(job) => told(job.enqueue().await.err().as_ref()),
         Drawn::Blocking(job) => told(job.enqueue().await.err().as_ref()),
         Drawn::Raw(queue, bytes) => push(queue, bytes, redis.clone()).await,
     };
@@ -122,6 +123,7 @@ async fn enqueue_bulk(n: u32, jobs: Vec<Drawn>, redis: &redis::Client) {
     for (number, job) in (n..).zip(jobs) {
         match job {
             Drawn::Work(job) => bulk.extend([job]),
+            Drawn::Plain(job) => bulk.extend([job]),
             Drawn::Blocking(job) => bulk.extend([job]),
             raw @ Drawn::Raw(..) => {
                 enqueue(number, raw, redis).await;

@@ -117,6 +117,7 @@ pub(crate) struct Report {
     totals: Totals,
     begun: u64,
     late_starts: u64,
+    plain: [u64; 3],
     rows: BTreeMap<Kind, Row>,
     violations: BTreeMap<&'static str, Vec<String>>,
 }
@@ -132,6 +133,7 @@ impl Report {
             totals: Totals::default(),
             begun: 0,
             late_starts: 0,
+            plain: [0; 3],
             rows: BTreeMap::new(),
             violations: BTreeMap::new(),
         }
@@ -152,6 +154,8 @@ impl Report {
         self.totals = checker.totals();
         self.begun = checker.begun;
         self.late_starts = checker.late_starts;
+        let plain = &checker.plain;
+        self.plain = [plain.begun, plain.by_inbox, plain.before_lease];
         for strike in checker.strikes.iter() {
             self.rows.entry(strike.kind).or_default().add(strike, &checker.strikes);
         }
@@ -227,6 +231,10 @@ impl Report {
             self.late_starts,
             totals.recoveries
         );
+        let [plain, by_inbox, before_lease] = self.plain;
+        println!(
+            "{plain} bodies knew no lease: {by_inbox} of jobs that came by an inbox, {before_lease} of them begun before there was a lease"
+        );
         for (rule, details) in &self.violations {
             println!("\nVIOLATED {} times: {rule}", details.len());
             for detail in details.iter().take(SHOWN) {
@@ -261,6 +269,11 @@ impl Report {
             },
             "bodies_begun": self.begun,
             "late_starts": self.late_starts,
+            "without_lease": {
+                "begun": self.plain[0],
+                "came_by_inbox": self.plain[1],
+                "begun_before_lease": self.plain[2],
+            },
             "skipped": self.skipped,
             "by_kind": rows,
             "violations": self.violations,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle, sleep};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use crate::aof::Log;
 use crate::diary::now;
@@ -232,6 +232,8 @@ impl Watcher {
 
 fn watch(stage: &Stage, stop: &AtomicBool) -> Result<(), Failure> {
     let mut log = Log::of(&stage.data());
+    let wall = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?.as_nanos();
+    stage.checker().plain.wall_is_ahead(wall as i128 - i128::from(now()));
     let (mut ticked, mut looked) = (Instant::now(), Instant::now());
     loop {
         let last = stop.load(Ordering::Acquire);
@@ -240,6 +242,7 @@ fn watch(stage: &Stage, stop: &AtomicBool) -> Result<(), Failure> {
         let read_at = now();
         stage.read_diaries(|process, note| notes.push((process, note)))?;
         let mut checker = stage.checker();
+        checker.plain.reads_log(read_at);
         log.read(|commands| checker.changed(commands, now()))?;
         for (process, note) in notes {
             checker.noted(process, note, now());

@@ -6,7 +6,7 @@ use std::time::Duration;
 use hworker::{Registry, Worker};
 
 use crate::diary::{Note, What, now};
-use crate::jobs::{Desk, work, work_blocking};
+use crate::jobs::{Desk, work, work_blocking, work_plain};
 use crate::report::Failure;
 
 /// What keeps a process from running for less than this can make no worker look dead.
@@ -22,7 +22,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
         std::process::exit(9);
     });
     std::thread::spawn(watch_the_machine);
-    let jobs = Registry::new().with::<work>().with::<work_blocking>();
+    let jobs = Registry::new().with::<work>().with::<work_plain>().with::<work_blocking>();
     let worker = Worker::builder().registry(jobs).build()?;
     worker.run().await?;
     desk.diary.note(Note::of(What::Done, 0, 0));

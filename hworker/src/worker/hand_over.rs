@@ -60,7 +60,8 @@ pub(super) fn hand_over(
     }
 }
 
-/// Tells of payloads that the server set aside, since they are larger than `max_payload`; they are not sent to workers.
+/// Tells of payloads that the server set aside, since they are larger than `max_payload`; of one that a wait brings, the worker reads no more than a job may
+/// have.
 pub(super) fn report_set_aside(incarnation: &Incarnation, lane: &Lane, payloads: u64) {
     if payloads > 0 {
         let limit = lane.queue.limits.max_payload;

@@ -83,15 +83,6 @@ pub(super) struct Comparison {
     pub(super) lost: Vec<Lease>,
 }
 
-impl State {
-    fn into_running(self) -> Option<Running> {
-        match self {
-            Self::Running(running) => Some(running),
-            Self::Reserved { .. } | Self::Ending => None,
-        }
-    }
-}
-
 impl Table {
     fn count(&self) -> usize {
         self.held.len() + usize::from(!self.inbox.is_empty())
@@ -201,13 +192,13 @@ impl Leases {
     /// An attempt ends. True for the one caller who must see to its settlement.
     pub(super) fn end_attempt(&self, job: &Job) -> bool {
         let mut table = self.table();
-        let ended = match job.hold.lease() {
-            Some(lease) => table.end(lease).map(State::into_running),
-            None => table.inbox.end(job).map(Some),
+        let (under_lease, in_inbox) = match job.hold.lease() {
+            Some(lease) => (table.end(lease), None),
+            None => (None, table.inbox.end(job)),
         };
         drop(table);
         // What it held is dropped here, outside the lock.
-        ended.is_some()
+        under_lease.is_some() || in_inbox.is_some()
     }
 
     /// The settlement of an attempt that has ended: `None` while its lease is not known, and with it the settlement comes then.

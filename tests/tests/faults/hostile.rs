@@ -142,12 +142,12 @@ fn payloads_that_are_strange_but_right_run() {
 }
 
 #[test]
-fn payloads_of_hundreds_of_megabytes_are_never_sent_to_a_worker() {
+fn payloads_of_hundreds_of_megabytes_are_never_read_by_a_worker() {
     // One that is larger than all that a worker has, pushed while it waits at the server, and several that are more than a
-    // script should hold at once, pushed while it is busy -> all are broken, the worker has never seen a byte of them, and
-    // what waits behind them runs.
+    // script should hold at once, pushed while it is busy -> all are broken, the worker has read no more of one than a job
+    // may have, and what waits behind them runs.
     // Guard: `reserve.lua` sets aside what is larger than `max_payload`, and pops few at a time; the answer of a wait, which
-    // would bring the payload, is left out.
+    // would bring the payload, is left out or bounded.
     let server = TestServer::start();
     let mut worker = server.worker_process(&[("HWORKER_CONCURRENCY", "1")]);
     wait_for_workers(&server, 1);

@@ -44,6 +44,9 @@ local token = math.max(math.floor(last), time[1] * 1000000 + time[2] - 1)
 -- Redis 7.2.0 to 7.2.4 spell a number that ends in eight zeros as a power of ten: none of those that follow is one.
 if token % 1e8 >= 1e8 - 2000 then token = token - token % 1e8 + 1e8 end
 local reply, taken, n, quarantined = {'ok', 0, 0, token + 1}, {}, 0, 0
+-- Before 7.2 the server spells every number as a fraction, which takes it longer than Lua takes for a whole one. A Lua of 32
+-- bits cannot spell a token; there the server does.
+local by_lua = (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d', 2 ^ 52) == '4503599627370496'
 
 local function quarantine(payload)
   quarantined = quarantined + 1
@@ -64,9 +67,10 @@ end
 
 -- Leases them, the oldest first; what is beyond the bytes goes back to where it came from. Each job goes through this loop, and
 -- what it needs is local to it: to reach outside a function costs Lua as much again. The lease is handed on as a number, which the
--- server spells: as a string Lua would keep it until it is collected, and hash it before.
+-- server spells, unless it is slow at that: as a string Lua would keep it until it is collected, and hash it before.
 local function lease(envelopes, list)
   local reply, taken, token, max_payload = reply, taken, token, max_payload
+  local by_lua, format = by_lua, string.format
   local left, leased, at = bytes, n, 2 * n
   for i = 1, #envelopes do
     local envelope = envelopes[i]
@@ -80,7 +84,7 @@ local function lease(envelopes, list)
     else
       leased, at = leased + 1, at + 2
       reply[leased + 4] = envelope
-      taken[at - 1] = token + leased
+      taken[at - 1] = by_lua and format('%d', token + leased) or token + leased
       taken[at] = envelope
       left = left - size
     end

@@ -28,6 +28,9 @@ local failed_limit, broken_limit, day_ttl = tonumber(ARGV[1]), tonumber(ARGV[2])
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local replies, counted = {}, {}
+-- As in reserve.lua.
+local by_lua = (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d', 2 ^ 52) == '4503599627370496'
+local format = string.format
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
 redis.call('LLEN', jobs)
@@ -83,7 +86,9 @@ while i <= #ARGV do
         leases[last + 1] = ARGV[at]
       else
         local before = tonumber(ARGV[at]) - 1
-        for token = 1, tokens do leases[last + token] = before + token end
+        for token = 1, tokens do
+          leases[last + token] = by_lua and format('%d', before + token) or before + token
+        end
       end
     end
     local held = redis.call('HDEL', progress, unpack(leases))

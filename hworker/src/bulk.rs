@@ -2,10 +2,13 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::future::poll_fn;
 use std::ops::Range;
-use std::time::{Duration, SystemTime};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant, SystemTime};
 
-use crate::client::Client;
+use crate::client::{Client, LAST_MOMENT};
 use crate::durability::Durability;
 use crate::enqueue::{Enqueue, Ready, block_on, in_a_runtime};
 use crate::envelope::JobId;
@@ -215,11 +218,19 @@ impl<'a> Chunk<'a> {
         self.jobs.len() < most && self.bytes + job.envelope.len() <= SCRIPT_BYTES
     }
 
-    async fn send(&self, bulk: &Encoded) -> Result<(), Fault> {
+    fn is_of_queue(&self, other: &Self) -> bool {
+        self.client.identity() == other.client.identity() && self.queue.label == other.queue.label
+    }
+
+    /// Sends it, behind those that are before it in this order.
+    async fn send(&self, bulk: &Encoded, order: &Order<'_>, place: usize) -> Result<(), Fault> {
         let call = async |connection: Connection, within: Duration| {
+            let until = Instant::now() + within;
+            order.turn(place).await;
+            let within = until.saturating_duration_since(Instant::now()).max(LAST_MOMENT);
             let jobs = self.jobs.iter().map(|index| &bulk.ready[*index]);
             let envelope = |job: &Ready<Span>| &bulk.bytes[job.envelope.clone()];
-            if self.delayed {
+            let result = if self.delayed {
                 let jobs = jobs.filter_map(|job| Some((job.due?, envelope(job))));
                 let jobs: Vec<(Due, &[u8])> = jobs.collect();
                 self.queue.schedule(&connection, &jobs, within).await
@@ -228,9 +239,43 @@ impl<'a> Chunk<'a> {
                 let enqueued = self.queue.enqueue(&connection, &jobs, within);
                 let (enqueued, confirmed) = tokio::join!(enqueued, connection.confirm());
                 enqueued.and(confirmed)
-            }
+            };
+            order.set_sent(place, !result.as_ref().is_err_and(Fault::passes));
+            result
         };
-        self.client.until_sent(&self.queue, self.confirms, call).await
+        let result = self.client.until_sent(&self.queue, self.confirms, call).await;
+        order.set_sent(place, true);
+        result
+    }
+}
+
+/// Which of the chunks that are sent side by side are on their way, or at their end. Each of them awaits a connection, or the end of
+/// a pause, and may be told of it before one that was asked for earlier.
+struct Order<'a> {
+    chunks: &'a [Chunk<'a>],
+    sent: Vec<AtomicBool>,
+}
+
+impl<'a> Order<'a> {
+    fn of(chunks: &'a [Chunk<'a>]) -> Self {
+        Self { chunks, sent: chunks.iter().map(|_| AtomicBool::new(false)).collect() }
+    }
+
+    fn set_sent(&self, place: usize, sent: bool) {
+        self.sent[place].store(sent, Ordering::Release);
+    }
+
+    /// Completes, as one of the futures of `join_all`, when all before it that are of its queue have been sent. They are polled
+    /// before it whenever anything is new, so that it is polled after them then, and needs no waker.
+    async fn turn(&self, place: usize) {
+        let chunk = &self.chunks[place];
+        let is_next = || {
+            let mut before = self.chunks.iter().zip(&self.sent).take(place);
+            before.all(|(other, sent)| sent.load(Ordering::Acquire) || !other.is_of_queue(chunk))
+        };
+        poll_fn(|_| if is_next() { Poll::Ready(()) } else { Poll::Pending }).await;
+        // By the call that follows, in the same poll.
+        self.set_sent(place, true);
     }
 }
 
@@ -263,7 +308,9 @@ async fn send(bulk: Encoded) -> Result<Vec<JobId>, Error> {
     // One that waits for replicas holds up those behind it, until they would be given up.
     let waits = bulk.ready.iter().any(|job| job.confirms.is_some());
     for side_by_side in chunks(&bulk.ready).chunks(if waits { 1 } else { CHUNKS }) {
-        let results = join_all(side_by_side.iter().map(|chunk| chunk.send(&bulk))).await;
+        let order = Order::of(side_by_side);
+        let sends = side_by_side.iter().enumerate();
+        let results = join_all(sends.map(|(place, chunk)| chunk.send(&bulk, &order, place))).await;
         let mut others_may_do = true;
         for (chunk, result) in side_by_side.iter().zip(results) {
             let fate = match &result {
@@ -314,6 +361,25 @@ mod tests {
             (chunk.queue.name.to_string(), chunk.delayed, chunk.jobs[0], chunk.jobs.len())
         };
         chunks.iter().map(shape).collect()
+    }
+
+    #[tokio::test]
+    async fn a_chunk_is_sent_behind_those_of_its_queue() {
+        let client = Client::new("redis://localhost").expect("a client");
+        let mut bulk: Vec<_> = (0..2001).map(|_| job(&client, "a", false, 10)).collect();
+        bulk.push(job(&client, "b", false, 10));
+        let chunks = chunks(&bulk);
+        let order = Order::of(&chunks);
+        let sends = async |place| {
+            let turn = std::pin::pin!(order.turn(place));
+            tokio::time::timeout(Duration::ZERO, turn).await.is_ok()
+        };
+        assert!(!sends(1).await && !sends(2).await);
+        assert!(sends(3).await, "of another queue");
+        assert!(sends(0).await);
+        order.set_sent(0, false);
+        assert!(!sends(1).await, "the one before it is to be sent again");
+        assert!(sends(0).await && !sends(2).await && sends(1).await && sends(2).await);
     }
 
     #[test]

@@ -25,6 +25,9 @@ use crate::store::{Address, Connection, Fault, Queue};
 
 pub use builder::ClientBuilder;
 
+/// What is under way gets a moment even at the end: its answer is worth more than none.
+pub(crate) const LAST_MOMENT: Duration = Duration::from_millis(100);
+
 /// A Redis server as jobs are enqueued to it and workers are run on it; clones share everything.
 ///
 /// There is no need to make one: [`enqueue`](crate::Enqueue::enqueue) and [`run_all`](crate::run_all) use the process's default client,
@@ -236,9 +239,8 @@ impl Client {
             let connection = self.connection_that_confirms(queue, confirms);
             let result = match tokio::time::timeout_at(give_up.into(), connection).await {
                 Ok(Ok(connection)) => {
-                    // What is under way gets a moment even at the end: its answer is worth more than none.
                     let left = give_up.saturating_duration_since(Instant::now());
-                    operation(connection, left.max(Duration::from_millis(100))).await
+                    operation(connection, left.max(LAST_MOMENT)).await
                 }
                 Ok(Err(fault)) => Err(fault),
                 // What the tries before this one met says more.

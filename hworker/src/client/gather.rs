@@ -13,13 +13,13 @@ mod tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use tokio::runtime::Id;
 use tokio::sync::oneshot;
 
 use self::sender::Sender;
-use super::Client;
+use super::{Client, LAST_MOMENT};
 use crate::durability::Durability;
 use crate::store::{Connection, Fault, Queue, SCRIPT_BYTES, SCRIPT_JOBS};
 
@@ -32,9 +32,6 @@ const ALONE: usize = 2;
 
 /// Writes under way at once.
 const SENDERS: usize = 2;
-
-/// What is under way gets a moment even at the end: its answer is worth more than none.
-const LAST_MOMENT: Duration = Duration::from_millis(100);
 
 /// The gatherings of a client: one for each queue, or shard of one, and runtime.
 #[derive(Debug, Default)]

@@ -83,6 +83,21 @@ async fn q9_atomic_bulk_enqueue() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_bulk_is_in_order_though_its_chunks_wait_for_a_connection() {
+    // Bulks of several chunks, each by a client that has no connection yet, which all of them await -> each is in the queue in
+    // its order.
+    // Guard: `Order` of `bulk.rs`.
+    let server = TestServer::start();
+    for _ in 0..30 {
+        let client = Client::new(server.url()).expect("a client");
+        let bulk: Bulk = (0..7_001).map(job).collect();
+        let enqueued = bulk.on(&client).enqueue().await.expect("enqueued");
+        assert_eq!(ids(&server, "default"), enqueued);
+        server.redis().ask::<u64>(&["DEL", "hworker-jobs-default"]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn en5_bulk_enqueue() {
     // N jobs in as few requests as they fit in: any types, queues and delays; the ids in the order of the bulk.
     // Guard: `chunks` of `bulk.rs`.

@@ -1,5 +1,7 @@
 //! What gathers, without a server.
 
+use std::time::Duration;
+
 use super::*;
 
 fn gather() -> Gather {

@@ -102,10 +102,8 @@ impl RedisSide {
 
     /// The keys that match a pattern, in order.
     pub fn keys(&mut self, pattern: &str) -> Vec<String> {
-        let mut keys: Vec<String> = self.ask(&["KEYS", pattern]);
-        if self.cluster {
-            keys = keys.iter().map(|key| key.replace(['{', '}'], "")).collect();
-        }
+        let keys: Vec<String> = self.ask(&["KEYS", pattern]);
+        let mut keys: Vec<_> = keys.iter().map(|key| self.named(key)).collect();
         keys.sort();
         keys
     }
@@ -113,6 +111,39 @@ impl RedisSide {
     /// How many entries the keys that match a pattern have together.
     pub fn total(&mut self, pattern: &str) -> u64 {
         self.keys(pattern).iter().map(|key| self.len(key)).sum()
+    }
+
+    /// What is left of the jobs of a queue, as [`TestServer::leftovers`](crate::TestServer::leftovers).
+    pub(crate) fn leftovers(&mut self, queue: &str) -> Vec<(String, u64)> {
+        // Looked at one after the other, a job might leave each place before its turn and reach each after it.
+        const COUNT: &str = r"
+            local counts = {list = 'LLEN', hash = 'HLEN', zset = 'ZCARD'}
+            local left = {}
+            for _, own in ipairs(ARGV) do
+                local keys = redis.call('KEYS', own .. '*')
+                table.sort(keys)
+                for _, key in ipairs(keys) do
+                    if key == own or string.sub(key, 1, #own + 1) == own .. ':' then
+                        local count = counts[redis.call('TYPE', key).ok]
+                        left[#left + 1] = {key, count and redis.call(count, key) or 1}
+                    end
+                end
+            end
+            return left";
+        let kinds = ["jobs", "progress", "inbox", "scheduled", "failed", "broken"];
+        let own = kinds.map(|kind| format!("hworker-{kind}-{queue}"));
+        let words: Vec<_> =
+            ["EVAL", COUNT, "0"].into_iter().chain(own.iter().map(String::as_str)).collect();
+        let mut left: Vec<(String, u64)> = self.ask(&words);
+        for (key, _) in &mut left {
+            *key = self.named(key);
+        }
+        left
+    }
+
+    /// What a key is called outside of a cluster.
+    fn named(&self, key: &str) -> String {
+        if self.cluster { key.replace(['{', '}'], "") } else { key.to_owned() }
     }
 
     /// Microseconds since 1970 by the server's clock.

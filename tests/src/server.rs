@@ -277,21 +277,10 @@ impl TestServer {
         self.dir.path().join(format!("process-{number}.log"))
     }
 
-    /// What is left of the jobs of a queue: every key but the registry of workers and the statistics, with how many
-    /// entries it has.
+    /// What is left of the jobs of a queue, at one moment: every key but the registry of workers and the statistics, with how
+    /// many entries it has.
     pub fn leftovers(&self, queue: &str) -> Vec<(String, u64)> {
-        let mut redis = self.redis();
-        let mut left = Vec::new();
-        for kind in ["jobs", "progress", "inbox", "scheduled", "failed", "broken"] {
-            let own = format!("hworker-{kind}-{queue}");
-            for key in redis.keys(&format!("{own}*")) {
-                if key == own || key.starts_with(&format!("{own}:")) {
-                    let length = redis.len(&key);
-                    left.push((key, length));
-                }
-            }
-        }
-        left
+        self.redis().leftovers(queue)
     }
 
     /// Waits until nothing is left of the jobs of the queue `default`.

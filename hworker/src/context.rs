@@ -6,7 +6,7 @@ use std::fmt;
 use std::future::Future;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -53,11 +53,19 @@ pub(crate) struct Attempt {
 #[derive(Default)]
 pub(crate) struct End {
     reached: AtomicBool,
-    notice: Notify,
+    /// Made under the lock of `children`, so that whoever makes it sees the end that did not find it.
+    notice: OnceLock<Notify>,
     children: Mutex<Option<JoinSet<()>>>,
 }
 
 impl End {
+    fn notice(&self) -> &Notify {
+        self.notice.get().unwrap_or_else(|| {
+            let _children = self.children();
+            self.notice.get_or_init(Notify::new)
+        })
+    }
+
     fn children(&self) -> MutexGuard<'_, Option<JoinSet<()>>> {
         self.children.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -133,7 +141,7 @@ impl Context {
 
     /// Completes when the attempt is cancelled. Cancel safe.
     pub async fn cancelled(&self) {
-        let notice = self.attempt.end.notice.notified();
+        let notice = self.attempt.end.notice().notified();
         tokio::pin!(notice);
         // Registered before the look, so that an end between the two is not missed.
         notice.as_mut().enable();
@@ -157,7 +165,9 @@ impl Context {
     pub(crate) fn end(&self) {
         let mut children = self.attempt.end.children();
         self.attempt.end.reached.store(true, Ordering::Release);
-        self.attempt.end.notice.notify_waiters();
+        if let Some(notice) = self.attempt.end.notice.get() {
+            notice.notify_waiters();
+        }
         if let Some(children) = &mut *children {
             children.abort_all();
         }

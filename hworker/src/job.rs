@@ -142,7 +142,7 @@ pub enum OnError {
 /// One attempt about to start.
 pub struct Invocation<'a> {
     pub(crate) args: &'a str,
-    pub(crate) context: Context,
+    pub(crate) context: &'a Context,
 }
 
 impl Invocation<'_> {
@@ -159,14 +159,14 @@ impl Invocation<'_> {
     /// # Errors
     /// Whatever the type's [`Inject::inject`] says.
     pub fn inject<T: Inject>(&self) -> Result<T, StartError> {
-        T::inject(&self.context).map_err(StartError::Inject)
+        T::inject(self.context).map_err(StartError::Inject)
     }
 }
 
 impl std::fmt::Debug for Invocation<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The arguments stay out of logs.
-        f.debug_struct("Invocation").field("context", &self.context).finish_non_exhaustive()
+        f.debug_struct("Invocation").field("context", self.context).finish_non_exhaustive()
     }
 }
 

@@ -8,6 +8,7 @@ mod rewrite;
 mod tests;
 
 use std::borrow::Cow;
+use std::str::Utf8Error;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -111,12 +112,13 @@ impl<'a> Envelope<'a> {
         let (job, rest) = plain_text(rest.strip_prefix(r#","job":""#)?)?;
         let rest = rest.strip_prefix(r#","args":"#)?.strip_suffix('}')?;
         // From the end: a search for the name of the field would cost as much as all else here.
-        let digits = rest.bytes().rev().take_while(u8::is_ascii_digit).count();
-        let (rest, enqueued_at) = rest.split_at(rest.len() - digits);
-        if enqueued_at.is_empty() || enqueued_at.starts_with('0') {
+        let colon = memchr::memrchr(b':', rest.as_bytes())?;
+        let (rest, enqueued_at) = (&rest[..colon], &rest[colon + 1..]);
+        let digits = all(enqueued_at, |byte| byte.is_ascii_digit());
+        if !digits || enqueued_at.is_empty() || enqueued_at.starts_with('0') {
             return None;
         }
-        let args = rest.strip_suffix(r#","enqueued_at":"#)?;
+        let args = rest.strip_suffix(r#","enqueued_at""#)?;
         // This one value and nothing behind it: so no field stands between.
         let args: &RawValue = serde_json::from_str(args).ok()?;
         Some(Self {
@@ -136,15 +138,15 @@ impl<'a> Envelope<'a> {
 
     /// Reads an envelope; every error says what is wrong without repeating the payload.
     pub(crate) fn decode(payload: &'a [u8]) -> Result<Self, String> {
-        let text = std::str::from_utf8(payload).map_err(|error| format!("not UTF-8: {error}"))?;
+        Self::decode_text(std::str::from_utf8(payload).map_err(|error| not_utf8(&error))?)
+    }
+
+    /// The same of what is known to be UTF-8.
+    pub(crate) fn decode_text(text: &'a str) -> Result<Self, String> {
         let envelope = match Self::as_new(text) {
             Some(envelope) => envelope,
-            None => serde_json::from_str(text).map_err(|error| describe(&error))?,
+            None => Self::as_any(text)?,
         };
-        // serde would also take a list of the fields in their order, which no rewrite could keep.
-        if !text.trim_start().starts_with('{') {
-            return Err("an envelope is a JSON object".into());
-        }
         if envelope.v <= VERSION && !envelope.args.get().starts_with('{') {
             let why = "they are not an object by parameter name";
             return Err(format!("the arguments do not fit the job: {why}"));
@@ -160,6 +162,20 @@ impl<'a> Envelope<'a> {
         }
         Ok(envelope)
     }
+
+    fn as_any(text: &'a str) -> Result<Self, String> {
+        let envelope = serde_json::from_str(text).map_err(|error| describe(&error))?;
+        // serde would also take a list of the fields in their order, which no rewrite could keep.
+        if !text.trim_start().starts_with('{') {
+            return Err("an envelope is a JSON object".into());
+        }
+        Ok(envelope)
+    }
+}
+
+/// What is said of a payload that is no text.
+pub(crate) fn not_utf8(error: &Utf8Error) -> String {
+    format!("not UTF-8: {error}")
 }
 
 #[cfg(any(test, fuzzing))]
@@ -174,8 +190,12 @@ impl<'a> Envelope<'a> {
 fn plain_text(text: &str) -> Option<(&str, &str)> {
     let end = memchr::memchr(b'"', text.as_bytes())?;
     let (text, rest) = (&text[..end], &text[end + 1..]);
-    let plain = text.bytes().all(|byte| byte >= b' ' && byte != b'\\');
-    plain.then_some((text, rest))
+    all(text, |byte| byte >= b' ' && byte != b'\\').then_some((text, rest))
+}
+
+/// Whether all bytes of a short text are so. None is skipped, not even behind one that is not: so the compiler looks at many at once.
+fn all(text: &str, is_so: impl Fn(u8) -> bool) -> bool {
+    text.bytes().fold(true, |all, byte| all & is_so(byte))
 }
 
 /// The part of an envelope that every version has.

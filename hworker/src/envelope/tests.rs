@@ -28,6 +28,7 @@ fn the_short_way_reads_what_the_long_one_does_or_nothing() {
         new("{}", "01"),
         new("{}", ""),
         new("{}", "-1"),
+        new("{}", r#""1:2""#),
         new("{", "1"),
         new("{}", r#"1,"attempt":2"#),
         plain.replace(r#""7""#, r#""\u0037""#),

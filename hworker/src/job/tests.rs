@@ -33,7 +33,7 @@ fn context(states: States) -> Context {
 }
 
 async fn run_with<J: Job>(args: &str, states: States) -> Result<Returned, StartError> {
-    let body = (J::DEFINITION.start)(Invocation { args, context: context(states) })?;
+    let body = (J::DEFINITION.start)(Invocation { args, context: &context(states) })?;
     assert_eq!(matches!(body, Body::Blocking(_)), J::DEFINITION.blocking, "{}", J::NAME);
     Ok(match body {
         Body::Async(future) => future.await,
@@ -267,4 +267,37 @@ fn every_job_registers_itself_once() {
     for job in ["full.name", "nothing", "every_way", "unit"] {
         assert_eq!(named(job), 1, "{job}");
     }
+}
+
+#[test]
+fn an_end_is_noticed_whenever_it_comes() {
+    // Guard: `Context::cancelled` registers before it looks, and `Context::end` says so before it notifies.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    let runtime = runtime.expect("a runtime");
+    let noticed = |context: &Context| {
+        let waits =
+            async { tokio::time::timeout(Duration::from_secs(30), context.cancelled()).await };
+        runtime.block_on(waits).expect("it is noticed");
+    };
+    let before = context(States::default());
+    before.end();
+    noticed(&before);
+    // After it was asked for, or at the same time.
+    let round = std::sync::Barrier::new(2);
+    let contexts: Vec<_> = (0..2_000).map(|_| context(States::default())).collect();
+    std::thread::scope(|both| {
+        both.spawn(|| {
+            for (number, context) in contexts.iter().enumerate() {
+                round.wait();
+                if number % 10 == 0 {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                context.end();
+            }
+        });
+        for context in &contexts {
+            round.wait();
+            noticed(context);
+        }
+    });
 }

@@ -14,7 +14,7 @@ use super::settle;
 use super::throttle::{Reason, Warning};
 use crate::backoff::CallBackoff;
 use crate::encryption::{self, Encrypted, KeyRing, Opened, Owner, Unopened, is_sealed};
-use crate::envelope::{Crash, Envelope, Header, JobId, bounded};
+use crate::envelope::{Crash, Envelope, Header, JobId, bounded, not_utf8};
 use crate::job::{Definition, OnFault};
 use crate::store::{End, Lease, Settlement};
 
@@ -39,7 +39,7 @@ pub(super) struct Job {
     pub(super) backoff: Option<CallBackoff>,
     pub(super) retry_until: Option<u64>,
     pub(super) crashes: Vec<Crash>,
-    pub(super) payload: Vec<u8>,
+    pub(super) payload: String,
     /// Where in it the arguments are.
     args: Range<usize>,
     /// The arguments, where those in the payload are encrypted.
@@ -56,7 +56,7 @@ impl Job {
     pub(super) fn args(&self) -> Option<&str> {
         match &self.opened {
             Some(opened) => Some(opened.as_str()),
-            None => str::from_utf8(self.payload.get(self.args.clone())?).ok(),
+            None => self.payload.get(self.args.clone()),
         }
     }
 }
@@ -126,7 +126,7 @@ fn check(
     lease: Lease,
     payload: Vec<u8>,
 ) -> Result<Admitted, End> {
-    let job = read(&incarnation.core, Hold::under(lease), payload);
+    let job = read(&incarnation.core, Hold::Lease(lease), payload);
     let job = Arc::new(job.map_err(|(why, payload)| why.end(incarnation, lane, &payload))?);
     if job.crashes.is_empty() && job.retry_until.is_none() {
         return Ok(Admitted { job, suspect: None });
@@ -164,16 +164,25 @@ pub(super) fn released(job: &Job, delay_ms: u64) -> End {
 
 /// Decodes everything but the arguments, which are opened where they are encrypted. What cannot be read is given back.
 fn read(core: &Core, hold: Hold, payload: Vec<u8>) -> Result<Job, (Unread, Vec<u8>)> {
+    let payload = String::from_utf8(payload).map_err(|error| {
+        let reason = not_utf8(&error.utf8_error());
+        let payload = error.into_bytes();
+        (undecodable(reason, &payload), payload)
+    })?;
     match without_payload(core, hold, &payload) {
         Ok(job) => Ok(Job { payload, ..job }),
-        Err(why) => Err((why, payload)),
+        Err(why) => Err((why, payload.into_bytes())),
     }
 }
 
-fn without_payload(core: &Core, hold: Hold, payload: &[u8]) -> Result<Job, Unread> {
-    let envelope = Envelope::decode(payload).map_err(|reason| {
-        Header::of_newer(payload).map_or(Unread::Broken(reason), |newer| unknown(&newer))
-    })?;
+/// Broken, unless a later version wrote it.
+fn undecodable(reason: String, payload: &[u8]) -> Unread {
+    Header::of_newer(payload).map_or(Unread::Broken(reason), |newer| unknown(&newer))
+}
+
+fn without_payload(core: &Core, hold: Hold, payload: &str) -> Result<Job, Unread> {
+    let envelope =
+        Envelope::decode_text(payload).map_err(|reason| undecodable(reason, payload.as_bytes()))?;
     let known = core.jobs.get(&*envelope.job).filter(|_| envelope.v <= crate::envelope::VERSION);
     let definition = known.ok_or_else(|| unknown(&Header::from(&envelope)))?;
     let backoff = envelope.backoff.as_deref().map(CallBackoff::parse).transpose();
@@ -194,7 +203,7 @@ fn without_payload(core: &Core, hold: Hold, payload: &[u8]) -> Result<Job, Unrea
         args,
         opened,
         hold,
-        payload: Vec::new(),
+        payload: String::new(),
     })
 }
 
@@ -235,7 +244,7 @@ fn open(
 }
 
 /// Where in the payload a part that was borrowed from it is.
-fn within(payload: &[u8], part: &str) -> Range<usize> {
+fn within(payload: &str, part: &str) -> Range<usize> {
     let start = part.as_ptr() as usize - payload.as_ptr() as usize;
     start..start + part.len()
 }

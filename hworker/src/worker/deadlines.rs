@@ -136,7 +136,7 @@ fn overdue(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mut Unsent) {
     for running in lane.leases.running() {
         let job = &running.job;
         // One whose lease is not known yet can be settled by nobody.
-        let overdue = running.deadline.elapsed() >= limit && job.hold.lease().is_some();
+        let overdue = running.context.deadline().elapsed() >= limit && job.hold.lease().is_some();
         if !overdue || !lane.leases.end_attempt(job) {
             continue;
         }

@@ -119,10 +119,6 @@ struct Started {
 }
 
 impl Started {
-    fn deadline(&self) -> Instant {
-        self.at + self.job.timeout
-    }
-
     /// Makes the settlement of an attempt that has ended.
     fn end(&self, incarnation: &Incarnation, lane: &Lane, ended: Ended) -> Option<Settlement> {
         let Self { job, context, at } = self;
@@ -178,7 +174,6 @@ async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Roo
     let running = Running {
         job: Arc::clone(job),
         context: started.context.clone(),
-        deadline: started.deadline(),
         blocking: matches!(body, Body::Blocking(_)),
     };
     if !lane.leases.start(running) {
@@ -283,7 +278,7 @@ enum Unstarted {
 fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
     let args =
         job.args().ok_or_else(|| Unstarted::Broken("the arguments cannot be found".into()))?;
-    let invocation = Invocation { args, context: context.clone() };
+    let invocation = Invocation { args, context };
     match panic::catch(|| (job.definition.start)(invocation)) {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(StartError::Args(error))) => {
@@ -306,7 +301,7 @@ async fn run_async(body: Caught, started: &Started) -> Ended {
         biased;
         () = started.context.cancelled() => Ended::Cancelled,
         result = body => finished(result),
-        () = sleep_until(started.deadline().into()) => Ended::Finish(Finish::TimedOut(started.job.timeout)),
+        () = sleep_until(started.context.deadline().into()) => Ended::Finish(Finish::TimedOut(started.job.timeout)),
     }
 }
 
@@ -369,7 +364,7 @@ async fn run_blocking(
         biased;
         () = context.cancelled() => return Ended::Cancelled,
         result = &mut result => return finished(result.unwrap_or_else(|_| Err(vanished()))),
-        () = sleep_until(started.deadline().into()) => {}
+        () = sleep_until(started.context.deadline().into()) => {}
     }
     // It cannot be dropped: it is told, and after the grace it is left to itself.
     context.end();

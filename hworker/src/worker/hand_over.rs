@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use memchr::memmem;
 use tracing::warn;
 
 use super::admit::{Job, admit};
@@ -28,8 +29,10 @@ pub(super) fn hand_over(
     let mut back: Vec<_> = surplus.into_iter().map(|(lease, _)| lease).collect();
     let mut start = Vec::with_capacity(jobs.len());
     let mut suspects = Vec::new();
+    // An envelope may say that workers died at its side. Only those that do are decoded here.
+    let crashes = memmem::Finder::new("\"crashes\"");
     for (lease, payload) in jobs {
-        if !mentions_crashes(&payload) {
+        if crashes.find(&payload).is_none() {
             start.push(WaitingJob::Reserved(lease, payload));
             continue;
         }
@@ -70,11 +73,6 @@ pub(super) fn report_set_aside(incarnation: &Incarnation, lane: &Lane, payloads:
         let throttle = &incarnation.core.throttle;
         throttle.warn_of(payloads, &lane.queue.name, Reason::TooLarge, warning);
     }
-}
-
-/// Whether an envelope may say that workers died at its side. Only those that do are decoded here.
-fn mentions_crashes(payload: &[u8]) -> bool {
-    memchr::memmem::find(payload, b"\"crashes\"").is_some()
 }
 
 /// Gives back everything that was not started.

@@ -14,29 +14,37 @@ use crate::store::{End, Lease};
 
 /// By what a job is this worker's.
 #[derive(Debug)]
-pub(super) struct Hold {
-    lease: OnceLock<Lease>,
-    /// Its number in the inbox, if it was started from there.
-    number: u64,
+pub(super) enum Hold {
+    Lease(Lease),
+    /// It was started from the inbox, under this number; its lease follows.
+    Inbox {
+        number: u64,
+        lease: OnceLock<Lease>,
+    },
 }
 
 impl Hold {
-    pub(super) fn under(lease: Lease) -> Self {
-        Self { lease: OnceLock::from(lease), number: 0 }
-    }
-
     pub(super) fn in_inbox(number: u64) -> Self {
-        Self { lease: OnceLock::new(), number }
+        Self::Inbox { number, lease: OnceLock::new() }
     }
 
     /// The lease, once it is known.
     pub(super) fn lease(&self) -> Option<&Lease> {
-        self.lease.get()
+        match self {
+            Self::Lease(lease) => Some(lease),
+            Self::Inbox { lease, .. } => lease.get(),
+        }
     }
 
-    pub(super) fn bind(&self, lease: &Lease) {
-        // There is one at most, and it is looked for while there is none.
-        let _ = self.lease.set(lease.clone());
+    fn is_of(&self, handed: &Handed) -> bool {
+        matches!(self, Self::Inbox { number, .. } if *number == handed.number)
+    }
+
+    pub(super) fn bind(&self, to: &Lease) {
+        if let Self::Inbox { lease, .. } = self {
+            // There is one at most, and it is looked for while there is none.
+            let _ = lease.set(to.clone());
+        }
     }
 }
 
@@ -129,7 +137,7 @@ impl Inbox {
 
     /// That of this job, if it is still here.
     fn of(&mut self, job: &Job) -> Option<&mut Handed> {
-        self.handed.as_mut().filter(|handed| handed.number == job.hold.number)
+        self.handed.as_mut().filter(|handed| job.hold.is_of(handed))
     }
 
     pub(super) fn start(&mut self, running: Running) -> bool {

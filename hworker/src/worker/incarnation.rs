@@ -1,7 +1,7 @@
 //! One life of a worker under one id. A worker that was declared dead while it was only stopped ends that life and
 //! begins another.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ use crate::time::ServerClock;
 pub(super) struct Core {
     pub(super) config: WorkerConfig,
     pub(super) client: Client,
-    pub(super) jobs: HashMap<&'static str, &'static Definition>,
+    pub(super) jobs: BTreeMap<&'static str, &'static Definition>,
     pub(super) states: Arc<States>,
     pub(super) queues: Vec<Queue>,
     pub(super) clock: ServerClock,

@@ -67,7 +67,6 @@ enum State {
 pub(super) struct Running {
     pub(super) job: Arc<Job>,
     pub(super) context: Context,
-    pub(super) deadline: Instant,
     /// It runs on a thread of its own and cannot be dropped.
     pub(super) blocking: bool,
 }

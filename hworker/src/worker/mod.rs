@@ -213,8 +213,7 @@ impl Worker {
         for name in crate::config::unknown_variables() {
             warn!("{name} is no setting of hworker; is it mistyped?");
         }
-        let mut jobs: Vec<_> = self.core.jobs.keys().copied().collect();
-        jobs.sort_unstable();
+        let jobs: Vec<_> = self.core.jobs.keys().copied().collect();
         info!(
             worker = %incarnation.id,
             server = %self.core.client.address(),

@@ -116,7 +116,7 @@ fn attempt_error(incarnation: &Incarnation, job: &Job, evidence: Evidence) -> At
 
 /// The envelope with the job's id, without what only concerned workers that did not know it.
 fn rewrite(job: &Job) -> Option<Rewrite<'_>> {
-    let mut rewrite = Rewrite::of(&job.payload)?;
+    let mut rewrite = Rewrite::of(job.payload.as_bytes())?;
     rewrite.set("id", &job.id);
     rewrite.remove("unknown_since");
     Some(rewrite)

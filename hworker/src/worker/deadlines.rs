@@ -4,7 +4,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
 use tokio::time::sleep;
 use tracing::{debug, error, info};
 
@@ -12,24 +11,19 @@ use super::decide::Finish;
 use super::execute::{BLOCKING_GRACE, conclude};
 use super::health::STUCK;
 use super::incarnation::{Incarnation, Lane};
-use super::ready::WaitingJob;
 use crate::backoff::Backoff;
 use crate::job::Policy;
-use crate::store::{End, Fault, Lease, SCRIPT_MOVES, Settlement};
+use crate::store::{End, Fault, SCRIPT_MOVES, Settlement};
 use crate::time::day;
 
 /// Deadlines are looked at so often.
-const TICK: Duration = Duration::from_millis(250);
+pub(super) const TICK: Duration = Duration::from_millis(250);
 
 /// And so often where no job is. Shorter than [`BLOCKING_GRACE`], so that none that begins meanwhile is overdue unseen.
 const IDLE_TICK: Duration = Duration::from_secs(1);
 
-/// What was fetched ahead may wait so long, and what waits is looked at so often.
-const AHEAD_AT_MOST: Duration = Duration::from_millis(10);
-const WAITS_TICK: Duration = Duration::from_millis(5);
-
 /// What the supervisor settled and the server does not have yet.
-type Unsent = Vec<(Arc<Lane>, Settlement)>;
+pub(super) type Unsent = Vec<(Arc<Lane>, Settlement)>;
 
 /// Settles what the runtime of the bodies has not settled in time, for as long as this life lasts.
 pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
@@ -58,60 +52,6 @@ pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
             }
         }
         send(incarnation, &mut unsent).await;
-    }
-}
-
-/// Sees to it that no job waits long behind another, for as long as this life lasts: a body may block the loop that would start it,
-/// or the whole runtime. Others start what has a slot, and what was fetched ahead goes back.
-pub(super) async fn keep_waits_short(incarnation: &Arc<Incarnation>) {
-    let (tell, told) = mpsc::unbounded_channel();
-    // Side by side, so that a server that is slow to take something back holds up nobody here.
-    tokio::join!(look_at_what_waits(incarnation, tell), release(incarnation, told));
-}
-
-async fn look_at_what_waits(incarnation: &Incarnation, gives_back: mpsc::UnboundedSender<Unsent>) {
-    loop {
-        incarnation.waits_behind.notified().await;
-        sleep(WAITS_TICK).await;
-        for lane in &incarnation.lanes {
-            lane.turns.let_go();
-            lane.ready.call_all_runners(WAITS_TICK);
-            let waited = lane.ready.take_ahead(AHEAD_AT_MOST);
-            if !waited.is_empty() {
-                lane.pace.halt();
-                let released = |lease: Lease| {
-                    let end = End::Released { delay_ms: 0, envelope: None };
-                    (Arc::clone(lane), Settlement { lease, end })
-                };
-                let leases = waited.iter().filter_map(WaitingJob::lease);
-                let ended = leases.filter(|lease| lane.leases.end(lease)).cloned();
-                // Whoever takes it has not ended: it is a part of the same future.
-                let _ = gives_back.send(ended.map(released).collect());
-            }
-            if !lane.ready.is_empty() {
-                incarnation.waits_behind.notify_one();
-            }
-        }
-    }
-}
-
-/// Sends what goes back, until the server has it.
-async fn release(incarnation: &Incarnation, mut given: mpsc::UnboundedReceiver<Unsent>) {
-    while let Some(mut unsent) = given.recv().await {
-        while let Ok(more) = given.try_recv() {
-            unsent.extend(more);
-        }
-        let of_lane = |lane: &&Arc<Lane>| unsent.iter().any(|(of, _)| Arc::ptr_eq(of, lane));
-        let lanes: Vec<_> = incarnation.lanes.iter().filter(of_lane).collect();
-        send(incarnation, &mut unsent).await;
-        while !unsent.is_empty() {
-            sleep(WAITS_TICK).await;
-            send(incarnation, &mut unsent).await;
-        }
-        // They wait at the server now, and nothing here is due to end.
-        for lane in lanes {
-            lane.look();
-        }
     }
 }
 
@@ -183,7 +123,7 @@ async fn give_to_others(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mu
 }
 
 /// Sends what the supervisor settled; what fails is sent again at the next tick.
-async fn send(incarnation: &Incarnation, unsent: &mut Unsent) {
+pub(super) async fn send(incarnation: &Incarnation, unsent: &mut Unsent) {
     for lane in &incarnation.lanes {
         let of_lane = |(other, _): &mut (Arc<Lane>, Settlement)| Arc::ptr_eq(other, lane);
         let all: Vec<_> =

@@ -209,9 +209,7 @@ impl Fetch {
         let mut stopping = false;
         loop {
             for admitted in lane.suspects.take_held_back(lane.outbox.totals().1) {
-                if lane.add([WaitingJob::Admitted(admitted)], None) {
-                    incarnation.waits_behind.notify_one();
-                }
+                lane.add([WaitingJob::Admitted(admitted)], None);
             }
             // Until the plan is made everything wakes this loop, so that nothing that changes meanwhile is missed.
             lane.outbox.set_wake_at(WakeAt::LastOr(1));
@@ -246,9 +244,7 @@ impl Fetch {
                 if let (Some((number, payload)), Some(slot), true) = (handed, starts, sent) {
                     // What ends this process is to be found under a lease.
                     written().await;
-                    if lane.add([WaitingJob::Handed(number, payload)], [slot]) {
-                        incarnation.waits_behind.notify_one();
-                    }
+                    lane.add([WaitingJob::Handed(number, payload)], [slot]);
                 }
                 continue;
             }

@@ -58,9 +58,7 @@ pub(super) fn hand_over(
         // The loop that fetches starts them.
         lane.changed.notify_one();
     }
-    if lane.add(start, slots) {
-        incarnation.waits_behind.notify_one();
-    }
+    lane.add(start, slots);
 }
 
 /// Tells of payloads that the server set aside, since they are larger than `max_payload`; of one that a wait brings, the worker reads no more than a job may

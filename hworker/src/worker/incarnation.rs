@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::admit::{Admitted, type_starts_from_inbox};
 use super::leases::Leases;
 use super::liveness::Liveness;
+use super::lookout::Lookout;
 use super::outages::Outages;
 use super::outbox::Outbox;
 use super::pace::Pace;
@@ -59,8 +60,8 @@ pub(super) struct Incarnation {
     pub(super) void: CancellationToken,
     /// The supervisor's thread has ended.
     pub(super) unsupervised: CancellationToken,
-    /// Jobs wait behind others: the supervisor sees to it that they do not wait long.
-    pub(super) waits_behind: Notify,
+    /// Sees to it that no job waits long behind another.
+    pub(super) lookout: Arc<Lookout>,
     /// Whether the runtime of the bodies goes round, and the supervisor's.
     pub(super) runtime: Arc<Liveness>,
     pub(super) supervisor: Arc<Liveness>,
@@ -69,6 +70,8 @@ pub(super) struct Incarnation {
 /// One queue, or one shard of a queue, as this worker serves it.
 #[derive(Debug)]
 pub(super) struct Lane {
+    /// As of its incarnation.
+    lookout: Arc<Lookout>,
     pub(super) queue: Queue,
     pub(super) keys: WorkerKeys,
     pub(super) slots: Slots,
@@ -118,12 +121,13 @@ impl Incarnation {
     pub(super) fn new(core: &Arc<Core>) -> Self {
         let random = uuid::Uuid::new_v4().simple().to_string();
         let id: Arc<str> = format!("{}.{}", core.config.name, &random[..12]).into();
-        let slots = Arc::new(Semaphore::new(core.config.concurrency));
+        let slots = Slots::new(core.config.concurrency);
         let mut rooms = HashMap::new();
+        let lookout = Arc::default();
         let lane = |queue: &Queue| {
             let room = || Room::new(&core.config, &queue.name, &slots);
             let room = rooms.entry(Arc::clone(&queue.name)).or_insert_with(room);
-            Arc::new(Lane::new(queue, &id, core, room))
+            Arc::new(Lane::new(queue, &id, core, room, &lookout))
         };
         Self {
             lanes: core.queues.iter().map(lane).collect(),
@@ -132,7 +136,7 @@ impl Incarnation {
             retiring: CancellationToken::new(),
             void: CancellationToken::new(),
             unsupervised: CancellationToken::new(),
-            waits_behind: Notify::new(),
+            lookout,
             runtime: Arc::default(),
             supervisor: Arc::default(),
             id,
@@ -141,8 +145,15 @@ impl Incarnation {
 }
 
 impl Lane {
-    fn new(queue: &Queue, worker: &Arc<str>, core: &Core, room: &Room) -> Self {
+    fn new(
+        queue: &Queue,
+        worker: &Arc<str>,
+        core: &Core,
+        room: &Room,
+        lookout: &Arc<Lookout>,
+    ) -> Self {
         Self {
+            lookout: Arc::clone(lookout),
             keys: queue.keys.worker(worker),
             slots: room.slots.clone(),
             queue: queue.clone(),
@@ -174,16 +185,19 @@ impl Lane {
         }
     }
 
-    /// Has jobs started, the foremost in these slots. Says whether any may wait: behind another, without a slot, or for a runner
-    /// that is at something else.
+    /// Has jobs started, the foremost in these slots.
     pub(super) fn add(
         &self,
         jobs: impl IntoIterator<Item = WaitingJob>,
         slots: impl IntoIterator<Item = Slot>,
-    ) -> bool {
+    ) {
         let waits = self.ready.push(jobs, slots);
-        let seen_to = self.ready.is_empty() || self.call_runner(false);
-        waits || !seen_to
+        if self.ready.is_empty() {
+            return;
+        }
+        let called = self.call_runner(false);
+        // A runner that is awake may be at something else.
+        if waits || !called { self.lookout.tell() } else { self.lookout.tell_of_one() }
     }
 
     /// Calls a runner to what waits: one is enough for short bodies, unless it is `behind`. Says whether one was called.
@@ -268,12 +282,9 @@ struct Room {
 }
 
 impl Room {
-    fn new(config: &WorkerConfig, queue: &str, slots: &Arc<Semaphore>) -> Self {
+    fn new(config: &WorkerConfig, queue: &str, slots: &Slots) -> Self {
         let (concurrency, limit) = (config.concurrency, config.queue_limit(queue));
-        Self {
-            slots: Slots::new(slots, concurrency, limit),
-            suspects: Suspects::new(limit.unwrap_or(concurrency)),
-        }
+        Self { slots: slots.limited(limit), suspects: Suspects::new(limit.unwrap_or(concurrency)) }
     }
 }
 

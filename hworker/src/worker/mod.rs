@@ -14,6 +14,7 @@ mod health;
 mod incarnation;
 mod leases;
 mod liveness;
+mod lookout;
 mod outages;
 mod outbox;
 mod pace;

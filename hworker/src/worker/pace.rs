@@ -27,6 +27,8 @@ pub(super) struct Pace {
     halts: AtomicU64,
     /// More waits at the server than is asked for.
     backlog: AtomicBool,
+    /// A body blocks a thread.
+    blocked: AtomicBool,
 }
 
 impl Pace {
@@ -68,9 +70,17 @@ impl Pace {
         self.backlog.store(backlog, Ordering::Release);
     }
 
-    /// Whether it counts how many jobs are done, and not when each begins: bodies are short, and more wait than are asked for.
+    /// Whether a body blocks a thread, as far as can be seen.
+    pub(super) fn set_blocked(&self, blocked: bool) {
+        self.blocked.store(blocked, Ordering::Release);
+    }
+
+    /// Whether it counts how many jobs are done, and not when each begins: bodies are short, none blocks, and more wait than are
+    /// asked for.
     pub(super) fn drains(&self) -> bool {
-        self.is_short() && self.backlog.load(Ordering::Acquire)
+        self.is_short()
+            && self.backlog.load(Ordering::Acquire)
+            && !self.blocked.load(Ordering::Acquire)
     }
 
     pub(super) fn halts(&self) -> u64 {

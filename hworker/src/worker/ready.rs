@@ -24,6 +24,8 @@ pub(super) struct Ready {
     idle: AtomicUsize,
     /// Slots came with jobs, or for those that wait.
     slotted: Notify,
+    /// The foremost has waited too long.
+    late: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -77,6 +79,8 @@ pub(super) enum Next {
     },
     /// Somebody waits; get a slot for him.
     NeedsSlot,
+    /// All that wait have slots of their own: free yours, for which others wait.
+    HasSlots,
     Empty,
 }
 
@@ -120,10 +124,13 @@ impl Ready {
     }
 
     /// Takes the foremost job, with the given slot or one that is kept here.
-    pub(super) fn next(&self, slot: &mut Option<Slot>) -> Next {
+    pub(super) fn next(&self, slot: &mut Option<Slot>, slots: &Slots) -> Next {
         let mut inner = self.inner();
         if inner.jobs.is_empty() {
             return Next::Empty;
+        }
+        if slot.is_some() && inner.slots.len() >= inner.jobs.len() && slots.are_awaited() {
+            return Next::HasSlots;
         }
         let Some(slot) = slot.take().or_else(|| inner.slots.pop()) else { return Next::NeedsSlot };
         let Some(Waiting { job, since }) = inner.jobs.pop_front() else { return Next::Empty };
@@ -168,11 +175,24 @@ impl Ready {
         calls
     }
 
-    /// Calls every runner if the foremost job has waited so long: bodies may block those that are awake.
-    pub(super) fn call_all_runners(&self, age: Duration) {
+    /// Calls every runner if the foremost job has waited so long, those that yield too: bodies may block the others, and their
+    /// threads. Says whether it has.
+    pub(super) fn call_all_runners(&self, age: Duration) -> bool {
         let waited = self.inner().jobs.front().is_some_and(|job| job.since.elapsed() >= age);
         if waited {
             self.added.notify_waiters();
+            self.late.notify_waiters();
+        }
+        waited
+    }
+
+    /// Lets others run, and this thread look after what has arrived; in the meantime only this thread finds the task again, which
+    /// the body of another may block, so who calls all runners calls it too.
+    pub(super) async fn yield_now(&self) {
+        tokio::select! {
+            biased;
+            () = tokio::task::yield_now() => {}
+            () = self.late.notified() => {}
         }
     }
 
@@ -227,7 +247,6 @@ impl Ready {
 
 #[cfg(test)]
 mod tests {
-    use tokio::sync::Semaphore;
     use tokio::time::timeout;
 
     use super::*;
@@ -240,31 +259,27 @@ mod tests {
         jobs.iter().filter_map(|job| Some(job.lease()?.token())).collect()
     }
 
-    fn slots(count: usize) -> Slots {
-        Slots::new(&std::sync::Arc::new(Semaphore::new(count)), count, None)
-    }
-
     #[test]
     fn the_foremost_have_the_slots_and_what_is_too_much_goes_back() {
-        let (ready, slots) = (Ready::default(), slots(3));
+        let (ready, slots) = (Ready::default(), Slots::new(3));
         assert!(ready.push(jobs(0..4), slots.take(2)), "two wait without a slot");
         assert_eq!((ready.ahead(), ready.count(), slots.free()), ((2, 40), 4, 1));
         let mut kept = slots.try_acquire();
         let mut started = Vec::new();
         for expected in 0..4 {
-            match ready.next(&mut kept) {
+            match ready.next(&mut kept, &slots) {
                 Next::Start { job, slot, .. } => {
                     assert_eq!(job.lease().map(Lease::token), Some(expected));
                     started.push(slot);
                 }
                 Next::NeedsSlot => assert_eq!(expected, 3, "all three slots are in use"),
-                Next::Empty => panic!("{expected}"),
+                Next::HasSlots | Next::Empty => panic!("{expected}"),
             }
         }
         started.pop();
         kept = slots.try_acquire();
-        assert!(matches!(ready.next(&mut kept), Next::Start { .. }));
-        assert!(matches!(ready.next(&mut kept), Next::Empty));
+        assert!(matches!(ready.next(&mut kept, &slots), Next::Start { .. }));
+        assert!(matches!(ready.next(&mut kept, &slots), Next::Empty));
         assert!(!ready.push(Vec::new(), slots.take(1)), "no job, so the slot goes back");
         drop(started);
         assert_eq!((slots.free(), ready.ahead()), (3, (0, 0)));
@@ -293,31 +308,77 @@ mod tests {
         assert_eq!(waiting(&mut runners).await, 2);
         assert!(ready.call_runner(true));
         assert_eq!(waiting(&mut runners).await, 1);
-        ready.call_all_runners(Duration::from_secs(60));
+        assert!(!ready.call_all_runners(Duration::from_secs(60)));
         assert_eq!(waiting(&mut runners).await, 1, "nothing has waited that long");
-        ready.call_all_runners(Duration::ZERO);
+        assert!(ready.call_all_runners(Duration::ZERO));
         assert_eq!(waiting(&mut runners).await, 0);
     }
 
     #[tokio::test]
     async fn a_slot_that_comes_with_others_is_not_waited_for() {
         // Guard: `slotted`.
-        let (ready, slots) = (Ready::default(), slots(1));
+        let (ready, slots) = (Ready::default(), Slots::new(1));
         let taken: Vec<_> = slots.take(1).collect();
         ready.push(jobs(0..1), None);
-        assert!(matches!(ready.next(&mut None), Next::NeedsSlot));
+        assert!(matches!(ready.next(&mut None, &slots), Next::NeedsSlot));
         let (waited, ()) = tokio::join!(
             timeout(Duration::from_secs(10), ready.slot(&slots)),
             // The other is polled first, and waits.
             async { assert!(!ready.push(Vec::new(), taken)) }
         );
         assert!(matches!(waited, Ok(None)), "it is kept with the job");
-        assert!(matches!(ready.next(&mut None), Next::Start { .. }));
+        assert!(matches!(ready.next(&mut None, &slots), Next::Start { .. }));
+    }
+
+    #[tokio::test]
+    async fn a_slot_for_which_others_wait_is_freed_before_a_job_is_in_hand() {
+        // Guard: `HasSlots`: who waits would be woken where the body that is started next may block.
+        let (ready, slots) = (Ready::default(), Slots::new(2));
+        let mut kept = slots.try_acquire();
+        ready.push(jobs(0..1), slots.take(1));
+        let waiter = tokio::spawn({
+            let slots = slots.clone();
+            async move { slots.acquire().await }
+        });
+        while !slots.are_awaited() {
+            tokio::task::yield_now().await;
+        }
+        assert!(matches!(ready.next(&mut kept, &slots), Next::HasSlots));
+        kept = None;
+        let slot = timeout(Duration::from_secs(10), waiter).await;
+        assert!(matches!(slot, Ok(Ok(Some(_)))));
+        assert!(!slots.are_awaited());
+        assert!(matches!(ready.next(&mut kept, &slots), Next::Start { .. }));
+    }
+
+    #[tokio::test]
+    async fn who_yields_is_called_where_nobody_looks_after_his_thread() {
+        // Guard: `late`: a yielding task is woken by its own thread only.
+        let ready = std::sync::Arc::new(Ready::default());
+        ready.push(jobs(0..1), None);
+        let yields = std::pin::pin!(ready.yield_now());
+        let woken = std::sync::Arc::new(Woken::default());
+        let waker = std::task::Waker::from(std::sync::Arc::clone(&woken));
+        let mut context = std::task::Context::from_waker(&waker);
+        assert!(yields.poll(&mut context).is_pending());
+        assert!(!woken.0.load(Ordering::SeqCst));
+        ready.call_all_runners(Duration::ZERO);
+        assert!(woken.0.load(Ordering::SeqCst));
+    }
+
+    /// Whether it was woken.
+    #[derive(Default)]
+    struct Woken(std::sync::atomic::AtomicBool);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: std::sync::Arc<Self>) {
+            self.0.store(true, Ordering::SeqCst);
+        }
     }
 
     #[test]
     fn what_has_waited_without_a_slot_is_taken_out_with_all_behind_it() {
-        let (ready, slots) = (Ready::default(), slots(1));
+        let (ready, slots) = (Ready::default(), Slots::new(1));
         ready.push(jobs(0..3), slots.take(1));
         std::thread::sleep(Duration::from_millis(2));
         ready.push(jobs(3..5), None);

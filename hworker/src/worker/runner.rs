@@ -34,12 +34,18 @@ enum Woke {
 }
 
 impl Woke {
+    /// By a slot for which others wait.
+    fn by_slot(incarnation: &Incarnation) -> Self {
+        // Where there is but one queue that is who fetches, or another runner, who then makes room for him on this thread.
+        if incarnation.lanes.len() == 1 { Self::Fetch } else { Self::Other }
+    }
+
     async fn has_turn(self, incarnation: &Incarnation, lane: &Lane) {
         match self {
             Self::Nobody => {}
             Self::Fetch => {
                 // If another thread is to give the turn, and a body blocks it, the supervisor ends this.
-                incarnation.waits_behind.notify_one();
+                incarnation.lookout.tell();
                 lane.turns.give_way().await;
             }
             Self::Other => let_others_run().await,
@@ -77,11 +83,11 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
             (woke, in_a_row) = (Woke::Nobody, 0);
             now = Instant::now();
         } else if in_a_row > 0 && now.duration_since(began) >= IN_A_ROW {
-            tokio::task::yield_now().await;
+            lane.ready.yield_now().await;
             now = Instant::now();
             (began, in_a_row) = (now, 0);
         }
-        let (job, slot) = match lane.ready.next(&mut kept) {
+        let (job, slot) = match lane.ready.next(&mut kept, &lane.slots) {
             Next::Start { job, slot, since } => {
                 behind = now.duration_since(since) >= LATE;
                 (job, slot)
@@ -91,6 +97,11 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
                     Some(slot) => Some(slot),
                     None => lane.ready.slot(&lane.slots).await,
                 };
+                continue;
+            }
+            Next::HasSlots => {
+                kept = None;
+                woke = woke.max(Woke::by_slot(&incarnation));
                 continue;
             }
             Next::Empty => {
@@ -129,7 +140,8 @@ async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: P
             if kept.is_none() || in_a_row == BODIES_IN_A_ROW || !lane.pulse.is_fresh_at(now) {
                 return;
             }
-            let Next::Start { job, slot, .. } = lane.ready.next(&mut kept) else { return };
+            let next = lane.ready.next(&mut kept, &lane.slots);
+            let Next::Start { job, slot, .. } = next else { return };
             in_a_row += 1;
             match execute::start(&incarnation, &lane, job, slot, now).await {
                 First::Pending(pending) => break pending,
@@ -150,11 +162,10 @@ impl Over {
         let mut slot = Some(room.into_slot());
         let keeps = incarnation.lanes.len() == 1 && !lane.ready.is_empty();
         let kept = if keeps { slot.take() } else { None };
-        // Then whoever waits for one gets this.
-        let waited_for = slot.is_some() && incarnation.lanes.len() > 1 && lane.slots.free() == 0;
+        let waited_for = slot.is_some() && lane.slots.are_awaited();
         let woke_fetch = lane.settle_and_free(settlement, slot);
         let woke = if woke_fetch { Woke::Fetch } else { Woke::Nobody };
-        (kept, if waited_for { Woke::Other } else { woke })
+        (kept, if waited_for { woke.max(Woke::by_slot(incarnation)) } else { woke })
     }
 }
 

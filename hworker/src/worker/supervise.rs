@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, sleep_until, timeout_at};
@@ -17,6 +18,7 @@ use super::fetch::find_handed;
 use super::hand_over::report_lost;
 use super::incarnation::{Incarnation, Lane};
 use super::liveness;
+use super::lookout;
 use super::outages::{self, Side};
 use crate::monitor::{self, Monitor, Task};
 use crate::reconnect::Reconnect;
@@ -49,11 +51,12 @@ const LONG_SILENT: Duration = Duration::from_secs(86_400);
 /// What differs at a heartbeat is looked at again after this, since it may only be under way.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
-/// Starts the thread; it ends with `finished`.
+/// Starts the thread, from the runtime of the bodies; it ends with `finished`.
 pub(super) fn spawn(
     incarnation: Arc<Incarnation>,
     finished: CancellationToken,
 ) -> std::io::Result<()> {
+    let bodies = Handle::current();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let thread = std::thread::Builder::new().name("hworker-supervisor".into()).spawn(move || {
         // However this thread ends, a life without it is over.
@@ -67,7 +70,7 @@ pub(super) fn spawn(
             tokio::select! {
                 () = finished.cancelled() => {}
                 () = deadlines::keep(&incarnation) => {}
-                () = deadlines::keep_waits_short(&incarnation) => {}
+                () = lookout::keep(&incarnation, &bodies) => {}
                 // Apart from what waits for the server.
                 () = deadlines::stop_when_cut(&incarnation), if incarnation.core.config.stop_when_cut => {}
             }

@@ -6,7 +6,7 @@
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
@@ -17,6 +17,7 @@ use crate::store::Seat;
 pub(super) struct Turns {
     /// One is under way: what wakes the task is seen before it ends.
     under_way: AtomicBool,
+    begun: AtomicU64,
     state: Mutex<State>,
 }
 
@@ -51,8 +52,14 @@ impl Turns {
         .await;
     }
 
+    /// How many have begun.
+    pub(super) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
     fn begin(&self, waker: &Waker) {
         self.under_way.store(true, Ordering::SeqCst);
+        self.begun.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state();
         if !state.task.as_ref().is_some_and(|task| task.will_wake(waker)) {
             state.task = Some(waker.clone());

@@ -134,6 +134,8 @@ async fn serve(
         let since = Instant::now();
         lane.waits.fetch_add(1, Ordering::AcqRel);
         let in_time = tokio::select! {
+            // An answer that is here is taken, whatever else has happened.
+            biased;
             answer = &mut wait => Some(answer),
             () = lane.wait_lost.notified() => None,
             // Whoever ended it knows more than a server that is silent.

@@ -1,0 +1,193 @@
+//! The lookout of the supervisor: no job waits long behind another, though a body may block the loop that would start it, the thread
+//! that would hear of it, or the whole runtime. Others start what has a slot, another thread listens to the server, and what was
+//! fetched ahead goes back.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::{sleep, timeout};
+
+use super::deadlines::{TICK, Unsent, send};
+use super::incarnation::{Incarnation, Lane};
+use super::ready::WaitingJob;
+use crate::store::{End, Lease, Settlement};
+
+/// What was fetched ahead may wait so long, and what waits is looked at so often.
+const AHEAD_AT_MOST: Duration = Duration::from_millis(10);
+const WAITS_TICK: Duration = Duration::from_millis(5);
+
+/// And so often whether anything comes from the server, without being told: to be woken for every job costs it a twelfth of the time
+/// until it starts.
+const LISTEN_TICK: Duration = Duration::from_millis(20);
+
+/// The lookout sleeps when nothing has happened for so long.
+const ASLEEP_AFTER: Duration = Duration::from_millis(250);
+
+/// Where one had to wait for a runner, they are called as if a body blocked one of them, for so long.
+const BLOCKED_FOR: Duration = Duration::from_millis(100);
+
+/// How the lookout is told of what may wait.
+#[derive(Debug, Default)]
+pub(super) struct Lookout {
+    told: Notify,
+    /// It looks by itself.
+    awake: AtomicBool,
+}
+
+impl Lookout {
+    /// Jobs wait: it looks soon.
+    pub(super) fn tell(&self) {
+        self.told.notify_one();
+    }
+
+    /// A job is about to start, and nothing waits for it. Its body may block the thread that would read what comes next.
+    pub(super) fn tell_of_one(&self) {
+        if !self.awake.load(Ordering::SeqCst) {
+            self.told.notify_one();
+        }
+    }
+
+    /// Completes when it is to look again; `rest` after the last time if it is awake.
+    async fn next(&self, rest: Option<Duration>) {
+        let told = async {
+            self.told.notified().await;
+            self.awake.store(true, Ordering::SeqCst);
+            sleep(WAITS_TICK).await;
+        };
+        let Some(rest) = rest else { return told.await };
+        let _ = timeout(rest, told).await;
+    }
+}
+
+/// Keeps the lookout, for as long as this life lasts. `bodies` is the runtime of the bodies.
+pub(super) async fn keep(incarnation: &Arc<Incarnation>, bodies: &Handle) {
+    let (tell, told) = mpsc::unbounded_channel();
+    // Side by side, so that a server that is slow to take something back holds up nobody here.
+    tokio::join!(look(incarnation, bodies, tell), release(incarnation, told));
+}
+
+async fn look(
+    incarnation: &Incarnation,
+    bodies: &Handle,
+    gives_back: mpsc::UnboundedSender<Unsent>,
+) {
+    let lookout = &incarnation.lookout;
+    let mut lanes: Vec<_> = incarnation.lanes.iter().map(Seen::new).collect();
+    let (mut active, mut deaf) = (Instant::now(), false);
+    loop {
+        let holds = || incarnation.lanes.iter().any(|lane| lane.leases.count() > 0);
+        let mut awake = holds() || active.elapsed() < ASLEEP_AFTER;
+        if !awake {
+            lookout.awake.store(false, Ordering::SeqCst);
+            // Who found it awake still has told nobody; he holds the lease since before.
+            awake = holds();
+            lookout.awake.store(awake, Ordering::SeqCst);
+        }
+        // To whom nothing comes, it may be that nothing is to come.
+        let rest = if deaf { TICK } else { LISTEN_TICK };
+        lookout.next(awake.then_some(rest)).await;
+        let mut heard = false;
+        for seen in &mut lanes {
+            heard |= seen.has_heard();
+            seen.start_what_waits();
+            let waited = seen.lane.ready.take_ahead(AHEAD_AT_MOST);
+            if !waited.is_empty() {
+                // Whoever takes it has not ended: it is a part of the same future.
+                let _ = gives_back.send(taken_back(seen.lane, &waited));
+            }
+            if !seen.lane.ready.is_empty() {
+                lookout.tell();
+            }
+        }
+        if heard {
+            active = Instant::now();
+        }
+        deaf = !heard && holds();
+        if deaf {
+            // The thread that heard of a job may be the one that its body blocks, and tokio then leaves the others asleep: none
+            // listens. Whatever is spawned from here wakes one of them, which does so when that is over.
+            bodies.spawn(async {});
+        }
+    }
+}
+
+/// A queue, as it was seen last.
+struct Seen<'a> {
+    lane: &'a Arc<Lane>,
+    turns: u64,
+    /// When one last waited for a runner.
+    waited: Option<Instant>,
+}
+
+impl<'a> Seen<'a> {
+    fn new(lane: &'a Arc<Lane>) -> Self {
+        Self { lane, turns: 0, waited: None }
+    }
+
+    /// Whether the loop that fetches had a turn since the last time.
+    fn has_heard(&mut self) -> bool {
+        let turns = self.lane.turns.begun();
+        std::mem::replace(&mut self.turns, turns) != turns
+    }
+
+    /// Calls whoever can start what has a slot.
+    fn start_what_waits(&mut self) {
+        self.lane.turns.let_go();
+        if self.lane.ready.call_all_runners(WAITS_TICK) {
+            self.waited = Some(Instant::now());
+        }
+        self.lane.pace.set_blocked(self.waited.is_some_and(|at| at.elapsed() < BLOCKED_FOR));
+    }
+}
+
+/// Ends the leases of what was fetched ahead and has waited.
+fn taken_back(lane: &Arc<Lane>, waited: &[WaitingJob]) -> Unsent {
+    lane.pace.halt();
+    let released = |lease: Lease| {
+        let end = End::Released { delay_ms: 0, envelope: None };
+        (Arc::clone(lane), Settlement { lease, end })
+    };
+    let leases = waited.iter().filter_map(WaitingJob::lease);
+    leases.filter(|lease| lane.leases.end(lease)).cloned().map(released).collect()
+}
+
+/// Sends what goes back, until the server has it.
+async fn release(incarnation: &Incarnation, mut given: mpsc::UnboundedReceiver<Unsent>) {
+    while let Some(mut unsent) = given.recv().await {
+        while let Ok(more) = given.try_recv() {
+            unsent.extend(more);
+        }
+        let of_lane = |lane: &&Arc<Lane>| unsent.iter().any(|(of, _)| Arc::ptr_eq(of, lane));
+        let lanes: Vec<_> = incarnation.lanes.iter().filter(of_lane).collect();
+        send(incarnation, &mut unsent).await;
+        while !unsent.is_empty() {
+            sleep(WAITS_TICK).await;
+            send(incarnation, &mut unsent).await;
+        }
+        // They wait at the server now, and nothing here is due to end.
+        for lane in lanes {
+            lane.look();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn it_is_told_of_a_single_job_only_while_it_sleeps() {
+        let lookout = Lookout::default();
+        lookout.tell_of_one();
+        lookout.next(None).await;
+        // Awake, it comes to see by itself.
+        lookout.tell_of_one();
+        assert!(timeout(4 * WAITS_TICK, lookout.next(None)).await.is_err());
+        lookout.next(Some(LISTEN_TICK)).await;
+        lookout.tell();
+        lookout.next(None).await;
+    }
+}

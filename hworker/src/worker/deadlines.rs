@@ -17,7 +17,7 @@ use crate::store::{End, Fault, SCRIPT_MOVES, Settlement};
 use crate::time::day;
 
 /// Deadlines are looked at so often.
-pub(super) const TICK: Duration = Duration::from_millis(250);
+const TICK: Duration = Duration::from_millis(250);
 
 /// And so often where no job is. Shorter than [`BLOCKING_GRACE`], so that none that begins meanwhile is overdue unseen.
 const IDLE_TICK: Duration = Duration::from_secs(1);

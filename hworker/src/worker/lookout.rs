@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::{sleep, timeout};
 
-use super::deadlines::{TICK, Unsent, send};
+use super::deadlines::{Unsent, send};
 use super::incarnation::{Incarnation, Lane};
 use super::ready::WaitingJob;
 use crate::store::{End, Lease, Settlement};
@@ -23,8 +23,8 @@ const WAITS_TICK: Duration = Duration::from_millis(5);
 /// until it starts.
 const LISTEN_TICK: Duration = Duration::from_millis(20);
 
-/// The lookout sleeps when nothing has happened for so long.
-const ASLEEP_AFTER: Duration = Duration::from_millis(250);
+/// It does so while a job is here, and for so long after something was heard.
+const LISTENS_FOR: Duration = Duration::from_millis(250);
 
 /// Where one had to wait for a runner, they are called as if a body blocked one of them, for so long.
 const BLOCKED_FOR: Duration = Duration::from_millis(100);
@@ -33,8 +33,8 @@ const BLOCKED_FOR: Duration = Duration::from_millis(100);
 #[derive(Debug, Default)]
 pub(super) struct Lookout {
     told: Notify,
-    /// It looks by itself.
-    awake: AtomicBool,
+    /// It looks by itself before long.
+    listens: AtomicBool,
 }
 
 impl Lookout {
@@ -45,20 +45,23 @@ impl Lookout {
 
     /// A job is about to start, and nothing waits for it. Its body may block the thread that would read what comes next.
     pub(super) fn tell_of_one(&self) {
-        if !self.awake.load(Ordering::SeqCst) {
+        if !self.listens.load(Ordering::SeqCst) {
             self.told.notify_one();
         }
     }
 
-    /// Completes when it is to look again; `rest` after the last time if it is awake.
-    async fn next(&self, rest: Option<Duration>) {
+    /// Completes when it is to look again: when it was told, or while it listens.
+    async fn due(&self, listens: bool) {
         let told = async {
             self.told.notified().await;
-            self.awake.store(true, Ordering::SeqCst);
+            self.listens.store(true, Ordering::SeqCst);
             sleep(WAITS_TICK).await;
         };
-        let Some(rest) = rest else { return told.await };
-        let _ = timeout(rest, told).await;
+        if listens {
+            let _ = timeout(LISTEN_TICK, told).await;
+        } else {
+            told.await;
+        }
     }
 }
 
@@ -76,23 +79,22 @@ async fn look(
 ) {
     let lookout = &incarnation.lookout;
     let mut lanes: Vec<_> = incarnation.lanes.iter().map(Seen::new).collect();
-    let (mut active, mut deaf) = (Instant::now(), false);
+    let mut active = Instant::now();
+    let mut listener = Listener::new(bodies);
     loop {
         let holds = || incarnation.lanes.iter().any(|lane| lane.leases.count() > 0);
-        let mut awake = holds() || active.elapsed() < ASLEEP_AFTER;
-        if !awake {
-            lookout.awake.store(false, Ordering::SeqCst);
-            // Who found it awake still has told nobody; he holds the lease since before.
-            awake = holds();
-            lookout.awake.store(awake, Ordering::SeqCst);
+        let mut listens = holds() || active.elapsed() < LISTENS_FOR;
+        lookout.listens.store(listens, Ordering::SeqCst);
+        if !listens && holds() {
+            // Who found that it listens still has told nobody; he holds the lease since before.
+            listens = true;
+            lookout.listens.store(true, Ordering::SeqCst);
         }
-        // To whom nothing comes, it may be that nothing is to come.
-        let rest = if deaf { TICK } else { LISTEN_TICK };
-        lookout.next(awake.then_some(rest)).await;
+        lookout.due(listens).await;
         let mut heard = false;
         for seen in &mut lanes {
             heard |= seen.has_heard();
-            seen.start_what_waits();
+            seen.call_runners();
             let waited = seen.lane.ready.take_ahead(AHEAD_AT_MOST);
             if !waited.is_empty() {
                 // Whoever takes it has not ended: it is a part of the same future.
@@ -105,12 +107,35 @@ async fn look(
         if heard {
             active = Instant::now();
         }
-        deaf = !heard && holds();
-        if deaf {
-            // The thread that heard of a job may be the one that its body blocks, and tokio then leaves the others asleep: none
-            // listens. Whatever is spawned from here wakes one of them, which does so when that is over.
-            bodies.spawn(async {});
+        if !heard && holds() {
+            listener.call();
         }
+    }
+}
+
+/// Sees to it that a thread of the bodies' runtime listens to the server. The thread that hears of a job may be the one that its body
+/// blocks, and tokio then leaves the others asleep. Whatever is spawned from outside wakes one of them, which listens when that is over.
+struct Listener<'a> {
+    bodies: &'a Handle,
+    called: Option<Instant>,
+    /// Each call that nobody has answered has one more: all threads may be blocked.
+    unanswered: Arc<()>,
+}
+
+impl<'a> Listener<'a> {
+    fn new(bodies: &'a Handle) -> Self {
+        Self { bodies, called: None, unanswered: Arc::default() }
+    }
+
+    fn call(&mut self) {
+        let threads = self.bodies.metrics().num_workers();
+        let called = self.called.is_some_and(|at| at.elapsed() < LISTEN_TICK);
+        if threads == 1 || called || Arc::strong_count(&self.unanswered) > threads {
+            return;
+        }
+        self.called = Some(Instant::now());
+        let answered = Arc::clone(&self.unanswered);
+        self.bodies.spawn(async move { drop(answered) });
     }
 }
 
@@ -133,8 +158,8 @@ impl<'a> Seen<'a> {
         std::mem::replace(&mut self.turns, turns) != turns
     }
 
-    /// Calls whoever can start what has a slot.
-    fn start_what_waits(&mut self) {
+    /// Calls whoever can start what has a slot, and has them called at once for a while if that was too late.
+    fn call_runners(&mut self) {
         self.lane.turns.let_go();
         if self.lane.ready.call_all_runners(WAITS_TICK) {
             self.waited = Some(Instant::now());
@@ -179,15 +204,15 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_is_told_of_a_single_job_only_while_it_sleeps() {
+    async fn it_is_told_of_a_single_job_only_where_it_does_not_listen() {
         let lookout = Lookout::default();
         lookout.tell_of_one();
-        lookout.next(None).await;
-        // Awake, it comes to see by itself.
+        lookout.due(false).await;
+        // It comes to see by itself.
         lookout.tell_of_one();
-        assert!(timeout(4 * WAITS_TICK, lookout.next(None)).await.is_err());
-        lookout.next(Some(LISTEN_TICK)).await;
+        assert!(timeout(4 * WAITS_TICK, lookout.due(false)).await.is_err());
+        lookout.due(true).await;
         lookout.tell();
-        lookout.next(None).await;
+        lookout.due(false).await;
     }
 }

@@ -27,7 +27,7 @@ pub(super) struct Pace {
     halts: AtomicU64,
     /// More waits at the server than is asked for.
     backlog: AtomicBool,
-    /// A body blocks a thread.
+    /// A body blocks a thread, as far as can be seen.
     blocked: AtomicBool,
 }
 

@@ -76,11 +76,11 @@ pub(super) enum Next {
         job: WaitingJob,
         slot: Slot,
         since: Instant,
+        /// Another slot has come free.
+        freed: bool,
     },
     /// Somebody waits; get a slot for him.
     NeedsSlot,
-    /// All that wait have slots of their own: free yours, for which others wait.
-    HasSlots,
     Empty,
 }
 
@@ -124,13 +124,10 @@ impl Ready {
     }
 
     /// Takes the foremost job, with the given slot or one that is kept here.
-    pub(super) fn next(&self, slot: &mut Option<Slot>, slots: &Slots) -> Next {
+    pub(super) fn next(&self, slot: &mut Option<Slot>) -> Next {
         let mut inner = self.inner();
         if inner.jobs.is_empty() {
             return Next::Empty;
-        }
-        if slot.is_some() && inner.slots.len() >= inner.jobs.len() && slots.are_awaited() {
-            return Next::HasSlots;
         }
         let Some(slot) = slot.take().or_else(|| inner.slots.pop()) else { return Next::NeedsSlot };
         let Some(Waiting { job, since }) = inner.jobs.pop_front() else { return Next::Empty };
@@ -140,8 +137,9 @@ impl Ready {
         let left = inner.jobs.len();
         self.count.store(left, Ordering::Release);
         drop(inner);
+        let freed = !surplus.is_empty();
         drop(surplus);
-        Next::Start { job, slot, since }
+        Next::Start { job, slot, since, freed }
     }
 
     /// Waits for a slot for the foremost job: `None` if one is kept here meanwhile, that came with others. Cancel safe.
@@ -189,11 +187,15 @@ impl Ready {
     /// Lets others run, and this thread look after what has arrived; in the meantime only this thread finds the task again, which
     /// the body of another may block, so who calls all runners calls it too.
     pub(super) async fn yield_now(&self) {
-        tokio::select! {
-            biased;
-            () = tokio::task::yield_now() => {}
-            () = self.late.notified() => {}
-        }
+        // Else where the task has used up its budget neither would be polled.
+        tokio::task::unconstrained(async {
+            tokio::select! {
+                biased;
+                () = tokio::task::yield_now() => {}
+                () = self.late.notified() => {}
+            }
+        })
+        .await;
     }
 
     /// Completes when a runner is called; says whether it waited for that. Not cancel safe: the runner counts as idle for ever.
@@ -267,19 +269,19 @@ mod tests {
         let mut kept = slots.try_acquire();
         let mut started = Vec::new();
         for expected in 0..4 {
-            match ready.next(&mut kept, &slots) {
+            match ready.next(&mut kept) {
                 Next::Start { job, slot, .. } => {
                     assert_eq!(job.lease().map(Lease::token), Some(expected));
                     started.push(slot);
                 }
                 Next::NeedsSlot => assert_eq!(expected, 3, "all three slots are in use"),
-                Next::HasSlots | Next::Empty => panic!("{expected}"),
+                Next::Empty => panic!("{expected}"),
             }
         }
         started.pop();
         kept = slots.try_acquire();
-        assert!(matches!(ready.next(&mut kept, &slots), Next::Start { .. }));
-        assert!(matches!(ready.next(&mut kept, &slots), Next::Empty));
+        assert!(matches!(ready.next(&mut kept), Next::Start { .. }));
+        assert!(matches!(ready.next(&mut kept), Next::Empty));
         assert!(!ready.push(Vec::new(), slots.take(1)), "no job, so the slot goes back");
         drop(started);
         assert_eq!((slots.free(), ready.ahead()), (3, (0, 0)));
@@ -320,35 +322,36 @@ mod tests {
         let (ready, slots) = (Ready::default(), Slots::new(1));
         let taken: Vec<_> = slots.take(1).collect();
         ready.push(jobs(0..1), None);
-        assert!(matches!(ready.next(&mut None, &slots), Next::NeedsSlot));
+        assert!(matches!(ready.next(&mut None), Next::NeedsSlot));
         let (waited, ()) = tokio::join!(
             timeout(Duration::from_secs(10), ready.slot(&slots)),
             // The other is polled first, and waits.
             async { assert!(!ready.push(Vec::new(), taken)) }
         );
         assert!(matches!(waited, Ok(None)), "it is kept with the job");
-        assert!(matches!(ready.next(&mut None, &slots), Next::Start { .. }));
+        assert!(matches!(ready.next(&mut None), Next::Start { .. }));
     }
 
     #[tokio::test]
-    async fn a_slot_for_which_others_wait_is_freed_before_a_job_is_in_hand() {
-        // Guard: `HasSlots`: who waits would be woken where the body that is started next may block.
-        let (ready, slots) = (Ready::default(), Slots::new(2));
+    async fn that_a_slot_came_free_for_somebody_is_seen_until_he_has_it() {
+        // Guard: `freed`, `Slots::are_awaited`: who waits is woken where the body that is started next may block.
+        let ready = Ready::default();
+        let (slots, other) = (Slots::new(2), Slots::new(2).limited(Some(1)));
         let mut kept = slots.try_acquire();
         ready.push(jobs(0..1), slots.take(1));
-        let waiter = tokio::spawn({
-            let slots = slots.clone();
-            async move { slots.acquire().await }
-        });
-        while !slots.are_awaited() {
-            tokio::task::yield_now().await;
-        }
-        assert!(matches!(ready.next(&mut kept, &slots), Next::HasSlots));
-        kept = None;
-        let slot = timeout(Duration::from_secs(10), waiter).await;
-        assert!(matches!(slot, Ok(Ok(Some(_)))));
+        let mut waits = Box::pin(slots.acquire());
+        assert!(timeout(Duration::ZERO, &mut waits).await.is_err());
+        assert!(matches!(ready.next(&mut kept), Next::Start { freed: true, .. }));
+        assert!(slots.are_awaited());
+        assert!(waits.await.is_some());
         assert!(!slots.are_awaited());
-        assert!(matches!(ready.next(&mut kept, &slots), Next::Start { .. }));
+        // Who waits for what only his queue lacks is no concern of the others.
+        let limited = slots.limited(Some(0));
+        let mut waits = Box::pin(limited.acquire());
+        assert!(timeout(Duration::ZERO, &mut waits).await.is_err());
+        assert_eq!((limited.are_awaited(), slots.are_awaited()), (true, false));
+        drop(waits);
+        assert!(!limited.are_awaited() && !other.are_awaited());
     }
 
     #[tokio::test]

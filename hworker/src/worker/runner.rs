@@ -87,9 +87,13 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
             now = Instant::now();
             (began, in_a_row) = (now, 0);
         }
-        let (job, slot) = match lane.ready.next(&mut kept, &lane.slots) {
-            Next::Start { job, slot, since } => {
+        let (job, slot) = match lane.ready.next(&mut kept) {
+            Next::Start { job, slot, since, freed } => {
                 behind = now.duration_since(since) >= LATE;
+                if freed && lane.slots.are_awaited() {
+                    Woke::by_slot(&incarnation).has_turn(&incarnation, &lane).await;
+                    now = Instant::now();
+                }
                 (job, slot)
             }
             Next::NeedsSlot => {
@@ -99,13 +103,10 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
                 };
                 continue;
             }
-            Next::HasSlots => {
-                kept = None;
-                woke = woke.max(Woke::by_slot(&incarnation));
-                continue;
-            }
             Next::Empty => {
-                kept = None;
+                if kept.take().is_some() && lane.slots.are_awaited() {
+                    woke = woke.max(Woke::by_slot(&incarnation));
+                }
                 if lane.ready.called().await {
                     (began, in_a_row, woke) = (Instant::now(), 0, Woke::Nobody);
                 }
@@ -140,8 +141,10 @@ async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: P
             if kept.is_none() || in_a_row == BODIES_IN_A_ROW || !lane.pulse.is_fresh_at(now) {
                 return;
             }
-            let next = lane.ready.next(&mut kept, &lane.slots);
-            let Next::Start { job, slot, .. } = next else { return };
+            let Next::Start { job, slot, freed, .. } = lane.ready.next(&mut kept) else { return };
+            if freed && lane.slots.are_awaited() {
+                Woke::by_slot(&incarnation).has_turn(&incarnation, &lane).await;
+            }
             in_a_row += 1;
             match execute::start(&incarnation, &lane, job, slot, now).await {
                 First::Pending(pending) => break pending,
@@ -150,6 +153,8 @@ async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: P
         };
         if lane.ready.is_empty() {
             lane.changed.notify_one();
+            // The body that goes on below may block too.
+            Woke::Fetch.has_turn(&incarnation, &lane).await;
         }
     }
 }
@@ -162,10 +167,11 @@ impl Over {
         let mut slot = Some(room.into_slot());
         let keeps = incarnation.lanes.len() == 1 && !lane.ready.is_empty();
         let kept = if keeps { slot.take() } else { None };
-        let waited_for = slot.is_some() && lane.slots.are_awaited();
+        let freed = slot.is_some();
         let woke_fetch = lane.settle_and_free(settlement, slot);
         let woke = if woke_fetch { Woke::Fetch } else { Woke::Nobody };
-        (kept, if waited_for { woke.max(Woke::by_slot(incarnation)) } else { woke })
+        let awaited = freed && lane.slots.are_awaited();
+        (kept, if awaited { woke.max(Woke::by_slot(incarnation)) } else { woke })
     }
 }
 

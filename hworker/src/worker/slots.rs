@@ -9,11 +9,16 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 /// shard of the queue, are the same slots.
 #[derive(Debug, Clone)]
 pub(super) struct Slots {
-    all: Arc<Semaphore>,
-    own: Option<Arc<Semaphore>>,
+    all: Arc<Places>,
+    own: Option<Arc<Places>>,
     total: usize,
-    /// How many wait for one, of whatever queue.
-    waiting: Arc<AtomicUsize>,
+}
+
+/// So many at a time, and how many wait for one.
+#[derive(Debug)]
+struct Places {
+    free: Arc<Semaphore>,
+    waiting: AtomicUsize,
 }
 
 /// A free slot; dropping it makes room for the next body.
@@ -26,16 +31,15 @@ pub(super) struct Slot {
 impl Slots {
     /// All slots of a worker.
     pub(super) fn new(concurrency: usize) -> Self {
-        let all = Arc::new(Semaphore::new(concurrency));
-        Self { all, own: None, total: concurrency, waiting: Arc::default() }
+        Self { all: Arc::new(Places::new(concurrency)), own: None, total: concurrency }
     }
 
     /// The same slots, of which a queue has so many at most.
     pub(super) fn limited(&self, limit: Option<usize>) -> Self {
         Self {
-            own: limit.map(|limit| Arc::new(Semaphore::new(limit))),
+            all: Arc::clone(&self.all),
+            own: limit.map(|limit| Arc::new(Places::new(limit))),
             total: limit.map_or(self.total, |limit| limit.min(self.total)),
-            ..self.clone()
         }
     }
 
@@ -46,34 +50,32 @@ impl Slots {
 
     /// How many are free.
     pub(super) fn free(&self) -> usize {
-        let own = self.own.as_ref().map_or(usize::MAX, |own| own.available_permits());
-        self.all.available_permits().min(own)
+        let own = self.own.as_ref().map_or(usize::MAX, |own| own.free.available_permits());
+        self.all.free.available_permits().min(own)
     }
 
-    /// Whether somebody waits for one, whom a slot that comes free would wake.
+    /// Whether somebody waits for one that this queue uses: one that has come free has woken him, and he is counted until he has it.
     pub(super) fn are_awaited(&self) -> bool {
-        self.waiting.load(Ordering::SeqCst) > 0
+        let own = self.own.as_ref();
+        self.all.are_awaited() || own.is_some_and(|own| own.are_awaited())
     }
 
     /// Waits for a free slot; `None` never comes, the semaphores are not closed. Cancel safe.
     pub(super) async fn acquire(&self) -> Option<Slot> {
-        let _waits = Waits::begin(&self.waiting);
         let own = match &self.own {
-            Some(own) => Some(Arc::clone(own).acquire_owned().await.ok()?),
+            Some(own) => Some(own.acquire().await?),
             None => None,
         };
-        let all = Arc::clone(&self.all).acquire_owned().await.ok()?;
-        Some(Slot { _own: own, _all: all })
+        Some(Slot { _own: own, _all: self.all.acquire().await? })
     }
 
     /// A slot that is free right now.
     pub(super) fn try_acquire(&self) -> Option<Slot> {
         let own = match &self.own {
-            Some(own) => Some(Arc::clone(own).try_acquire_owned().ok()?),
+            Some(own) => Some(own.try_acquire()?),
             None => None,
         };
-        let all = Arc::clone(&self.all).try_acquire_owned().ok()?;
-        Some(Slot { _own: own, _all: all })
+        Some(Slot { _own: own, _all: self.all.try_acquire()? })
     }
 
     /// Up to so many that are free right now.
@@ -82,15 +84,28 @@ impl Slots {
     }
 }
 
-/// Somebody who waits for a slot.
-struct Waits<'a>(&'a AtomicUsize);
+impl Places {
+    fn new(count: usize) -> Self {
+        Self { free: Arc::new(Semaphore::new(count)), waiting: AtomicUsize::new(0) }
+    }
 
-impl<'a> Waits<'a> {
-    fn begin(waiting: &'a AtomicUsize) -> Self {
-        waiting.fetch_add(1, Ordering::SeqCst);
-        Self(waiting)
+    fn are_awaited(&self) -> bool {
+        self.waiting.load(Ordering::SeqCst) > 0
+    }
+
+    async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let _waits = Waits(&self.waiting);
+        Arc::clone(&self.free).acquire_owned().await.ok()
+    }
+
+    fn try_acquire(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.free).try_acquire_owned().ok()
     }
 }
+
+/// Counts somebody who waits until it is dropped.
+struct Waits<'a>(&'a AtomicUsize);
 
 impl Drop for Waits<'_> {
     fn drop(&mut self) {

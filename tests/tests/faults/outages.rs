@@ -466,7 +466,7 @@ fn restart_of_everything() {
         worker.kill();
     }
     server.process().kill();
-    server.process().restart().expect("it starts again");
+    server.restart();
     let _worker = server.worker_process(&[("HWORKER_CONCURRENCY", "60")]);
     server.eventually("the scheduled one ran", 2 * SOON, || server.ended("scheduled") == 1);
     // Those that had not begun hang in their first run; they did so once.

@@ -91,8 +91,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
             Next::Start { job, slot, since, freed } => {
                 behind = now.duration_since(since) >= LATE;
                 if freed && lane.slots.are_awaited() {
-                    Woke::by_slot(&incarnation).has_turn(&incarnation, &lane).await;
-                    now = Instant::now();
+                    now = make_way(&incarnation, &lane).await;
                 }
                 (job, slot)
             }
@@ -137,13 +136,13 @@ async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: P
             if kept.is_some() {
                 woke.has_turn(&incarnation, &lane).await;
             }
-            let now = Instant::now();
+            let mut now = Instant::now();
             if kept.is_none() || in_a_row == BODIES_IN_A_ROW || !lane.pulse.is_fresh_at(now) {
                 return;
             }
             let Next::Start { job, slot, freed, .. } = lane.ready.next(&mut kept) else { return };
             if freed && lane.slots.are_awaited() {
-                Woke::by_slot(&incarnation).has_turn(&incarnation, &lane).await;
+                now = make_way(&incarnation, &lane).await;
             }
             in_a_row += 1;
             match execute::start(&incarnation, &lane, job, slot, now).await {
@@ -157,6 +156,13 @@ async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: P
             Woke::Fetch.has_turn(&incarnation, &lane).await;
         }
     }
+}
+
+/// Lets those have their turn who were woken by a slot, and says when a body may start that is in hand already.
+async fn make_way(incarnation: &Incarnation, lane: &Lane) -> Instant {
+    Woke::by_slot(incarnation).has_turn(incarnation, lane).await;
+    lane.pulse.fresh().await;
+    Instant::now()
 }
 
 impl Over {

@@ -1,5 +1,6 @@
 //! Values at the edges of what is allowed.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hworker_tests::{Act, InProcess, Proxy, TestServer, act, act_unless_crashed};
@@ -231,19 +232,36 @@ async fn a_key_of_another_type_takes_no_job_along() {
     assert_eq!(server.begun("fails"), 1);
 }
 
+/// Bodies of [`endless`] that have begun, and that are over.
+static ENDLESS: (AtomicU64, AtomicU64) = (AtomicU64::new(0), AtomicU64::new(0));
+
+struct CountsEnd;
+
+impl Drop for CountsEnd {
+    fn drop(&mut self) {
+        ENDLESS.1.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[hworker::job]
+async fn endless() {
+    let _counts_end = CountsEnd;
+    ENDLESS.0.fetch_add(1, Ordering::SeqCst);
+    std::future::pending::<()>().await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn dropping_a_worker_ends_its_bodies() {
     // Guard: `EndsBodies`; without it a body runs on beside its next run.
     let server = TestServer::start();
-    let endless = vec![vec![Act::Gate("open".into())]];
-    act::with("cut off".into(), endless).on(server.client()).enqueue().await.expect("enqueued");
-    let worker = server.worker().register::<act>().build().expect("a worker");
+    endless::with().on(server.client()).enqueue().await.expect("enqueued");
+    let worker = server.worker().register::<endless>().build().expect("a worker");
     let running = tokio::spawn(worker.run_until(std::future::pending()));
-    server.eventually("it runs", SOON, || server.begun("cut off") == 1);
+    server.eventually("it runs", SOON, || ENDLESS.0.load(Ordering::SeqCst) == 1);
+    assert_eq!(ENDLESS.1.load(Ordering::SeqCst), 0);
     running.abort();
     running.await.expect_err("aborted");
-    server.open("open");
-    server.holds("it does not end", Duration::from_secs(1), || server.ended("cut off") == 0);
+    server.eventually("it ends", SOON, || ENDLESS.1.load(Ordering::SeqCst) == 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

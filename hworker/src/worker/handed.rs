@@ -101,6 +101,12 @@ impl Inbox {
         self.sessions
     }
 
+    /// The same on another connection than that of the loop that fetches: not while a job is here, for which that sends one, and which
+    /// this one would take from it.
+    pub(super) fn sent_beside(&mut self) -> Option<u64> {
+        self.is_empty().then(|| self.sent())
+    }
+
     pub(super) fn answered(&mut self, session: u64) {
         if session == self.sessions {
             self.answered += 1;
@@ -257,6 +263,19 @@ mod tests {
         inbox.answered(session);
         assert_eq!(handed(&mut inbox, "b"), Some(1));
         assert_eq!(inbox.calm(), None, "one at a time");
+    }
+
+    #[test]
+    fn what_was_handed_over_is_taken_by_the_loop_that_fetches_alone() {
+        let mut inbox = Inbox::default();
+        assert_eq!(inbox.sent_beside(), Some(0));
+        inbox.answered(0);
+        assert_eq!(handed(&mut inbox, "a"), Some(1));
+        assert_eq!(inbox.sent_beside(), None);
+        let jobs = [(Lease::Token(1), b"a".to_vec())];
+        inbox.sent();
+        assert!(inbox.find(&jobs).is_some() && inbox.take().is_some());
+        assert_eq!(inbox.sent_beside(), Some(0));
     }
 
     #[test]

@@ -368,6 +368,11 @@ impl Leases {
         self.table().inbox.sent()
     }
 
+    /// The same of one on the connection that waits; `None` where it may not be sent now.
+    pub(super) fn takes_inbox_beside(&self) -> Option<u64> {
+        self.table().inbox.sent_beside()
+    }
+
     /// Such a call, of this session, was answered.
     pub(super) fn took_inbox(&self, session: u64) {
         self.table().inbox.answered(session);

@@ -36,6 +36,14 @@ const SAY_EVERY: Duration = Duration::from_secs(60);
 /// have taken what was handed over.
 const IN_VAIN: u32 = 3;
 
+/// How to wait.
+enum Way {
+    /// The answer brings the job, which may start from the inbox if nothing disturbs this calm.
+    Handed(u64),
+    /// A reserve is sent along, which takes the inbox in this session.
+    Reserved(u64),
+}
+
 /// What a wait brought.
 enum Brought {
     /// The job that is in the inbox, and in which calm it was waited for.
@@ -125,11 +133,20 @@ async fn serve(
             () = incarnation.stopping.cancelled() => return None,
         }
         // While the pulse was waited for, the loop that fetches may have come to ask for itself.
-        if !*wanted.borrow() {
+        if !*wanted.borrow_and_update() {
             continue;
         }
+        let Some(way) = way(lane, seat) else {
+            // What was wanted was so before that loop has seen what the last wait brought.
+            tokio::select! {
+                changed = wanted.changed() => { changed.ok()?; }
+                () = connection.ended() => return None,
+                () = incarnation.stopping.cancelled() => return None,
+            }
+            continue;
+        };
         let session = lane.session.load(Ordering::Acquire);
-        let wait = wait(lane, connection, seat, session);
+        let wait = wait(lane, connection, seat, session, way);
         tokio::pin!(wait);
         let since = Instant::now();
         lane.waits.fetch_add(1, Ordering::AcqRel);
@@ -199,31 +216,43 @@ async fn serve(
     }
 }
 
-/// Waits once, in the way that fits.
+/// The way that fits; none while a job that was handed over is without its lease: on this connection a reserve would overtake that
+/// which brings it.
+fn way(lane: &Lane, seat: &Seat) -> Option<Way> {
+    // One that is not on the seat could bring a payload of any size.
+    let calm = lane.calm().filter(|_| seat.is_taken());
+    calm.map(Way::Handed).or_else(|| lane.leases.takes_inbox_beside().map(Way::Reserved))
+}
+
+/// Waits once.
 async fn wait(
     lane: &Lane,
     connection: &Connection,
     seat: &Seat,
     session: u64,
+    way: Way,
 ) -> Result<Brought, Fault> {
-    // One that is not on the seat could bring a payload of any size.
-    if let Some(calm) = lane.calm().filter(|_| seat.is_taken()) {
-        seat.allow(lane.queue.wait_bytes());
-        let job = lane.queue.wait(connection, &lane.keys, WAIT).await;
-        if job.is_err() {
-            // It may have brought more than a job may have; the same again would do so again.
-            lane.starts_nothing_from_inbox();
+    match way {
+        Way::Handed(calm) => {
+            seat.allow(lane.queue.wait_bytes());
+            let job = lane.queue.wait(connection, &lane.keys, WAIT).await;
+            if job.is_err() {
+                // It may have brought more than a job may have; the same again would do so again.
+                lane.starts_nothing_from_inbox();
+            }
+            Ok(Brought::Handed(job?, calm))
         }
-        return Ok(Brought::Handed(job?, calm));
+        Way::Reserved(taking) => {
+            seat.allow(usize::MAX);
+            let reserved =
+                lane.queue.reserve_when_handed(connection, &lane.keys, session, WAIT).await;
+            // One that is not answered may take it later.
+            if !reserved.as_ref().is_err_and(Fault::may_be_under_way) {
+                lane.leases.took_inbox(taking);
+            }
+            reserved.map(Brought::Reserved)
+        }
     }
-    seat.allow(usize::MAX);
-    let taking = lane.leases.takes_inbox();
-    let reserved = lane.queue.reserve_when_handed(connection, &lane.keys, session, WAIT).await;
-    // One that is not answered may take it later.
-    if !reserved.as_ref().is_err_and(Fault::may_be_under_way) {
-        lane.leases.took_inbox(taking);
-    }
-    reserved.map(Brought::Reserved)
 }
 
 /// Says now and then that the worker cannot wait for jobs.

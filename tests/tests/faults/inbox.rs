@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hworker_tests::{Act, Fault, Process, Proxy, TestServer, act, act_from_inbox};
+use hworker_tests::{Act, Fault, InProcess, Process, Proxy, TestServer, act, act_from_inbox};
 use serde_json::json;
 
 use crate::support::{
@@ -330,4 +330,47 @@ fn jobs_of_both_kinds_alternate() {
     }
     stage.server.drained(SOON);
     assert_eq!(counter(&stage.server, "processed"), 100);
+}
+
+#[hworker::job]
+async fn nothing() {}
+
+#[test]
+fn what_was_handed_over_is_taken_on_no_other_connection() {
+    // Jobs come by the dozen, so that each wait is over at once and the next is about to be wanted -> what was handed over comes under
+    // its lease with the call that was sent for it, and no connection is made anew to look for it.
+    // Guard: `Inbox::sent_beside`.
+    let server = TestServer::start();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let _worker = {
+        let _context = runtime.enter();
+        InProcess::run(server.worker().register::<nothing>())
+    };
+    server.eventually("it waits", SOON, || waits_by(&server, "blmove"));
+    let (tasks, jobs) = (8, 10_000);
+    let connections = || {
+        let stats: String = server.redis().ask(&["INFO", "stats"]);
+        let count = stats.lines().find_map(|line| line.strip_prefix("total_connections_received:"));
+        count.and_then(|count| count.parse::<u64>().ok()).expect("a count")
+    };
+    let producers = tokio::runtime::Runtime::new().expect("a runtime");
+    producers.block_on(nothing::with().on(server.client()).enqueue()).expect("enqueued");
+    let before = connections();
+    producers.block_on(async {
+        let enqueue = |_| {
+            let client = server.client().clone();
+            tokio::spawn(async move {
+                for _ in 0..jobs {
+                    nothing::with().on(&client).enqueue().await.expect("enqueued");
+                }
+            })
+        };
+        let tasks: Vec<_> = (0..tasks).map(enqueue).collect();
+        for task in tasks {
+            task.await.expect("it enqueues");
+        }
+    });
+    let all = tasks * jobs + 1;
+    server.eventually("all run", 3 * SOON, || counter(&server, "processed") == all);
+    assert_eq!(connections(), before);
 }

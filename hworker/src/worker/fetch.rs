@@ -32,12 +32,9 @@ use crate::time::day;
 /// While there is something to start, what has finished waits at most so long for more to go with it.
 const HOLD: Duration = Duration::from_millis(2);
 
-/// Where short jobs come in numbers, the server is looked at again when half of them have ended, so long after the last time
-/// at the earliest, and not asked to wake this worker for each: a call for one job costs as much as one for many. Linux does
-/// so with network cards (NAPI).
-const LOOK_AGAIN: Duration = Duration::from_micros(250);
-
-/// So many jobs of one call, that left none behind, are numbers.
+/// So many short jobs of one call, that left none behind, are numbers: the server is looked at again when half of them have ended,
+/// so that it works while the other half runs, and is not asked to wake this worker for each. A call for one job costs as
+/// much as one for many; Linux treats network cards alike (NAPI).
 const NUMBERS: usize = 32;
 
 /// A server that refuses or is busy is asked again after this.
@@ -69,11 +66,16 @@ struct Fetch {
     refusals: u64,
 }
 
-/// When the server is looked at again: at this time, or later if half of the jobs have not ended before the timer does, which
-/// is coarser.
+/// When the server is looked at again: when so many settlements are there to be sent, or at this time at the latest.
 struct NextLook {
+    settlements: usize,
     at: Instant,
-    half: usize,
+}
+
+impl NextLook {
+    fn is_due(&self, settlements: usize) -> bool {
+        settlements >= self.settlements || self.at <= Instant::now()
+    }
 }
 
 /// Why the loop left its connection.
@@ -216,8 +218,8 @@ impl Fetch {
             // Kept until it is sent: what is under way may have been answered before.
             self.look |= lane.take_look();
             self.more |= self.look;
-            if self.next_look.as_ref().is_some_and(|look| look.at <= Instant::now()) {
-                self.next_look = None;
+            let settlements = lane.outbox.count();
+            if self.next_look.take_if(|look| look.is_due(settlements)).is_some() {
                 self.more = true;
                 self.look = true;
             }
@@ -315,7 +317,8 @@ impl Fetch {
             };
             tokio::join!(settle, reserve)
         });
-        Trip { batch, slots, ahead: ask.ahead, halts, taking, handed, replies, answer: None }
+        let (ahead, looks) = (ask.ahead, ask.look);
+        Trip { batch, slots, ahead, looks, halts, taking, handed, replies, answer: None }
     }
 
     /// Takes the answers of a round trip.
@@ -344,10 +347,10 @@ impl Fetch {
                 report_set_aside(&self.incarnation, &lane, set_aside);
                 lane.settle_found(lane.leases.reserved(session, &mut jobs));
                 self.more = left > 0;
-                lane.pace.has_backlog(self.more);
                 let numbers = left == 0 && jobs.len() >= NUMBERS && lane.pace.is_short();
+                lane.pace.has_backlog(self.more || numbers);
                 self.next_look = numbers
-                    .then(|| NextLook { at: Instant::now() + LOOK_AGAIN, half: jobs.len() / 2 });
+                    .then(|| NextLook { settlements: jobs.len() / 2, at: Instant::now() + HOLD });
                 // What was meanwhile given back because it waited too long is older than this.
                 let mut ahead = if lane.pace.halts() == halts { ahead } else { 0 };
                 if handed.is_some() && jobs.len() > slots.len() {

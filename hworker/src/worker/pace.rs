@@ -25,7 +25,7 @@ pub(super) struct Pace {
     halted: AtomicBool,
     /// How often that happened.
     halts: AtomicU64,
-    /// More waits at the server than is asked for.
+    /// More waits at the server than is asked for, or jobs come in numbers.
     backlog: AtomicBool,
     /// A body blocks a thread, as far as can be seen.
     blocked: AtomicBool,
@@ -65,7 +65,7 @@ impl Pace {
         self.halted.store(true, Ordering::Release);
     }
 
-    /// Whether more waits at the server than was asked for.
+    /// Whether more waits at the server than was asked for, or jobs come in numbers.
     pub(super) fn has_backlog(&self, backlog: bool) {
         self.backlog.store(backlog, Ordering::Release);
     }
@@ -75,8 +75,8 @@ impl Pace {
         self.blocked.store(blocked, Ordering::Release);
     }
 
-    /// Whether it counts how many jobs are done, and not when each begins: bodies are short, none blocks, and more wait than are
-    /// asked for.
+    /// Whether it counts how many jobs are done, and not when each begins: bodies are short, none blocks, and there are
+    /// always more of them.
     pub(super) fn drains(&self) -> bool {
         self.is_short()
             && self.backlog.load(Ordering::Acquire)

@@ -15,7 +15,7 @@ use super::slots::Slot;
 /// A thread that always has something to start looks after so long for what has arrived, and other tasks get their turn.
 const IN_A_ROW: Duration = Duration::from_millis(1);
 
-/// While a backlog is drained one loop starts all short bodies, as long as jobs wait less than this: to wake another thread costs tens of microseconds, and takes a
+/// While a backlog is drained, or jobs come in numbers, one loop starts all short bodies, as long as jobs wait less than this: to wake another thread costs tens of microseconds, and takes a
 /// core from others.
 const LATE: Duration = Duration::from_millis(2);
 

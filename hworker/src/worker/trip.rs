@@ -17,6 +17,8 @@ pub(super) struct Trip {
     /// For the first of the jobs that it reserves.
     pub(super) slots: Vec<Slot>,
     pub(super) ahead: usize,
+    /// It was sent to see whether there is anything.
+    pub(super) looks: bool,
     /// How often what was fetched ahead had been given back when it was sent.
     pub(super) halts: u64,
     /// In which session it takes the inbox, if it does.

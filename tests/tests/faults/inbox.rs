@@ -85,6 +85,22 @@ fn a_body_begins_and_ends_before_its_lease_is_known() {
 }
 
 #[test]
+fn behind_a_call_that_looks_goes_no_other() {
+    // A job comes to an idle worker with many slots, and the answer of the call that brings its lease, and looks for more, is held up -> no
+    // second call is sent, as it is where many jobs are known to wait.
+    // Guard: `looks` in `worker/fetch/plan.rs`.
+    let stage = Stage::set(&[("HWORKER_CONCURRENCY", "1000")]);
+    let before = stage.proxy.count("reserve");
+    stage.proxy.fault(1, "reserve", Fault::HoldReply);
+    stage.put("job", &[vec![]]);
+    stage.server.eventually("it ends", SOON, || stage.server.ended("job") == 1);
+    let one = || stage.proxy.count("reserve") == before + 1;
+    stage.server.holds("no other is sent", Duration::from_millis(300), one);
+    stage.proxy.release();
+    stage.each_ran_once(&["job"]);
+}
+
+#[test]
 fn a_job_that_looks_at_its_attempt_waits_for_its_lease() {
     // The same of a job that takes its context -> it begins once the lease is known, with its token.
     // Guard: `starts_from_inbox`.

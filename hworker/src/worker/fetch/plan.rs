@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use super::{Fetch, HOLD, NUMBERS};
+use super::{Fetch, HOLD};
 use crate::store::SCRIPT_BYTES;
 use crate::worker::outbox::WakeAt;
 use crate::worker::trip::Trip;
@@ -76,24 +76,25 @@ impl Fetch {
         let enough = enough.clamp(1, CALL_JOBS);
         let worth_it = want == CALL_JOBS || target > 0 && want >= enough;
         let anything = settlements > 0 || want > 0;
+        // Behind that there may be nothing.
+        let looks = trips.iter().any(|trip| trip.looks);
         let held = held_since.is_some_and(|since| since.elapsed() >= HOLD);
         let send = match trips.len() {
             0 => {
                 self.look || anything && (!runnable && self.next_look.is_none() || worth_it || held)
             }
-            // Its body starts when that is sent.
-            1 => worth_it || self.look && lane.leases.handed_number().is_some(),
+            // A body is to start, which does when that is sent.
+            1 => worth_it && !looks || self.look && lane.leases.handed_number().is_some(),
             _ => false,
         };
         let worth_it_at = settlements + enough.saturating_sub(want).max(1);
         let wake_at = match (trips.len(), &self.next_look) {
-            // Once half have ended, and it is too early, not for each of the others.
-            (0, Some(look)) => WakeAt::LastOr(look.half.max(settlements + NUMBERS / 2)),
+            (0, Some(look)) => WakeAt::Count(look.settlements),
             (0, None) if !anything => WakeAt::LastOr(1),
             (0, None) if target > 0 => WakeAt::LastOr(worth_it_at),
             (0, None) => WakeAt::LastOr(usize::MAX),
             // While nothing is left to be started, each body that ends would be the last.
-            (1, _) if target > 0 => WakeAt::Count(worth_it_at),
+            (1, _) if target > 0 && !looks => WakeAt::Count(worth_it_at),
             _ => WakeAt::Never,
         };
         // One of the slots came free already.

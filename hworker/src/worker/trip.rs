@@ -17,7 +17,7 @@ pub(super) struct Trip {
     /// For the first of the jobs that it reserves.
     pub(super) slots: Vec<Slot>,
     pub(super) ahead: usize,
-    /// It was sent to see whether there is anything.
+    /// It was sent to look at the server, where there may be no more than what was handed over.
     pub(super) looks: bool,
     /// How often what was fetched ahead had been given back when it was sent.
     pub(super) halts: u64,

@@ -2,7 +2,8 @@
 //! into this worker's inbox, which counts as its lease even if the answer is lost.
 //!
 //! There are two ways to wait. Where the job may start from the inbox (`handed.rs`), the answer brings it, and the loop that
-//! fetches takes the inbox afterwards. Else a reserve is sent along with the wait, so that the server does that at once.
+//! fetches takes the inbox afterwards; until it has, nothing is sent here. Else a reserve is sent along with the wait, so that the
+//! server does that at once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -136,6 +137,8 @@ async fn serve(
         if !*wanted.borrow_and_update() {
             continue;
         }
+        // Before its reserve is counted: one that is counted under an older session asks under no newer one.
+        let session = lane.session.load(Ordering::Acquire);
         let Some(way) = way(lane, seat) else {
             // What was wanted was so before that loop has seen what the last wait brought.
             tokio::select! {
@@ -145,7 +148,6 @@ async fn serve(
             }
             continue;
         };
-        let session = lane.session.load(Ordering::Acquire);
         let wait = wait(lane, connection, seat, session, way);
         tokio::pin!(wait);
         let since = Instant::now();

@@ -349,6 +349,8 @@ fn jobs_of_both_kinds_alternate() {
 }
 
 #[hworker::job]
+// It would be blocking otherwise, and get a thread of its own.
+#[allow(clippy::unused_async)]
 async fn nothing() {}
 
 #[test]

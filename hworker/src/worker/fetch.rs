@@ -67,8 +67,7 @@ struct Fetch {
     refusals: u64,
 }
 
-/// When the server is looked at again: when so many settlements are there to be sent, of older jobs too (to count those of the last
-/// call alone is no faster, and jobs wait a fifth longer), or at this time at the latest.
+/// When the server is looked at again: when so many settlements are there to be sent, of older jobs too, or at this time at the latest.
 struct NextLook {
     settlements: usize,
     at: Instant,

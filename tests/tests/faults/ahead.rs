@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hworker::{Bulk, WorkerBuilder};
 use hworker_tests::{Act, Fault, InProcess, Machine, Proxy, TestServer, act, act_unless_crashed};
 
-use crate::support::{SOON, begins, counter, put, waits_by};
+use crate::support::{SOON, begins, counter, put, shortest, waits_by};
 
 /// Settings of a worker process that knows no job that runs at most once.
 const FETCHES_AHEAD: (&str, &str) = ("HWORKER_TEST_JOBS", "act");
@@ -189,10 +189,31 @@ fn what_comes_after_many_short_jobs_is_found() {
     server.eventually("it waits", SOON, || waits_by(&server, "blmove"));
 }
 
-/// Over at once, so that one thread alone starts them.
-#[hworker::job]
-#[allow(clippy::unused_async)]
-async fn shortest() {}
+#[test]
+fn what_comes_after_many_that_do_not_end_is_found() {
+    // Bodies were short so far, and now as many come at once as are numbers, none of which ends -> what comes next is found all the
+    // same, though nothing is settled.
+    // Guard: `NextLook::at`: the time at which the server is looked at at the latest.
+    let server = TestServer::start();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let _worker = {
+        let _context = runtime.enter();
+        let settings = server.worker().concurrency(100).prefetch(false);
+        InProcess::run(settings.register::<shortest>().register::<act>())
+    };
+    let (jobs, first): (_, Bulk) = (200, (0..200).map(|_| shortest::with()).collect());
+    first.on(server.client()).enqueue_blocking().expect("enqueued");
+    server.eventually("all have run", SOON, || counter(&server, "processed") == jobs);
+    server.eventually("it waits", SOON, || waits_by(&server, "blmove"));
+    let gate = vec![vec![Act::Gate("go".into())]];
+    let hang: Bulk = (0..60).map(|_| act::with("hangs".into(), gate.clone())).collect();
+    hang.on(server.client()).enqueue_blocking().expect("enqueued");
+    server.eventually("they hang", SOON, || server.begun("hangs") == 60);
+    shortest::with().on(server.client()).enqueue_blocking().expect("enqueued");
+    server.eventually("it runs", SOON, || counter(&server, "processed") == jobs + 1);
+    server.open("go");
+    server.eventually("all end", SOON, || counter(&server, "processed") == jobs + 61);
+}
 
 /// Blocks the thread that starts it, until it is let go.
 #[hworker::job]

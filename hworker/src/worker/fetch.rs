@@ -211,8 +211,11 @@ impl Fetch {
         let mut held_since: Option<Instant> = None;
         let mut stopping = false;
         loop {
-            for admitted in lane.suspects.take_held_back(lane.outbox.totals().1) {
-                lane.add([WaitingJob::Admitted(admitted)], None);
+            // What is under way may bring others.
+            if trips.is_empty() {
+                for admitted in lane.suspects.take_held_back(lane.outbox.totals().1) {
+                    lane.add([WaitingJob::Admitted(admitted)], None);
+                }
             }
             // Until the plan is made everything wakes this loop, so that nothing that changes meanwhile is missed.
             lane.outbox.set_wake_at(WakeAt::LastOr(1));
@@ -259,6 +262,7 @@ impl Fetch {
             lane.outbox.set_wake_at(plan.wake_at);
             let hold_until = held_since.map(|since| since + HOLD);
             let look_at = self.next_look.as_ref().map(|look| look.at);
+            let alone_until = plan.alone_until;
             tokio::select! {
                 biased;
                 () = connection.ended() => return Left::Reconnect("the connection has ended".into()),
@@ -280,6 +284,7 @@ impl Fetch {
                 () = lane.pulse.fresh(), if plan.awaits == Awaits::Heartbeat => {}
                 () = until(hold_until), if hold_until.is_some() => {}
                 () = until(look_at), if look_at.is_some() => {}
+                () = until(alone_until), if alone_until.is_some() => {}
                 // Whoever waits longest is served first; while a body holds the last slot, this loop waits for its turn.
                 slot = lane.slots.acquire(), if plan.acquire => came_free = slot,
                 () = incarnation.stopping.cancelled(), if !stopping => {

@@ -294,6 +294,8 @@ impl Room {
 pub(super) struct Suspects {
     /// Jobs that are two deaths from failing: the square root of the slots.
     some: Arc<Semaphore>,
+    /// How many that is.
+    few: usize,
     /// Jobs that are one death from failing: one.
     one: Arc<Semaphore>,
     /// Those that have room here, and how many settlements must have reached the server before they start: that the
@@ -301,18 +303,27 @@ pub(super) struct Suspects {
     held_back: Mutex<VecDeque<(u64, Admitted)>>,
     /// When one was last met.
     met: Arc<Mutex<Option<Instant>>>,
+    /// When one last began.
+    began: Arc<Mutex<Option<Instant>>>,
 }
 
 /// So long after a suspect was met nothing is fetched ahead: what this worker holds when it dies is under suspicion too.
 const CAUTIOUS_FOR: Duration = Duration::from_secs(10);
 
+/// And so long after one began nothing is taken at all while it runs. Other suspects often come back with it, for which there may be no room;
+/// most of what kills its worker does so at once, and would take them along before they are given back.
+const ALONE_FOR: Duration = Duration::from_millis(100);
+
 impl Suspects {
     fn new(slots: usize) -> Self {
+        let few = slots.isqrt().max(1);
         Self {
-            some: Arc::new(Semaphore::new(slots.isqrt().max(1))),
+            some: Arc::new(Semaphore::new(few)),
+            few,
             one: Arc::new(Semaphore::new(1)),
             held_back: Mutex::default(),
             met: Arc::default(),
+            began: Arc::default(),
         }
     }
 
@@ -320,9 +331,11 @@ impl Suspects {
     fn of_another_shard(&self) -> Self {
         Self {
             some: Arc::clone(&self.some),
+            few: self.few,
             one: Arc::clone(&self.one),
             held_back: Mutex::default(),
             met: Arc::clone(&self.met),
+            began: Arc::clone(&self.began),
         }
     }
 
@@ -335,7 +348,19 @@ impl Suspects {
     pub(super) fn take_held_back(&self, settled: u64) -> Vec<Admitted> {
         let mut held_back = self.held_back();
         let due = held_back.iter().take_while(|(until, _)| *until <= settled).count();
+        if due > 0 {
+            *self.began.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        }
         held_back.drain(..due).map(|(_, job)| job).collect()
+    }
+
+    /// Until when nothing is to be taken beside one that has just begun, or is about to.
+    pub(super) fn alone_until(&self) -> Option<Instant> {
+        let began = *self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        let began = if self.held_back().is_empty() { began? } else { Instant::now() };
+        let until = began + ALONE_FOR;
+        let run = self.one.available_permits() == 0 || self.some.available_permits() < self.few;
+        (run && Instant::now() < until).then_some(until)
     }
 
     fn held_back(&self) -> MutexGuard<'_, VecDeque<(u64, Admitted)>> {

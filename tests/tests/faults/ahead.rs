@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hworker::{Bulk, WorkerBuilder};
 use hworker_tests::{Act, Fault, InProcess, Machine, Proxy, TestServer, act, act_unless_crashed};
 
-use crate::support::{SOON, begins, counter, put, shortest, waits_by};
+use crate::support::{SOON, begins, counter, now_us, put, shortest, waits_by};
 
 /// Settings of a worker process that knows no job that runs at most once.
 const FETCHES_AHEAD: (&str, &str) = ("HWORKER_TEST_JOBS", "act");
@@ -152,6 +152,42 @@ fn one_that_kills_its_worker_does_not_condemn_what_was_fetched_ahead() {
     assert_eq!((counter(&server, "failed"), deaths), (1, 4));
     assert_eq!((server.begun("killer"), server.ended("killer")), (4, 0));
     assert!(server.ended("neighbour") >= 200);
+}
+
+#[test]
+fn what_waits_behind_a_suspect_is_not_taken_when_it_begins() {
+    // Four jobs, each a death from failing, come to a worker with room for all; the first kills it soon after it began, and what
+    // it gives back does not arrive before that -> it dies with that one alone, which has failed, and the others, of which no
+    // more than one runs at a time, run.
+    // Guard: `Suspects::alone_until`: else the worker has all four under leases when it dies.
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    proxy.fault(1, "release", Fault::HoldRequest);
+    let settings = [("HWORKER_CONCURRENCY", "4"), ("HWORKER_DEAD_AFTER", "2s")];
+    let through = [settings[0], settings[1], ("HWORKER_REDIS_URL", &*proxy.url())];
+    let mut worker = server.worker_process(&through);
+    server.eventually("it waits", SOON, || waits_by(&server, "blmove"));
+
+    let crash = format!(r#"{{"at":{},"worker":"w"}}"#, now_us(&server) / 1_000);
+    let suspect = |name: &str, plan: &[Vec<Act>]| {
+        let plan = serde_json::to_string(plan).expect("a plan");
+        format!(
+            r#"{{"job":"act","id":"{name}","args":{{"name":"{name}","plan":{plan}}},"crashes":[{crash},{crash},{crash}]}}"#
+        )
+    };
+    let killer = suspect("killer", &[vec![Act::Sleep(60), Act::Kill]]);
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &killer]);
+    server.eventually("it begins", SOON, || server.begun("killer") == 1);
+    let neighbours = ["a", "b", "c"].map(|name| suspect(name, &[vec![]]));
+    let [a, b, c] = &neighbours;
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", a, b, c]);
+    server.eventually("it died", SOON, || worker.exited().is_some());
+    assert_eq!(leased(&server), 1);
+
+    let _worker = server.worker_process(&settings);
+    let over = || counter(&server, "failed") + counter(&server, "processed") == 4;
+    server.eventually("all are over", 3 * SOON, over);
+    assert_eq!((counter(&server, "failed"), server.begun("killer")), (1, 1));
 }
 
 /// Over before a call to the server is, and so long that one call brings all that there are.

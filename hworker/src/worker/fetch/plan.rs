@@ -23,6 +23,8 @@ pub(super) struct Plan {
     /// To wait for a slot.
     pub(super) acquire: bool,
     pub(super) wake_at: WakeAt,
+    /// Nothing is taken before that.
+    pub(super) alone_until: Option<Instant>,
 }
 
 /// Without what nothing is taken.
@@ -57,7 +59,8 @@ impl Fetch {
         let (incarnation, lane) = (&self.incarnation, &self.lane);
         let stopping = incarnation.stopping.is_cancelled();
         let fresh = lane.pulse.is_fresh();
-        let reserving = self.more && !stopping && fresh;
+        let alone_until = lane.suspects.alone_until();
+        let reserving = self.more && !stopping && fresh && alone_until.is_none();
         let (waiting, bytes) = lane.ready.ahead();
         let due: usize = waiting + trips.iter().map(|trip| trip.ahead).sum::<usize>();
         // Those that wait, or will, have the first claim to what is free.
@@ -102,7 +105,7 @@ impl Fetch {
         Plan {
             ask: send.then_some(Ask { slots, ahead, look: self.look }),
             awaits: match self.more {
-                _ if stopping => Awaits::Nothing,
+                _ if stopping || alone_until.is_some() => Awaits::Nothing,
                 true if !fresh => Awaits::Heartbeat,
                 false if unclaimed > 0 && self.next_look.is_none() => Awaits::Job,
                 _ => Awaits::Nothing,
@@ -111,6 +114,7 @@ impl Fetch {
             // All are taken, and nothing of this queue is on its way to one.
             acquire: !stopping && trips.is_empty() && due == 0 && unclaimed == 0,
             wake_at,
+            alone_until,
         }
     }
 

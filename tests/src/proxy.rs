@@ -123,16 +123,14 @@ fn bare(word: &[u8]) -> Vec<u8> {
 }
 
 impl Proxy {
-    /// A proxy before this server, which learns all scripts, so that each call is one request.
+    /// A proxy before this server.
     pub fn before(server: &TestServer) -> Self {
-        server.redis().load_scripts();
         let mut proxy = Self::to(server.process().socket());
         proxy.url = server.url_through(&proxy.socket, |port| by_tcp(&proxy.socket, port));
         proxy
     }
 
-    /// A proxy before the server that listens on this socket. Where it does not know a script, its call by text is another
-    /// request.
+    /// A proxy before the server that listens on this socket.
     pub fn to(server: &Path) -> Self {
         let upstream = server.to_owned();
         // Short: the path of a socket has little room.

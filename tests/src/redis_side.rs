@@ -152,13 +152,6 @@ impl RedisSide {
         seconds * 1_000_000 + micros
     }
 
-    /// Lets the server know every script of hworker, so that no call needs its text.
-    pub fn load_scripts(&mut self) {
-        for (_, text) in crate::proxy::SCRIPTS {
-            let _: String = self.ask(&["SCRIPT", "LOAD", text]);
-        }
-    }
-
     /// Everything that the server holds, readable.
     pub fn dump(&mut self) -> String {
         let keys = match self.try_ask::<Vec<String>>(&["KEYS", "*"]) {

@@ -54,7 +54,8 @@ impl Connection {
         script: &Call,
         within: Duration,
     ) -> Result<(Value, Result<(), Fault>), Fault> {
-        let (reply, confirmed) = tokio::join!(self.call(&script.by_hash, within), self.confirmed());
+        let command = self.spelled(script);
+        let (reply, confirmed) = tokio::join!(self.call(&command, within), self.confirmed());
         match reply {
             // Nothing was written yet that could have been confirmed.
             Err(fault) if fault.kind == FaultKind::NoScript => {

@@ -1,5 +1,6 @@
 //! One connection to the server: how it is made, and how a call on it ends.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +13,7 @@ use super::cluster::{Cluster, Node};
 use super::early::EarlyTimer;
 use super::fault::Fault;
 use super::lease::Lease;
-use super::script::Script;
+use super::script::{Script, Sent};
 use super::seat::Seat;
 use crate::durability::Durability;
 
@@ -74,7 +75,15 @@ pub(super) async fn open_with(
         }
     });
     let held = Arc::new(ended.clone().drop_guard());
-    Ok(Connection { inner, ended, timer, _held: held, home: None, confirms: None })
+    Ok(Connection {
+        inner,
+        ended,
+        timer,
+        _held: held,
+        home: None,
+        confirms: None,
+        sent: Arc::default(),
+    })
 }
 
 /// A connection; clones share it.
@@ -89,6 +98,8 @@ pub(crate) struct Connection {
     home: Option<(Arc<Cluster>, Node)>,
     /// How safe what is written here has to be.
     confirms: Option<Durability>,
+    /// The scripts that the server knows, unless somebody has it forget them.
+    sent: Arc<Sent>,
 }
 
 impl Connection {
@@ -133,7 +144,7 @@ impl Connection {
         self.answer(inner.send_packed_command(command), within).await
     }
 
-    /// Sends a command whose reply is left out, and a script behind it, by its hash; awaits the reply of that.
+    /// Sends a command whose reply is left out, and a script behind it; awaits the reply of that.
     ///
     /// Not cancel safe, as [`Connection::call`].
     pub(crate) async fn run_after(
@@ -149,7 +160,7 @@ impl Connection {
         unanswered.arg("REPLY").arg("SKIP");
         let mut together = redis::Pipeline::with_capacity(3);
         together.add_command(unanswered).add_command(command.clone());
-        together.add_command(script.by_hash.clone());
+        together.add_command(self.spelled(script).into_owned());
         let mut inner = self.inner.clone();
         let last = async {
             let mut replies = inner.send_packed_commands(&together, 0, 1).await?;
@@ -197,11 +208,21 @@ impl Connection {
         Fault::from_redis(error, true)
     }
 
-    /// Runs a script by its hash, and by its text where the server does not know it.
+    /// How a script goes out on this connection: by its text the first time, since the server may have started just now, and a refusal
+    /// costs a round trip for which the jobs that go with it wait, and stands in the server's statistics; then by its hash.
+    pub(super) fn spelled<'a>(&self, script: &'a Call) -> Cow<'a, Cmd> {
+        if self.sent.is_first(script.script) {
+            Cow::Owned(script.by_text())
+        } else {
+            Cow::Borrowed(&script.by_hash)
+        }
+    }
+
+    /// Runs a script, and once more by its text where the server does not know it any more.
     ///
     /// Not cancel safe, as [`Connection::call`].
     pub(crate) async fn run(&self, script: &Call, within: Duration) -> Result<Value, Fault> {
-        match self.call(&script.by_hash, within).await {
+        match self.call(&self.spelled(script), within).await {
             Err(fault) if fault.kind == super::FaultKind::NoScript => {
                 self.call(&script.by_text(), within).await
             }
@@ -220,7 +241,7 @@ impl std::fmt::Debug for Connection {
 #[derive(Debug)]
 pub(crate) struct Call {
     script: &'static Script,
-    pub(super) by_hash: Cmd,
+    by_hash: Cmd,
 }
 
 impl Call {

@@ -1,12 +1,14 @@
 //! The Lua files, one for each operation that moves a job.
 
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// A script and its hash.
 #[derive(Debug)]
 pub(crate) struct Script {
     inner: LazyLock<redis::Script>,
     text: &'static str,
+    number: Number,
 }
 
 macro_rules! scripts {
@@ -14,7 +16,14 @@ macro_rules! scripts {
         $(pub(crate) static $name: Script = Script {
             inner: LazyLock::new(|| redis::Script::new(include_str!($file))),
             text: include_str!($file),
+            number: Number::$name,
         };)*
+
+        #[derive(Debug, Clone, Copy)]
+        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
+        enum Number {
+            $($name,)*
+        }
 
         #[cfg(test)]
         const FILES: &[(&str, &str)] = &[$(($file, include_str!($file))),*];
@@ -43,6 +52,20 @@ impl Script {
 
     pub(crate) fn text(&self) -> &'static str {
         self.text
+    }
+}
+
+/// The scripts that a server was sent by their text.
+#[derive(Debug, Default)]
+pub(super) struct Sent(AtomicU32);
+
+impl Sent {
+    /// Whether this one was not sent before. It counts as sent from now on.
+    pub(super) fn is_first(&self, script: &Script) -> bool {
+        let bit = 1 << script.number as u32;
+        // Read alone first: that is all that any but the first call needs.
+        self.0.load(Ordering::Relaxed) & bit == 0
+            && self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 }
 

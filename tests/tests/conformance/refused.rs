@@ -42,7 +42,6 @@ async fn q12_error_reported_when_the_memory_is_full() {
     // Guard: one command, or one script whose first write is refused.
     let server = TestServer::builder().start();
     let job = || act::with("full".into(), Vec::new()).on(server.client());
-    server.redis().load_scripts();
     let before = server.redis().keys("*");
     server.redis().ask::<String>(&["CONFIG", "SET", "maxmemory", "1"]);
     let now = job().enqueue().await;

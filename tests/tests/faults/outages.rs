@@ -416,6 +416,24 @@ fn o4_script_cache() {
 }
 
 #[test]
+fn a_server_that_has_just_started_refuses_no_script() {
+    // A client and a worker meet a server that knows no script: jobs that run at once, later, and again -> no call was refused
+    // for that, so none waited for a second round trip.
+    // Guard: `Connection::spelled`.
+    let server = TestServer::start();
+    let _worker = server.worker_process(&[]);
+    put(&server, "at once", vec![vec![]]);
+    put(&server, "again", vec![vec![Act::RetryIn(50)], vec![]]);
+    let later = act::with("later".into(), vec![]).on(server.client());
+    later.delay(Duration::from_millis(100)).enqueue_blocking().expect("enqueued");
+    let names = ["at once", "again", "later"];
+    server.eventually("all ran", 3 * SOON, || names.iter().all(|name| server.ended(name) > 0));
+    server.drained(SOON);
+    let errors: String = server.redis().ask(&["INFO", "errorstats"]);
+    assert!(!errors.contains("NOSCRIPT"), "{errors}");
+}
+
+#[test]
 fn every_connection_is_killed_again_and_again() {
     // CLIENT KILL of all connections under load: nothing lost, nothing stuck, nothing run twice.
     // Guard: `reconcile`, and the outbox.
@@ -493,7 +511,7 @@ fn large_payloads_with_broken_connections() {
             // The connection of the client is one of a test that must not fail.
             let mut redis = server.redis();
             let list: String = redis.ask(&["CLIENT", "LIST", "TYPE", "normal"]);
-            let worst = list.lines().filter(|line| line.contains("cmd=evalsha"));
+            let worst = list.lines().filter(|line| line.contains("cmd=eval"));
             let ids: Vec<_> = worst.filter_map(|line| line.split(['=', ' ']).nth(1)).collect();
             for id in ids {
                 let _ = redis.try_ask::<u64>(&["CLIENT", "KILL", "ID", id]);

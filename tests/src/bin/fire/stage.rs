@@ -127,7 +127,6 @@ impl Stage {
         let server = start_server(options, &networks, &home, servers_clock.as_ref())?;
         let url = server.url();
         let socket = server.socket().to_owned();
-        RedisSide::new(&url).load_scripts();
         let mut stage = Self {
             client: Client::new(url.clone())?,
             url,

@@ -98,7 +98,7 @@ pub(crate) struct Connection {
     home: Option<(Arc<Cluster>, Node)>,
     /// How safe what is written here has to be.
     confirms: Option<Durability>,
-    /// The scripts that the server knows, unless somebody has it forget them.
+    /// The scripts that were sent by their text, which the server knows then, unless it refused them, or is made to forget them.
     sent: Arc<Sent>,
 }
 

@@ -55,7 +55,7 @@ impl Script {
     }
 }
 
-/// The scripts that a server was sent by their text.
+/// The scripts that a server was sent by their text. There are fewer than 32.
 #[derive(Debug, Default)]
 pub(super) struct Sent(AtomicU32);
 

@@ -211,9 +211,9 @@ impl Fetch {
         let mut held_since: Option<Instant> = None;
         let mut stopping = false;
         loop {
-            // What is under way may bring others.
-            if trips.is_empty() {
-                for admitted in lane.suspects.take_held_back(lane.outbox.totals().1) {
+            // The server has taken back their neighbours, and nothing is under way that could bring others.
+            if trips.is_empty() && lane.outbox.count() == 0 && lane.pulse.is_fresh() {
+                for admitted in lane.suspects.begin() {
                     lane.add([WaitingJob::Admitted(admitted)], None);
                 }
             }
@@ -231,6 +231,9 @@ impl Fetch {
             trace!(queue = %lane.queue.name, ?plan, "planned");
             let wait = plan.awaits == Awaits::Job;
             lane.waiting.send_if_modified(|wanted| std::mem::replace(wanted, wait) != wait);
+            if plan.alone_until.is_some() {
+                came_free = None;
+            }
             if let Some(ask) = plan.ask {
                 if std::mem::take(&mut self.look) {
                     self.next_look = None;
@@ -392,7 +395,6 @@ impl Fetch {
     }
 
     fn has_settled(&mut self, batch: Vec<Settlement>, settled: &Settled) {
-        self.lane.outbox.settled(batch.len());
         if !batch.is_empty() {
             self.lane.leases.settled(batch);
         }

@@ -50,10 +50,9 @@ pub(super) fn hand_over(
     for lease in back {
         lane.give_back(&lease);
     }
-    let (pushed, _) = lane.outbox.totals();
     if !suspects.is_empty() {
         for suspect in suspects {
-            lane.suspects.hold_back(pushed, suspect);
+            lane.suspects.hold_back(suspect);
         }
         // The loop that fetches starts them.
         lane.changed.notify_one();
@@ -77,7 +76,7 @@ pub(super) fn report_set_aside(incarnation: &Incarnation, lane: &Lane, payloads:
 pub(super) fn give_all_back(lane: &Lane) {
     // What is in the inbox comes under a lease yet, and goes back then.
     let jobs = lane.ready.take_all();
-    let suspects = lane.suspects.take_held_back(u64::MAX);
+    let suspects = lane.suspects.take_held_back();
     let suspects = suspects.iter().filter_map(|suspect| suspect.job.hold.lease());
     for lease in jobs.iter().filter_map(WaitingJob::lease).chain(suspects) {
         lane.give_back(lease);

@@ -1,7 +1,7 @@
 //! One life of a worker under one id. A worker that was declared dead while it was only stopped ends that life and
 //! begins another.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -298,9 +298,8 @@ pub(super) struct Suspects {
     few: usize,
     /// Jobs that are one death from failing: one.
     one: Arc<Semaphore>,
-    /// Those that have room here, and how many settlements must have reached the server before they start: that the
-    /// others were given back among them.
-    held_back: Mutex<VecDeque<(u64, Admitted)>>,
+    /// Those that have room here, and begin when the server has taken back the others.
+    held_back: Mutex<Vec<Admitted>>,
     /// When one was last met.
     met: Arc<Mutex<Option<Instant>>>,
     /// When one last began.
@@ -339,19 +338,23 @@ impl Suspects {
         }
     }
 
-    /// Keeps a job until so many settlements have reached the server.
-    pub(super) fn hold_back(&self, until_settled: u64, job: Admitted) {
-        self.held_back().push_back((until_settled, job));
+    /// Keeps a job until it may begin.
+    pub(super) fn hold_back(&self, job: Admitted) {
+        self.held_back().push(job);
     }
 
-    /// Those that may start now that so many settlements have reached the server.
-    pub(super) fn take_held_back(&self, settled: u64) -> Vec<Admitted> {
-        let mut held_back = self.held_back();
-        let due = held_back.iter().take_while(|(until, _)| *until <= settled).count();
-        if due > 0 {
+    /// Those that were kept: they begin now.
+    pub(super) fn begin(&self) -> Vec<Admitted> {
+        let held_back = self.take_held_back();
+        if !held_back.is_empty() {
             *self.began.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
         }
-        held_back.drain(..due).map(|(_, job)| job).collect()
+        held_back
+    }
+
+    /// Takes out those that were kept.
+    pub(super) fn take_held_back(&self) -> Vec<Admitted> {
+        std::mem::take(&mut *self.held_back())
     }
 
     /// Until when nothing is to be taken beside one that has just begun, or is about to.
@@ -363,7 +366,7 @@ impl Suspects {
         (run && Instant::now() < until).then_some(until)
     }
 
-    fn held_back(&self) -> MutexGuard<'_, VecDeque<(u64, Admitted)>> {
+    fn held_back(&self) -> MutexGuard<'_, Vec<Admitted>> {
         self.held_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,7 +1,7 @@
 //! Settlements on their way to the server: they stay here until it has them, however often a connection breaks.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::store::{SCRIPT_BYTES, SCRIPT_JOBS, SCRIPT_MOVES, Settlement};
@@ -9,19 +9,10 @@ use crate::store::{SCRIPT_BYTES, SCRIPT_JOBS, SCRIPT_MOVES, Settlement};
 /// The settlements of one queue, the oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    waiting: Mutex<Inner>,
+    waiting: Mutex<VecDeque<Settlement>>,
     /// How many must be waiting before the loop that sends them is woken, and in the lowest bit whether the last that is
     /// there to be started wakes it too.
     wake_at: AtomicUsize,
-    /// How many of those that were ever put in the server has.
-    settled: AtomicU64,
-}
-
-#[derive(Debug, Default)]
-struct Inner {
-    settlements: VecDeque<Settlement>,
-    /// How many were ever put in.
-    pushed: u64,
 }
 
 /// When the loop that sends is woken.
@@ -47,7 +38,7 @@ impl WakeAt {
 }
 
 impl Outbox {
-    fn waiting(&self) -> MutexGuard<'_, Inner> {
+    fn waiting(&self) -> MutexGuard<'_, VecDeque<Settlement>> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -55,9 +46,8 @@ impl Outbox {
     /// wakes it may have to wait for its turn, and those who come after him have no reason to.
     pub(super) fn push(&self, settlement: Settlement, last: bool) -> bool {
         let mut waiting = self.waiting();
-        waiting.settlements.push_back(settlement);
-        waiting.pushed += 1;
-        let count = waiting.settlements.len();
+        waiting.push_back(settlement);
+        let count = waiting.len();
         drop(waiting);
         let wakes = |wake_at: usize| {
             let wakes = count >= wake_at >> 1 || (last && wake_at & 1 == 1);
@@ -75,36 +65,26 @@ impl Outbox {
     pub(super) fn take(&self) -> Vec<Settlement> {
         let mut waiting = self.waiting();
         let (mut bytes, mut moves) = (0, 0);
-        let fitting = waiting.settlements.iter().take(SCRIPT_JOBS).take_while(|settlement| {
+        let fitting = waiting.iter().take(SCRIPT_JOBS).take_while(|settlement| {
             bytes += settlement.size();
             moves += usize::from(!settlement.is_ack());
             bytes <= SCRIPT_BYTES && moves <= SCRIPT_MOVES
         });
         // One always goes, however large it is.
-        let count = fitting.count().max(1).min(waiting.settlements.len());
-        waiting.settlements.drain(..count).collect()
+        let count = fitting.count().max(1).min(waiting.len());
+        waiting.drain(..count).collect()
     }
 
     /// Puts back what the server may not have got.
     pub(super) fn put_back(&self, batch: Vec<Settlement>) {
         let mut waiting = self.waiting();
         for settlement in batch.into_iter().rev() {
-            waiting.settlements.push_front(settlement);
+            waiting.push_front(settlement);
         }
     }
 
-    /// The server has so many of those that were taken.
-    pub(super) fn settled(&self, count: usize) {
-        self.settled.fetch_add(count as u64, Ordering::AcqRel);
-    }
-
-    /// How many were ever put in, and how many of them the server has.
-    pub(super) fn totals(&self) -> (u64, u64) {
-        (self.waiting().pushed, self.settled.load(Ordering::Acquire))
-    }
-
     pub(super) fn count(&self) -> usize {
-        self.waiting().settlements.len()
+        self.waiting().len()
     }
 }
 

@@ -129,7 +129,7 @@ fn scripts_and_connections(builder: TestServerBuilder) {
                 let list: String = server.redis().ask(&["CLIENT", "LIST", "TYPE", "normal"]);
                 let scripts = list
                     .lines()
-                    .filter(|line| line.contains("cmd=eval") || line.contains("cmd=blmove"));
+                    .filter(|line| line.contains("cmd=evalsha") || line.contains("cmd=blmove"));
                 let ids: Vec<_> =
                     scripts.filter_map(|line| line.split(['=', ' ']).nth(1)).collect();
                 for id in ids {

@@ -511,7 +511,7 @@ fn large_payloads_with_broken_connections() {
             // The connection of the client is one of a test that must not fail.
             let mut redis = server.redis();
             let list: String = redis.ask(&["CLIENT", "LIST", "TYPE", "normal"]);
-            let worst = list.lines().filter(|line| line.contains("cmd=eval"));
+            let worst = list.lines().filter(|line| line.contains("cmd=evalsha"));
             let ids: Vec<_> = worst.filter_map(|line| line.split(['=', ' ']).nth(1)).collect();
             for id in ids {
                 let _ = redis.try_ask::<u64>(&["CLIENT", "KILL", "ID", id]);

@@ -112,7 +112,11 @@ impl Fetch {
             },
             hold: trips.is_empty() && anything,
             // All are taken, and nothing of this queue is on its way to one.
-            acquire: !stopping && trips.is_empty() && due == 0 && unclaimed == 0,
+            acquire: !stopping
+                && alone_until.is_none()
+                && trips.is_empty()
+                && due == 0
+                && unclaimed == 0,
             wake_at,
             alone_until,
         }

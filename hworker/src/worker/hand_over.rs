@@ -25,7 +25,7 @@ pub(super) fn hand_over(
     let stopping = incarnation.stopping.is_cancelled();
     let wanted = if stopping { 0 } else { slots.len() + ahead };
     let surplus = jobs.split_off(wanted.min(jobs.len()));
-    // Before anything is started, so that suspects know what they have to wait for.
+    // Before a suspect is kept, which waits until the server has them.
     let mut back: Vec<_> = surplus.into_iter().map(|(lease, _)| lease).collect();
     let mut start = Vec::with_capacity(jobs.len());
     let mut suspects = Vec::new();

@@ -359,11 +359,14 @@ impl Suspects {
 
     /// Until when nothing is to be taken beside one that has just begun, or is about to.
     pub(super) fn alone_until(&self) -> Option<Instant> {
+        // Those that are kept have their places already.
+        if self.one.available_permits() == 1 && self.some.available_permits() == self.few {
+            return None;
+        }
         let began = *self.began.lock().unwrap_or_else(PoisonError::into_inner);
         let began = if self.held_back().is_empty() { began? } else { Instant::now() };
         let until = began + ALONE_FOR;
-        let run = self.one.available_permits() == 0 || self.some.available_permits() < self.few;
-        (run && Instant::now() < until).then_some(until)
+        (Instant::now() < until).then_some(until)
     }
 
     fn held_back(&self) -> MutexGuard<'_, Vec<Admitted>> {

@@ -154,6 +154,36 @@ fn one_that_kills_its_worker_does_not_condemn_what_was_fetched_ahead() {
     assert!(server.ended("neighbour") >= 200);
 }
 
+/// A job that is a death from failing.
+fn suspect(server: &TestServer, name: &str, plan: &[Vec<Act>]) -> String {
+    let crash = format!(r#"{{"at":{},"worker":"w"}}"#, now_us(server) / 1_000);
+    let plan = serde_json::to_string(plan).expect("a plan");
+    format!(
+        r#"{{"job":"act","id":"{name}","args":{{"name":"{name}","plan":{plan}}},"crashes":[{crash},{crash},{crash}]}}"#
+    )
+}
+
+#[test]
+fn a_suspect_does_not_begin_before_its_neighbours_are_back() {
+    // One call brings three jobs that are a death from failing, of which one may run, and what gives the others back does not
+    // arrive -> none begins; when it does, all run.
+    // Guard: that nothing is under way or to be settled when `Suspects::begin` is called.
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    proxy.fault(1, "release", Fault::HoldRequest);
+    let names = ["a", "b", "c"];
+    let [a, b, c] = names.map(|name| suspect(&server, name, &[vec![]]));
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &a, &b, &c]);
+    let settings = [("HWORKER_REDIS_URL", &*proxy.url()), ("HWORKER_CONCURRENCY", "4")];
+    let _worker = server.worker_process(&settings);
+    server.eventually("it gives two back", SOON, || proxy.held() > 0);
+    let begun = || names.iter().map(|name| server.begun(name)).sum::<usize>();
+    server.holds("none begins", Duration::from_millis(500), || begun() == 0);
+    proxy.release();
+    server.eventually("all run", SOON, || names.iter().all(|name| server.ended(name) == 1));
+    server.drained(SOON);
+}
+
 #[test]
 fn what_waits_behind_a_suspect_is_not_taken_when_it_begins() {
     // Four jobs, each a death from failing, come to a worker with room for all; the first kills it soon after it began, and what
@@ -168,20 +198,13 @@ fn what_waits_behind_a_suspect_is_not_taken_when_it_begins() {
     let mut worker = server.worker_process(&through);
     server.eventually("it waits", SOON, || waits_by(&server, "blmove"));
 
-    let crash = format!(r#"{{"at":{},"worker":"w"}}"#, now_us(&server) / 1_000);
-    let suspect = |name: &str, plan: &[Vec<Act>]| {
-        let plan = serde_json::to_string(plan).expect("a plan");
-        format!(
-            r#"{{"job":"act","id":"{name}","args":{{"name":"{name}","plan":{plan}}},"crashes":[{crash},{crash},{crash}]}}"#
-        )
-    };
-    let killer = suspect("killer", &[vec![Act::Sleep(40), Act::Kill]]);
+    let killer = suspect(&server, "killer", &[vec![Act::Sleep(40), Act::Kill]]);
     let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &killer]);
     let give_up = Instant::now() + SOON;
     while server.begun("killer") == 0 {
         assert!(Instant::now() < give_up, "{}", server.report());
     }
-    let neighbours = ["a", "b", "c"].map(|name| suspect(name, &[vec![]]));
+    let neighbours = ["a", "b", "c"].map(|name| suspect(&server, name, &[vec![]]));
     let [a, b, c] = &neighbours;
     let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", a, b, c]);
     assert!(worker.exited().is_none(), "they come while it runs");

@@ -357,9 +357,8 @@ impl Heart {
         let lane = &self.lane;
         // A wait is lost only if it is the same all the time: under load one follows another, and jobs come in between.
         let wait = lane.waits.load(Ordering::Acquire);
-        let waits_in_vain = |waiting: u64| {
-            waiting > 0 && !wait.is_multiple_of(2) && lane.waits.load(Ordering::Acquire) == wait
-        };
+        let same_wait = || !wait.is_multiple_of(2) && lane.waits.load(Ordering::Acquire) == wait;
+        let waits_in_vain = |waiting: u64| waiting > 0 && same_wait();
         let differs = heard.leases != lane.leases.known() as u64 || lane.leases.lacks_lease();
         if !differs && heard.inbox == 0 && !waits_in_vain(heard.waiting) {
             return Ok(());
@@ -377,7 +376,9 @@ impl Heart {
         if heard.inbox > 0 || waits_in_vain(heard.waiting) {
             let (inbox, waiting) = lengths(connection, &lane.queue, &lane.keys).await?;
             if (heard.inbox > 0 && inbox > 0) || waits_in_vain(waiting) {
-                lane.wait_lost.notify_waiters();
+                if same_wait() {
+                    lane.wait_lost.notify_waiters();
+                }
                 lane.look();
             }
         }

@@ -6,8 +6,8 @@ use hworker_tests::{Act, Fault, InProcess, Process, Proxy, TestServer, act, act_
 use serde_json::json;
 
 use crate::support::{
-    HOUR_MS, RECOVERED, SOON, block_on, counter, put, shortest, time_until, wait_for_workers,
-    waits_by,
+    HOUR_MS, RECOVERED, SOON, block_on, counter, put, serving, shortest, time_until,
+    wait_for_workers, waits_by,
 };
 
 /// A server, and an idle worker that comes to it through a proxy.
@@ -354,6 +354,38 @@ fn jobs_of_both_kinds_alternate() {
 }
 
 #[test]
+fn jobs_in_the_inbox_do_not_end_a_wait_that_is_younger() {
+    // Two heartbeats' looks find something in the inbox, and between them one wait was answered and the next sent, as under load -> that
+    // wait stays, on the same connection, and what is in the inbox runs.
+    // Guard: a wait is taken for lost only if it was the same one at both looks.
+    let stage = Stage::set(&[]);
+    let server = &stage.server;
+    let inbox = format!("hworker-inbox-default:{}", serving(server)[0].id);
+    let left_in_inbox = |name: &str| {
+        let job = json!({ "job": "act", "args": { "name": name, "plan": [[]] } }).to_string();
+        let _: u64 = server.redis().ask(&["RPUSH", &inbox, &job]);
+    };
+    let waiter = || {
+        let clients: String = server.redis().ask(&["CLIENT", "LIST"]);
+        let client = clients.lines().find(|client| client.contains(" cmd=blmove "));
+        client.and_then(|client| client.split(' ').next()).map(str::to_owned)
+    };
+    let before = waiter();
+    stage.proxy.fault(1, "LLEN", Fault::HoldRequest);
+    left_in_inbox("older");
+    server.eventually("it is looked at again", SOON, || stage.proxy.held() == 1);
+    stage.put("between", &[vec![]]);
+    server.eventually("both end", SOON, || server.ended("older") + server.ended("between") == 2);
+    stage.waits();
+    left_in_inbox("younger");
+    stage.proxy.release();
+    server.eventually("it ends", SOON, || server.ended("younger") == 1);
+    stage.waits();
+    assert_eq!(waiter(), before);
+    stage.each_ran_once(&["older", "between", "younger"]);
+}
+
+#[test]
 fn what_was_handed_over_is_taken_on_no_other_connection() {
     // Jobs come by the dozen, so that each wait is over at once and the next is about to be wanted -> what was handed over comes under
     // its lease with the call that was sent for it, and no connection is made anew to look for it.
@@ -365,6 +397,8 @@ fn what_was_handed_over_is_taken_on_no_other_connection() {
         InProcess::run(server.worker().register::<shortest>())
     };
     server.eventually("it waits", SOON, || waits_by(&server, "blmove"));
+    // The last of its connections, which is made beside the first wait.
+    server.eventually("it keeps the timer", SOON, || waits_by(&server, "blpop"));
     let (tasks, jobs) = (8, 10_000);
     let connections = || {
         let stats: String = server.redis().ask(&["INFO", "stats"]);
@@ -390,5 +424,5 @@ fn what_was_handed_over_is_taken_on_no_other_connection() {
     });
     let all = tasks * jobs + 1;
     server.eventually("all run", 3 * SOON, || counter(&server, "processed") == all);
-    assert_eq!(connections(), before);
+    assert_eq!(connections(), before, "{}", server.report());
 }

@@ -60,13 +60,13 @@ pub(crate) fn waits_by(server: &TestServer, command: &str) -> bool {
     clients.lines().any(|client| client.contains(" flags=b") && client.contains(&called))
 }
 
-/// Runs a future of the library where a test has no runtime.
 /// Over at once, so that one thread alone starts them.
 #[hworker::job]
 // It would be blocking otherwise, and get a thread of its own.
 #[allow(clippy::unused_async)]
 pub(crate) async fn shortest() {}
 
+/// Runs a future of the library where a test has no runtime.
 pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.expect("a runtime").block_on(future)

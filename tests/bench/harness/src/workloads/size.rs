@@ -8,9 +8,24 @@ use crate::process::Process;
 use crate::server::Server;
 use crate::{Failure, fail};
 
-/// How many wait, `100k` being what the others are held against; what lies beside those 100,000; the payload.
-pub const SETTINGS: &[&str] =
-    &["100k", "10k", "1m", "10m", "scheduled-1m", "idle-1000", "1kb", "10kb", "100kb", "1mb"];
+/// How many wait, `100k` being what the others are held against, and once with a server whose allocator gives memory back in the thread
+/// that runs the commands; what lies beside those 100,000; the payload.
+pub const SETTINGS: &[&str] = &[
+    "100k",
+    "10k",
+    "1m",
+    "1m-bg-thread-off",
+    "10m",
+    "scheduled-1m",
+    "idle-1000",
+    "1kb",
+    "10kb",
+    "100kb",
+    "1mb",
+];
+
+/// Where the server's allocator has a thread that gives memory back, that holds its lock meanwhile, for up to ten milliseconds.
+const BG_THREAD_OFF: [&str; 2] = ["jemalloc-bg-thread", "no"];
 
 struct Plan {
     waiting: u64,
@@ -41,7 +56,7 @@ fn plan(bench: &Bench, setting: &str) -> Plan {
     };
     match setting {
         "10k" => Plan { waiting: 10_000 / small, drained: 10_000 / small, ..base },
-        "1m" => Plan { waiting: 1_000_000 / small, ..base },
+        "1m" | "1m-bg-thread-off" => Plan { waiting: 1_000_000 / small, ..base },
         "10m" => Plan { waiting: 10_000_000 / small, ..base },
         "scheduled-1m" => Plan { scheduled: 1_000_000 / small, ..base },
         "idle-1000" => Plan { idle_workers: 1000 / small, ..base },
@@ -56,6 +71,9 @@ fn plan(bench: &Bench, setting: &str) -> Plan {
 pub fn run(bench: &Bench, setting: &str, contender: &Contender) -> Result<Sample, Failure> {
     let plan = plan(bench, setting);
     let mut server = Server::start(&bench.server)?;
+    if setting.ends_with("-bg-thread-off") {
+        redis::cmd("CONFIG").arg("SET").arg(&BG_THREAD_OFF).exec(server.redis())?;
+    }
     let waiting = contender.waiting();
     let empty = server.used_memory()?;
     server.fill(["LPUSH", waiting.list], plan.waiting, |n| {

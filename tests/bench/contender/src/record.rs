@@ -39,6 +39,7 @@ pub(crate) fn begin(options: &Options) {
     });
     hear(|line| match line {
         "report" => record.report(),
+        "again" => record.again(),
         _ => panic!("unknown line {line}"),
     });
     if let Some(every) = options.progress {
@@ -72,6 +73,13 @@ impl Record {
         if self.done.fetch_add(1, Ordering::Relaxed) + 1 == self.options.jobs {
             self.report();
         }
+    }
+
+    /// Counts anew, from the next job on. None runs at this time.
+    fn again(&self) {
+        self.done.store(0, Ordering::Relaxed);
+        self.first.store(0, Ordering::Relaxed);
+        say(&json!({ "event": "ready" }));
     }
 
     fn report(&self) {

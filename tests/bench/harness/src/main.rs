@@ -53,6 +53,9 @@ fn compare(run: &Run) -> Result<bool, Failure> {
     let mut plan: Vec<_> =
         run.workloads.iter().flat_map(|workload| bench.plan(*workload)).collect();
     let mut results = Results::new(run, &bench)?;
+    if run.setup.pinned {
+        server::leave_their_core()?;
+    }
     let mut well = true;
     for round in 1..=run.rounds {
         if round > 1 {

@@ -23,6 +23,7 @@ bench report FILE.json ...      write docs/benchmarks.md and its pictures from r
   --server PROGRAM      a Redis or Valkey server (redis-server)
   --persistence P       none, everysec or always (none)
   --socket S            tcp or unix (tcp)
+  --pin                 servers have a core of their own (Linux)
   --dir DIR             where servers keep their data
   --payload BYTES       of the arguments of a job (100)
   --json FILE           write every figure there
@@ -56,6 +57,7 @@ pub fn parse() -> Result<Command, Failure> {
         setup: Setup {
             program: "redis-server".into(),
             unix: false,
+            pinned: false,
             persistence: Persistence::None,
             dir: None,
         },
@@ -101,6 +103,7 @@ pub fn parse() -> Result<Command, Failure> {
                     _ => return Err(fail("--socket tcp or unix")),
                 }
             }
+            Long("pin") => run.setup.pinned = true,
             Long("dir") => run.setup.dir = Some(parser.value()?.into()),
             Long("payload") => run.payload = parser.value()?.parse()?,
             Long("json") => run.json = Some(parser.value()?.into()),

@@ -188,7 +188,9 @@ pub fn write(files: &[PathBuf]) -> Result<(), Failure> {
 /// One file of results.
 fn section(results: &Results, stem: &str, docs: &Path) -> Result<String, Failure> {
     let Results { date, machine, server, settings: with, versions, .. } = results;
-    let mut text = format!("\n## {server}, persistence {}, {}\n\n", with.persistence, with.socket);
+    let pinned = if with.pinned { ", servers on a core of their own" } else { "" };
+    let mut text =
+        format!("\n## {server}, persistence {}, {}{pinned}\n\n", with.persistence, with.socket);
     let versions: Vec<_> =
         versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
     let _ = writeln!(

@@ -48,6 +48,9 @@ pub struct Settings {
     pub payload: u64,
     pub persistence: String,
     pub socket: String,
+    /// Servers had a core of their own.
+    #[serde(default)]
+    pub pinned: bool,
 }
 
 /// The rounds of one case; a round that failed says why.
@@ -86,6 +89,7 @@ impl Results {
                 payload: bench.payload,
                 persistence: bench.server.persistence.name().into(),
                 socket: if bench.server.unix { "unix" } else { "tcp" }.into(),
+                pinned: bench.server.pinned,
             },
             versions: crate::check::versions(),
             cases: Vec::new(),

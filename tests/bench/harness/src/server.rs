@@ -15,11 +15,33 @@ use crate::{Failure, fail};
 /// Calls of [`Server::fill`] that are on their way: enough to keep the server busy, too few to fill both sockets.
 const AHEAD: u64 = 4;
 
+/// Where [`Setup::pinned`] puts servers.
+const SERVERS_CORE: &str = "0";
+
+/// Leaves the core of the servers to them: this process, and all that it starts but they, runs on the others.
+pub fn leave_their_core() -> Result<(), Failure> {
+    let cores = std::thread::available_parallelism()?.get();
+    if cores < 2 {
+        return Err(fail("--pin needs two cores"));
+    }
+    let own = std::process::id().to_string();
+    let others = format!("1-{}", cores - 1);
+    let output = Command::new("taskset")
+        .args(["--all-tasks", "--cpu-list", "--pid", &others, &own])
+        .output()?;
+    if !output.status.success() {
+        return Err(fail(format!("taskset: {}", String::from_utf8_lossy(&output.stderr))));
+    }
+    Ok(())
+}
+
 /// How servers are started.
 #[derive(Clone, Debug)]
 pub struct Setup {
     pub program: PathBuf,
     pub unix: bool,
+    /// On a core of their own.
+    pub pinned: bool,
     pub persistence: Persistence,
     /// Where data is kept; by default where temporary files are.
     pub dir: Option<PathBuf>,
@@ -67,7 +89,14 @@ impl Server {
         let fsync = if setup.persistence == Persistence::Always { "always" } else { "everysec" };
         let port_text = port.to_string();
         let log = std::fs::File::create(dir.path().join("server.log"))?;
-        let mut child = Command::new(&setup.program)
+        let mut command = if setup.pinned {
+            let mut command = Command::new("taskset");
+            command.args(["--cpu-list", SERVERS_CORE]).arg(&setup.program);
+            command
+        } else {
+            Command::new(&setup.program)
+        };
+        let mut child = command
             .args([
                 "--bind",
                 "127.0.0.1",

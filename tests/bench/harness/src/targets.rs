@@ -95,7 +95,9 @@ impl Sheet<'_> {
         for peer in self.peers("w5", "1000") {
             self.at_least("w5", "1000", "hworker", &peer, 1.0);
         }
-        for setting in ["10k", "1m", "1m-bg-thread-off", "10m", "scheduled-1m", "idle-1000"] {
+        for setting in
+            ["10k", "10k-refilled", "1m", "1m-bg-thread-off", "10m", "scheduled-1m", "idle-1000"]
+        {
             self.settings("w6", setting, "100k", 0.9);
             self.at_most("w6", setting, "slowest_script_ms", 5.0);
         }

@@ -2,17 +2,18 @@
 
 use std::time::{Duration, Instant};
 
-use super::{Bench, FIRST, Sample, Scale, drain};
+use super::{Bench, FIRST, PATIENCE, Rate, Sample, Scale, drain};
 use crate::contenders::Contender;
 use crate::process::Process;
 use crate::server::Server;
 use crate::{Failure, fail};
 
-/// How many wait, `100k` being what the others are held against, and once with a server whose allocator gives memory back in the thread
-/// that runs the commands; what lies beside those 100,000; the payload.
+/// How many wait, `100k` being what the others are held against; ten times as many in turn, for a worker that runs already; once with
+/// a server whose allocator gives memory back in the thread that runs the commands; what lies beside those 100,000; the payload.
 pub const SETTINGS: &[&str] = &[
     "100k",
     "10k",
+    "10k-refilled",
     "1m",
     "1m-bg-thread-off",
     "10m",
@@ -23,6 +24,9 @@ pub const SETTINGS: &[&str] = &[
     "100kb",
     "1mb",
 ];
+
+/// So often `10k-refilled` fills the list again.
+const REFILLS: u64 = 10;
 
 /// Where the server's allocator has a thread that gives memory back, that holds its lock meanwhile, for up to ten milliseconds.
 const BG_THREAD_OFF: [&str; 2] = ["jemalloc-bg-thread", "no"];
@@ -55,7 +59,7 @@ fn plan(bench: &Bench, setting: &str) -> Plan {
         Plan { waiting: jobs, drained: jobs, payload: bytes, ..base }
     };
     match setting {
-        "10k" => Plan { waiting: 10_000 / small, drained: 10_000 / small, ..base },
+        "10k" | "10k-refilled" => Plan { waiting: 10_000 / small, drained: 10_000 / small, ..base },
         "1m" | "1m-bg-thread-off" => Plan { waiting: 1_000_000 / small, ..base },
         "10m" => Plan { waiting: 10_000_000 / small, ..base },
         "scheduled-1m" => Plan { scheduled: 1_000_000 / small, ..base },
@@ -89,12 +93,46 @@ pub fn run(bench: &Bench, setting: &str, contender: &Contender) -> Result<Sample
         workers => Some(idle(contender, &mut server, workers)?),
     };
     server.forget_slow()?;
-    let mut sample = drain::measure(bench, contender, &mut server, 100, plan.drained)?;
+    let mut sample = match setting {
+        "10k-refilled" => refilled(bench, contender, &mut server, &plan)?,
+        _ => drain::measure(bench, contender, &mut server, 100, plan.drained)?,
+    };
     let (script, any) = server.slowest()?;
     sample.insert("slowest_script_ms", script);
     sample.insert("slowest_command_ms", any);
     sample.insert("server_bytes_per_waiting_job", (full - empty) / plan.waiting as f64);
     Ok(sample)
+}
+
+/// Drains what waits with a worker that starts, as all other settings do, and then the same number again and again; gives the pace of
+/// those that follow, without what the start of a process takes.
+fn refilled(
+    bench: &Bench,
+    contender: &Contender,
+    server: &mut Server,
+    plan: &Plan,
+) -> Result<Sample, Failure> {
+    const PREPARED: &str = "prepared";
+    let waiting = contender.waiting();
+    let arguments = [("concurrency", 100), ("jobs", plan.waiting)];
+    let mut worker = bench.start(contender, server, "work", &arguments)?;
+    worker.await_event("done", PATIENCE)?;
+    let (mut jobs, mut seconds) = (0.0, 0.0);
+    for turn in 1..=REFILLS {
+        server.fill(["LPUSH", PREPARED], plan.waiting, |n| {
+            [waiting.envelope(FIRST + turn * plan.waiting + n, plan.payload)]
+        })?;
+        drain::settle_down(server)?;
+        worker.tell("again")?;
+        worker.await_event("ready", PATIENCE)?;
+        // All of them wait at once.
+        redis::cmd("RENAME").arg(PREPARED).arg(waiting.list).exec(server.redis())?;
+        let rate = Rate::of(&worker.await_event("done", PATIENCE)?)?;
+        jobs += rate.jobs;
+        seconds += rate.seconds;
+    }
+    drain::settle_down(server)?;
+    Ok(Sample::from([("jobs_per_s", jobs / seconds), ("worker_rss_mb", worker.used()?.peak)]))
 }
 
 /// Workers that wait on another queue, all in one process.

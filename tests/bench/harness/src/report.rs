@@ -166,23 +166,38 @@ pub fn times(ratio: Spread) -> String {
 
 const BEGIN: &str = "<!-- results: written by `script/bench report` -->";
 const END: &str = "<!-- end of results -->";
+/// Before the section of a file; its name follows.
+const SECTION: &str = "<!-- section: ";
 
-/// Writes what the files hold into `docs/benchmarks.md`, between its markers, and draws the pictures beside it.
+/// Writes what the files hold into `docs/benchmarks.md`, between its markers, and draws the pictures beside it. The sections of
+/// other files stay as they are.
 pub fn write(files: &[PathBuf]) -> Result<(), Failure> {
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs");
     let page = docs.join("benchmarks.md");
     let old = std::fs::read_to_string(&page)?;
     let (head, rest) = old.split_once(BEGIN).ok_or_else(|| fail(format!("{BEGIN} is missing")))?;
-    let (_, tail) = rest.split_once(END).ok_or_else(|| fail(format!("{END} is missing")))?;
+    let (old, tail) = rest.split_once(END).ok_or_else(|| fail(format!("{END} is missing")))?;
     std::fs::create_dir_all(docs.join("benchmarks"))?;
-    let mut text = String::new();
+    let mut sections = sections(old);
     for file in files {
         let results = Results::load(file)?;
-        let stem =
+        let name =
             file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-        text += &section(&results, &stem, &docs)?;
+        let text = section(&results, &name, &docs)?;
+        match sections.iter_mut().find(|(old, _)| *old == name) {
+            Some((_, old)) => *old = text,
+            None => sections.push((name, text)),
+        }
     }
+    let text: String =
+        sections.iter().map(|(name, text)| format!("\n{SECTION}{name} -->\n{text}")).collect();
     Ok(std::fs::write(page, format!("{head}{BEGIN}\n{text}\n{END}{tail}"))?)
+}
+
+/// The sections of a page, with their names.
+fn sections(text: &str) -> Vec<(String, String)> {
+    let named = text.split(SECTION).skip(1).filter_map(|section| section.split_once(" -->\n"));
+    named.map(|(name, text)| (name.into(), format!("{}\n", text.trim_end()))).collect()
 }
 
 /// One file of results.

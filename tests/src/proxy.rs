@@ -49,6 +49,8 @@ pub enum Fault {
     Refuse,
     /// Its reply comes later.
     Delay(Duration),
+    /// Its reply comes in parts, the last of them after this time, as one that is large for the network.
+    Trickle(Duration),
 }
 
 /// A proxy with a unix socket of its own.
@@ -368,6 +370,10 @@ impl Link {
                 Some(Fault::HangReply) => self.hang(),
                 Some(Fault::Delay(delay)) => thread::sleep(delay),
                 Some(Fault::HoldReply) => self.shared.hold(),
+                Some(Fault::Trickle(time)) => match self.trickle(&reply, time) {
+                    Ok(()) => continue,
+                    Err(_) => break,
+                },
                 _ => {}
             }
             if !self.hanging() && (&self.client).write_all(&reply).is_err() {
@@ -377,6 +383,18 @@ impl Link {
         if !self.hanging() {
             self.end();
         }
+    }
+
+    fn trickle(&self, mut reply: &[u8], time: Duration) -> std::io::Result<()> {
+        const PARTS: u32 = 40;
+        let part = reply.len().div_ceil(PARTS as usize);
+        for left in (0..PARTS as usize).rev() {
+            let (now, later) = reply.split_at(part.min(reply.len().saturating_sub(left)));
+            (&self.client).write_all(now)?;
+            reply = later;
+            thread::sleep(time / PARTS);
+        }
+        Ok(())
     }
 
     fn hang(&self) {

@@ -147,6 +147,12 @@ impl WorkerConfig {
                 self.dead_after
             ));
         }
+        if self.stop_when_cut && self.dead_after < Duration::from_secs(4) {
+            wrong(format!(
+                "dead_after is {:?}; with stop_when_cut it must be at least 4s, since bodies are stopped 1s before that and a worker is heard of every 1.5s",
+                self.dead_after
+            ));
+        }
         if self.crash_limit == 0 {
             wrong(
                 "crash_limit is 0; write 1 to fail a job at the first death of its worker".into(),

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
@@ -23,6 +23,8 @@ type Driver = Pin<Box<dyn Future<Output = ()> + Send>>;
 #[derive(Clone, Default)]
 pub(crate) struct Seat {
     seated: Arc<Mutex<Seated>>,
+    /// How many bytes its connections have brought.
+    arrived: Arc<AtomicU64>,
     /// How many bytes the connection may bring; where there is none, as many as come.
     left: Option<Arc<AtomicUsize>>,
 }
@@ -57,6 +59,11 @@ impl Seat {
     /// Whether there is a connection here; one that the crate alone can make is driven elsewhere.
     pub(crate) fn is_taken(&self) -> bool {
         self.seated().driver.is_some()
+    }
+
+    /// How many bytes have arrived here so far; `None` where that is not known, since the connection is driven elsewhere.
+    pub(crate) fn arrived(&self) -> Option<u64> {
+        self.is_taken().then(|| self.arrived.load(Ordering::Relaxed))
     }
 
     fn take(&self, driver: Driver) {
@@ -116,14 +123,9 @@ impl Seat {
         config: &AsyncConnectionConfig,
     ) -> RedisResult<MultiplexedConnection> {
         let (settings, config) = (server.redis_settings(), config.clone());
-        let Some(left) = &self.left else {
-            let made = MultiplexedConnection::new_with_config(settings, socket?, config);
-            let (connection, driver) = made.await?;
-            self.take(Box::pin(driver));
-            return Ok(connection);
-        };
         self.allow(GREETING_BYTES);
-        let socket = Bounded { socket: socket?, left: Arc::clone(left) };
+        let (arrived, left) = (Arc::clone(&self.arrived), self.left.clone());
+        let socket = Metered { socket: socket?, arrived, left };
         let made = MultiplexedConnection::new_with_config(settings, socket, config);
         let (connection, driver) = made.await?;
         self.take(Box::pin(driver));
@@ -137,13 +139,14 @@ impl std::fmt::Debug for Seat {
     }
 }
 
-/// A socket that fails once it brings more than it may.
-struct Bounded<S> {
+/// A socket that counts what it brings, and fails once that is more than it may.
+struct Metered<S> {
     socket: S,
-    left: Arc<AtomicUsize>,
+    arrived: Arc<AtomicU64>,
+    left: Option<Arc<AtomicUsize>>,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -152,8 +155,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
         let before = buffer.filled().len();
         ready!(Pin::new(&mut self.socket).poll_read(context, buffer))?;
         let read = buffer.filled().len() - before;
+        self.arrived.fetch_add(read as u64, Ordering::Relaxed);
+        let Some(left) = &self.left else { return Poll::Ready(Ok(())) };
         let take = |left: usize| left.checked_sub(read);
-        let taken = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
+        let taken = left.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
         Poll::Ready(
             taken
                 .map(drop)
@@ -162,7 +167,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Bounded<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Bounded<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Metered<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

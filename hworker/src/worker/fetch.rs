@@ -46,7 +46,7 @@ pub(super) fn run(
     incarnation: Arc<Incarnation>,
     lane: Arc<Lane>,
 ) -> Seated<impl Future<Output = ()>> {
-    let (seat, turns) = (Seat::default(), Arc::clone(&lane.turns));
+    let (seat, turns) = (lane.seat.clone(), Arc::clone(&lane.turns));
     Seated::new(Fetch::new(incarnation, lane, seat.clone()).run(), seat, turns)
 }
 
@@ -192,6 +192,8 @@ impl Fetch {
     async fn serve(&mut self, connection: &Connection, session: u64) -> Left {
         let mut trips = VecDeque::new();
         let left = self.exchange(connection, session, &mut trips).await;
+        self.lane.asks.all_are_over();
+        self.lane.suspects.leave_slots();
         // What was under way may have reached the server or not; it is sent again.
         for trip in trips.into_iter().rev() {
             self.lane.outbox.put_back(trip.into_batch());
@@ -213,8 +215,8 @@ impl Fetch {
         loop {
             // The server has taken back their neighbours, and nothing is under way that could bring others.
             if trips.is_empty() && lane.outbox.count() == 0 && lane.pulse.is_fresh() {
-                for admitted in lane.suspects.begin() {
-                    lane.add([WaitingJob::Admitted(admitted)], None);
+                for (admitted, slot) in lane.suspects.begin() {
+                    lane.add([WaitingJob::Admitted(admitted)], slot);
                 }
             }
             // Until the plan is made everything wakes this loop, so that nothing that changes meanwhile is missed.
@@ -311,6 +313,9 @@ impl Fetch {
         let halts = lane.pace.halts();
         let taking = asks.then(|| lane.leases.takes_inbox());
         let handed = lane.leases.handed_number().filter(|_| asks);
+        if asks {
+            lane.asks.one_is_sent();
+        }
         let replies = Box::pin(async move {
             let settle = async {
                 if sending.is_empty() {
@@ -387,6 +392,9 @@ impl Fetch {
                 self.look |= handed.is_some();
                 fault = fault.or(Some(why));
             }
+        }
+        if taking.is_some() {
+            lane.asks.one_is_over();
         }
         match fault {
             Some(fault) => self.after_fault(&fault).await,

@@ -18,7 +18,7 @@ pub(super) fn hand_over(
     incarnation: &Arc<Incarnation>,
     lane: &Arc<Lane>,
     mut jobs: Vec<(Lease, Vec<u8>)>,
-    slots: Vec<Slot>,
+    mut slots: Vec<Slot>,
     ahead: usize,
 ) {
     // A stopping worker begins nothing that was under way to it.
@@ -52,7 +52,8 @@ pub(super) fn hand_over(
     }
     if !suspects.is_empty() {
         for suspect in suspects {
-            lane.suspects.hold_back(suspect);
+            // Its slot waits with it: another queue may wait for one, and would have it first.
+            lane.suspects.hold_back(suspect, slots.pop());
         }
         // The loop that fetches starts them.
         lane.changed.notify_one();
@@ -77,7 +78,7 @@ pub(super) fn give_all_back(lane: &Lane) {
     // What is in the inbox comes under a lease yet, and goes back then.
     let jobs = lane.ready.take_all();
     let suspects = lane.suspects.take_held_back();
-    let suspects = suspects.iter().filter_map(|suspect| suspect.job.hold.lease());
+    let suspects = suspects.iter().filter_map(|(suspect, _)| suspect.job.hold.lease());
     for lease in jobs.iter().filter_map(WaitingJob::lease).chain(suspects) {
         lane.give_back(lease);
     }

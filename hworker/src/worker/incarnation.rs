@@ -20,13 +20,14 @@ use super::pulse::Pulse;
 use super::ready::{Ready, WaitingJob};
 use super::slots::{Slot, Slots};
 use super::throttle::Throttle;
+use super::trip::Asks;
 use super::turn::Turns;
 use crate::client::Client;
 use crate::config::WorkerConfig;
 use crate::context::{Scope, States};
 use crate::job::Definition;
 use crate::keys::WorkerKeys;
-use crate::store::{End, Lease, Queue, Settlement};
+use crate::store::{End, Lease, Queue, Seat, Settlement};
 use crate::time::ServerClock;
 
 /// What does not change from one life to the next.
@@ -86,6 +87,9 @@ pub(super) struct Lane {
     pub(super) scope: Arc<Scope>,
     /// The session under which the server hands anything over.
     pub(super) session: AtomicU64,
+    /// Of the connection of the loop that fetches.
+    pub(super) seat: Seat,
+    pub(super) asks: Asks,
     /// The loop that fetches has something to think about.
     pub(super) changed: Notify,
     /// The server may have jobs waiting, or something in the inbox.
@@ -170,6 +174,8 @@ impl Lane {
                 states: Arc::clone(&core.states),
             }),
             session: AtomicU64::new(0),
+            seat: Seat::default(),
+            asks: Asks::default(),
             changed: Notify::new(),
             look: AtomicBool::new(false),
             registered: tokio::sync::watch::Sender::new(false),
@@ -298,8 +304,8 @@ pub(super) struct Suspects {
     few: usize,
     /// Jobs that are one death from failing: one.
     one: Arc<Semaphore>,
-    /// Those that have room here, and begin when the server has taken back the others.
-    held_back: Mutex<Vec<Admitted>>,
+    /// Those that have room here, and begin when the server has taken back the others; with their slots.
+    held_back: Mutex<Vec<(Admitted, Option<Slot>)>>,
     /// When one was last met.
     met: Arc<Mutex<Option<Instant>>>,
     /// When one last began.
@@ -338,13 +344,13 @@ impl Suspects {
         }
     }
 
-    /// Keeps a job until it may begin.
-    pub(super) fn hold_back(&self, job: Admitted) {
-        self.held_back().push(job);
+    /// Keeps a job, and its slot, until it may begin.
+    pub(super) fn hold_back(&self, job: Admitted, slot: Option<Slot>) {
+        self.held_back().push((job, slot));
     }
 
     /// Those that were kept: they begin now.
-    pub(super) fn begin(&self) -> Vec<Admitted> {
+    pub(super) fn begin(&self) -> Vec<(Admitted, Option<Slot>)> {
         let held_back = self.take_held_back();
         if !held_back.is_empty() {
             *self.began.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
@@ -352,8 +358,15 @@ impl Suspects {
         held_back
     }
 
+    /// Those that are kept wait for one again, with all others.
+    pub(super) fn leave_slots(&self) {
+        let slots: Vec<_> =
+            self.held_back().iter_mut().filter_map(|(_, slot)| slot.take()).collect();
+        drop(slots);
+    }
+
     /// Takes out those that were kept.
-    pub(super) fn take_held_back(&self) -> Vec<Admitted> {
+    pub(super) fn take_held_back(&self) -> Vec<(Admitted, Option<Slot>)> {
         std::mem::take(&mut *self.held_back())
     }
 
@@ -369,7 +382,7 @@ impl Suspects {
         (Instant::now() < until).then_some(until)
     }
 
-    fn held_back(&self) -> MutexGuard<'_, Vec<Admitted>> {
+    fn held_back(&self) -> MutexGuard<'_, Vec<(Admitted, Option<Slot>)>> {
         self.held_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -218,10 +218,8 @@ impl Heart {
 
     fn missed(&mut self, connection_lost: bool) {
         self.monitor.missed(connection_lost);
-        if connection_lost {
-            // The first after an outage asks for everyone.
-            self.beats = 0;
-        }
+        // The first that is accepted again asks for everyone: who died meanwhile may have been silent for long.
+        self.beats = 0;
     }
 
     /// Does what an accepted heartbeat calls for.
@@ -309,7 +307,9 @@ impl Heart {
                     }
                 }
                 Task::Recover { worker, seen } => {
-                    warn!(queue = %queue.name, worker, "a worker is dead");
+                    if !self.recovering.contains(&worker) {
+                        warn!(queue = %queue.name, worker, "a worker is dead");
+                    }
                     self.start_recovery(worker, seen);
                 }
                 Task::Sweep { worker, seen } => dead.push((worker, seen)),
@@ -364,8 +364,11 @@ impl Heart {
             return Ok(());
         }
         let unseen = self.compare(connection).await?;
+        let (asked, arrived) = (lane.asks.sent(), lane.seat.arrived());
         sleep(LOOK_AGAIN).await;
-        if !unseen.is_empty() {
+        // An answer that is large for the network brings them yet. One of which nothing arrives has to be taken for lost.
+        let arriving = || arrived.is_none() || lane.seat.arrived() != arrived;
+        if !unseen.is_empty() && (lane.asks.are_over(asked) || !arriving()) {
             let still = self.compare(connection).await?;
             if still.iter().any(|lease| unseen.contains(lease)) {
                 lane.suspicious.notify_one();

@@ -70,6 +70,21 @@ fn a_worker_says_all_problems_at_once() {
 }
 
 #[test]
+fn stop_when_cut_takes_more_than_two_heartbeats() {
+    // `stop_when_cut` with a `dead_after` of which less 1 s a heartbeat hardly fits -> an error; what is longer is accepted.
+    // Guard: the check of both in `WorkerConfig::check`: else healthy bodies are stopped between two heartbeats.
+    let client = Client::new("redis://127.0.0.1:1").expect("a client");
+    let build = |ms| {
+        let worker =
+            Worker::builder().client(&client).registry(Registry::new().with::<here::one>());
+        worker.dead_after(Duration::from_millis(ms)).stop_when_cut(true).build()
+    };
+    let error = build(3_999).expect_err("refused").to_string();
+    assert!(error.contains("dead_after is 3.999s") && error.contains("4s"), "{error}");
+    build(4_000).expect("accepted");
+}
+
+#[test]
 fn a_worker_without_jobs_does_not_start() {
     // Zero linked jobs -> an error that says how to link them.
     // Guard: the first check of `Registry::verify`.

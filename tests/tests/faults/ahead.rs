@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use hworker::{Bulk, WorkerBuilder};
 use hworker_tests::{Act, Fault, InProcess, Machine, Proxy, TestServer, act, act_unless_crashed};
 
-use crate::support::{SOON, begins, counter, now_us, put, shortest, waits_by};
+use crate::support::{SOON, begins, counter, now_us, put, put_on, shortest, waits_by};
 
 /// Settings of a worker process that knows no job that runs at most once.
 const FETCHES_AHEAD: (&str, &str) = ("HWORKER_TEST_JOBS", "act");
@@ -215,6 +215,34 @@ fn what_waits_behind_a_suspect_is_not_taken_when_it_begins() {
     let over = || counter(&server, "failed") + counter(&server, "processed") == 4;
     server.eventually("all are over", 3 * SOON, over);
     assert_eq!((counter(&server, "failed"), server.begun("killer")), (1, 1));
+}
+
+#[test]
+fn a_suspect_keeps_its_slot_until_it_begins() {
+    // A worker with one slot serves three queues; in two there is always another job, at the front of the third one that is a death from
+    // failing -> that one begins when it is its queue's turn, and so does the one behind it.
+    // Guard: `Suspects::hold_back` keeps the slot too: else a queue that waits for it has it first, and the suspect goes back.
+    let server = TestServer::start();
+    let busy = ["busy-0", "busy-1"];
+    for (queue, number) in (0..15).flat_map(|number| busy.map(|queue| (queue, number))) {
+        put_on(&server, queue, &format!("{queue} {number}"), vec![vec![Act::Sleep(1_000)]]);
+    }
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let worker = {
+        let _context = runtime.enter();
+        let builder = server.worker().concurrency(1).register::<act>();
+        let builder = busy.iter().fold(builder, |builder, queue| builder.extra_queue(*queue));
+        InProcess::run(builder.shutdown_grace(Duration::ZERO))
+    };
+    let begun = |number| busy.iter().any(|queue| server.begun(&format!("{queue} {number}")) > 0);
+    server.eventually("the slot is taken", SOON, || begun(0));
+    let suspect = suspect(&server, "suspect", &[vec![]]);
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &suspect]);
+    put(&server, "behind", vec![vec![]]);
+    let both = || server.ended("suspect") == 1 && server.ended("behind") == 1;
+    server.eventually("both ran", SOON, both);
+    assert!(!begun(14), "the others had more to do");
+    runtime.block_on(worker.stop());
 }
 
 /// Over before a call to the server is, and so long that one call brings all that there are.

@@ -61,6 +61,20 @@ fn each_ran_once(server: &TestServer, names: &[String], within: Duration) {
 }
 
 #[test]
+fn an_answer_that_is_arriving_is_not_taken_for_lost() {
+    // The answers that bring a job take two seconds, as one does that is large for the network -> the job is waited for, and runs.
+    // Guard: `verify` leaves what a call may bring whose answer is arriving; else the job goes back at each heartbeat, and is taken again.
+    let (server, proxy, url) = through_a_proxy();
+    for nth in 1..=20 {
+        proxy.fault(nth, "reserve", Fault::Trickle(Duration::from_secs(2)));
+    }
+    put(&server, "job", vec![vec![]]);
+    let _worker = server.worker_process(&[("HWORKER_REDIS_URL", &url)]);
+    server.eventually("it ran", SOON, || server.ended("job") == 1);
+    assert_eq!(proxy.count("reconcile"), 1, "{}", server.report());
+}
+
+#[test]
 fn a_lost_reply_of_reserve_strands_no_job() {
     // The server executes a reserve and the answer is lost -> no job stranded for longer than about a heartbeat, none
     // lost, none run twice.

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use hworker_tests::{Act, Machine, TestServer, act, act_blocking, act_unless_crashed};
+use hworker_tests::{
+    Act, Fault, Machine, Proxy, TestServer, act, act_blocking, act_unless_crashed,
+};
 
 use crate::support::{
     Dead, HOUR_MS, RECOVERED, SOON, begins, block_on, counter, first_run_hangs, median_and_worst,
-    ms_between, now_us, put, put_on, time_until, wait_for_workers,
+    ms_between, now_us, put, put_on, serving, time_until, wait_for_workers,
 };
 
 #[test]
@@ -27,6 +29,30 @@ fn t3_crash_recovery() {
     assert_ne!(runs[0].pid, runs[1].pid);
     assert!(runs[1].token > runs[0].token, "the fencing token grows");
     assert_eq!(runs[1].attempt, 1, "a crash costs no attempt");
+    server.drained(SOON);
+}
+
+#[test]
+fn a_death_while_heartbeats_are_refused_is_found_after_that() {
+    // A worker dies, and was silent for long before the heartbeats of the other one, which the server refused, are accepted again -> its job is
+    // recovered as soon as any other.
+    // Guard: `Heart::missed` has the next heartbeat ask for everyone; one that asks for those of the last minute comes for a minute.
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    let mut first = server.worker_process(&[]);
+    put(&server, "job", first_run_hangs());
+    server.eventually("it runs", SOON, || server.begun("job") == 1);
+    let dies = serving(&server)[0].id.clone();
+    let _second = server.worker_process(&[("HWORKER_REDIS_URL", &proxy.url())]);
+    wait_for_workers(&server, 2);
+    first.kill();
+    let long_ago = (now_us(&server) / 1_000 - 120_000).to_string();
+    let _: u64 = server.redis().ask(&["ZADD", "hworker-workers-default", &long_ago, &dies]);
+    for nth in 1..=3 {
+        proxy.fault(nth, "heartbeat", Fault::Refuse);
+    }
+    server.eventually("they are refused", SOON, || proxy.all_happened());
+    server.eventually("it runs elsewhere", RECOVERED, || server.begun("job") == 2);
     server.drained(SOON);
 }
 

@@ -134,6 +134,19 @@ fn a_stop_while_the_server_is_unreachable_is_bounded() {
 }
 
 #[test]
+fn stop_when_cut_leaves_healthy_bodies_alone() {
+    // A body that runs for three heartbeats, with `stop_when_cut` and the shortest `dead_after` that goes with it -> it is not interrupted.
+    // Guard: `WorkerConfig::check` wants a time in which two heartbeats fit.
+    let server = TestServer::start();
+    let settings = [("HWORKER_STOP_WHEN_CUT", "true"), ("HWORKER_DEAD_AFTER", "4s")];
+    let _worker = server.worker_process(&settings);
+    put(&server, "job", vec![vec![Act::Sleep(5_000)]]);
+    server.eventually("it ends", SOON, || server.ended("job") == 1);
+    assert_eq!(server.begun("job"), 1);
+    server.drained(SOON);
+}
+
+#[test]
 fn stop_when_cut() {
     // `stop_when_cut(true)` stops async bodies `dead_after` less 1 s after the last heartbeat that was answered, so that
     // no other worker runs them at the same time.

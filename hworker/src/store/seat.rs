@@ -277,7 +277,10 @@ mod tests {
     #[test]
     fn a_bounded_socket_brings_what_it_may_and_fails_then() {
         let left = Arc::new(AtomicUsize::new(10));
-        let mut socket = Bounded { socket: Brings(vec![5, 5, 6]), left: Arc::clone(&left) };
+        let arrived = Arc::default();
+        let bound = Some(Arc::clone(&left));
+        let socket = Brings(vec![5, 5, 6]);
+        let mut socket = Metered { socket, arrived: Arc::clone(&arrived), left: bound };
         let mut reads = || {
             let mut bytes = [0; 100];
             let mut buffer = ReadBuf::new(&mut bytes);
@@ -291,5 +294,6 @@ mod tests {
         assert!(reads().is_err(), "eleven are one too many");
         left.store(5, Ordering::Release);
         assert_eq!(reads().expect("it may again"), 5);
+        assert_eq!(arrived.load(Ordering::Relaxed), 16);
     }
 }

@@ -63,6 +63,8 @@ struct Fetch {
     /// While jobs come in numbers.
     next_look: Option<NextLook>,
     first: bool,
+    /// When the server last began a session for it.
+    connected_at: Instant,
     /// Refusals since the start; about one a minute is logged.
     refusals: u64,
 }
@@ -98,6 +100,7 @@ impl Fetch {
             look: false,
             next_look: None,
             first: true,
+            connected_at: Instant::now(),
             refusals: 0,
         }
     }
@@ -158,6 +161,7 @@ impl Fetch {
         outages::back(incarnation, lane, Side::Fetch);
         let Reconciled::Session { session, now, leases } = reconciled else { return Ok(None) };
         self.first = false;
+        self.connected_at = Instant::now();
         incarnation.core.clock.heard(now);
         reconnect.succeeded();
 
@@ -272,10 +276,12 @@ impl Fetch {
                 biased;
                 () = connection.ended() => return Left::Reconnect("the connection has ended".into()),
                 () = lane.suspicious.notified() => {
-                    if lane.was_cut_off.swap(false, Ordering::AcqRel) {
-                        return Left::CutOff;
+                    match lane.take_cut_off() {
+                        // This connection has got through since.
+                        Some(at) if at < self.connected_at => {}
+                        Some(_) => return Left::CutOff,
+                        None => return Left::Reconnect("what the server holds for this worker differs from what it knows".into()),
                     }
-                    return Left::Reconnect("what the server holds for this worker differs from what it knows".into());
                 }
                 replies = answered(trips), if !trips.is_empty() => {
                     if let Some(trip) = trips.pop_front()

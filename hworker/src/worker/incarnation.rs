@@ -98,8 +98,8 @@ pub(super) struct Lane {
     pub(super) registered: tokio::sync::watch::Sender<bool>,
     /// What the server holds for us differs from what we know: the connection is to be made anew.
     pub(super) suspicious: Notify,
-    /// The same, because the supervisor's connection was lost meanwhile: no news.
-    pub(super) was_cut_off: AtomicBool,
+    /// When the heart last found itself cut off from the server, until the loop that fetches has heard of it.
+    pub(super) cut_off: Mutex<Option<Instant>>,
     /// The wait that was sent is not at the server any more, and its answer did not come.
     pub(super) wait_lost: Notify,
     /// Whether a wait may be sent.
@@ -180,7 +180,7 @@ impl Lane {
             look: AtomicBool::new(false),
             registered: tokio::sync::watch::Sender::new(false),
             suspicious: Notify::new(),
-            was_cut_off: AtomicBool::new(false),
+            cut_off: Mutex::default(),
             wait_lost: Notify::new(),
             waiting: tokio::sync::watch::Sender::new(false),
             starts_from_inbox: AtomicBool::new(
@@ -209,6 +209,17 @@ impl Lane {
     /// Calls a runner to what waits: one is enough for short bodies, unless it is `behind`. Says whether one was called.
     pub(super) fn call_runner(&self, behind: bool) -> bool {
         self.ready.call_runner(behind || !self.pace.drains())
+    }
+
+    /// The heart is back; it was cut off last at this time.
+    pub(super) fn was_cut_off(&self, at: Instant) {
+        *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+        self.suspicious.notify_one();
+        self.wait_lost.notify_waiters();
+    }
+
+    pub(super) fn take_cut_off(&self) -> Option<Instant> {
+        self.cut_off.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Ends a lease, unless it ended already or was lost.

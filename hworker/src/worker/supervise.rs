@@ -92,6 +92,8 @@ struct Heart {
     recoveries_at_once: Arc<Semaphore>,
     recoveries: JoinSet<(String, Result<Option<u64>, Fault>)>,
     timer: Option<Timer>,
+    /// When the server was last not reached.
+    failed_at: Option<Instant>,
 }
 
 /// The timer of the queue, while this process keeps it.
@@ -117,6 +119,7 @@ impl Heart {
             recoveries_at_once: Arc::new(Semaphore::new(RECOVERIES_AT_ONCE)),
             recoveries: JoinSet::new(),
             timer: None,
+            failed_at: None,
         }
     }
 
@@ -135,23 +138,24 @@ impl Heart {
                     continue;
                 }
             };
+            let wait = self.lane.waits.load(Ordering::Acquire);
             let sent = Instant::now();
             let mut next = sent + BEAT_EVERY;
             match self.beat(&connection).await {
                 Ok(Beat::Accepted(heard)) => {
-                    if reconnect.succeeded() {
+                    let is_back = reconnect.succeeded();
+                    if let Some(at) = self.failed_at.take().filter(|_| is_back) {
                         // What this connection went through, the others did too, and may not know yet: a request that
                         // was lost on the way is waited for until its time is over.
-                        self.lane.was_cut_off.store(true, Ordering::Release);
-                        self.lane.suspicious.notify_one();
-                        self.lane.wait_lost.notify_waiters();
+                        self.lane.was_cut_off(at);
                     }
                     outages::back(&self.incarnation, &self.lane, Side::Heart);
                     self.beats += 1;
                     self.lane.pulse.accepted(sent);
                     self.incarnation.core.clock.heard(heard.now);
                     // All of it can be done again after the next heartbeat, which must not come late because of it.
-                    match timeout_at(next.into(), self.after(&connection, sent, heard)).await {
+                    match timeout_at(next.into(), self.after(&connection, sent, wait, heard)).await
+                    {
                         Ok(Ok(())) => {}
                         Ok(Err(fault)) => {
                             debug!(queue = %self.lane.queue.name, "after a heartbeat: {fault}");
@@ -213,6 +217,7 @@ impl Heart {
         if reconnect.failed() || !self.lane.pulse.is_fresh() {
             outages::lost(&self.incarnation, &self.lane, Side::Heart, fault);
         }
+        self.failed_at = Some(Instant::now());
         self.missed(true);
     }
 
@@ -227,6 +232,7 @@ impl Heart {
         &mut self,
         connection: &Connection,
         sent: Instant,
+        wait: u64,
         mut heard: Heard,
     ) -> Result<(), Fault> {
         if heard.next_due.is_some_and(|due| due.is_zero()) {
@@ -239,7 +245,7 @@ impl Heart {
         }
         self.keep_timer(heard.keeps_timer);
         self.watch(connection, sent, &mut heard).await?;
-        self.verify(connection, &heard).await
+        self.verify(connection, wait, &heard).await
     }
 
     fn keep_timer(&mut self, keeps: bool) {
@@ -353,10 +359,10 @@ impl Heart {
     }
 
     /// Holds what the server has for us against what we know. What differs may be under way, so it must differ twice.
-    async fn verify(&self, connection: &Connection, heard: &Heard) -> Result<(), Fault> {
+    /// `wait` tells the wait that was under way when the heartbeat was sent.
+    async fn verify(&self, connection: &Connection, wait: u64, heard: &Heard) -> Result<(), Fault> {
         let lane = &self.lane;
         // A wait is lost only if it is the same all the time: under load one follows another, and jobs come in between.
-        let wait = lane.waits.load(Ordering::Acquire);
         let same_wait = || !wait.is_multiple_of(2) && lane.waits.load(Ordering::Acquire) == wait;
         let waits_in_vain = |waiting: u64| waiting > 0 && same_wait();
         let differs = heard.leases != lane.leases.known() as u64 || lane.leases.lacks_lease();

@@ -110,6 +110,29 @@ fn server_unreachable_for_20_seconds() {
     busy.nobody_was_recovered();
 }
 
+#[test]
+fn a_connection_made_after_an_outage_is_kept() {
+    // The server is killed and restarted, three times -> the worker takes up its leases once each time, and not again when its heart is back too.
+    // Guard: what the heart went through before the loop that fetches had its connection does not end that.
+    let server = TestServer::builder().append_only().start();
+    let proxy = Proxy::before(&server);
+    let _worker = server.worker_process(&[("HWORKER_REDIS_URL", &proxy.url())]);
+    wait_for_workers(&server, 1);
+    for outage in 0..3 {
+        let before = proxy.count("reconcile");
+        server.process().kill();
+        // Long enough for a second try of both, which is how an outage is told from a connection that ended.
+        std::thread::sleep(Duration::from_secs(1));
+        server.process().restart().expect("it starts again");
+        let name = format!("after {outage}");
+        put(&server, &name, vec![]);
+        server.eventually("it runs", SOON, || server.ended(&name) == 1);
+        let beats = proxy.count("heartbeat");
+        server.eventually("the heart beats", SOON, || proxy.count("heartbeat") >= beats + 2);
+        assert_eq!(proxy.count("reconcile"), before + 1, "{}", server.report());
+    }
+}
+
 /// What a worker with three queues and a long body logs of an outage: the lines after its start.
 fn logged(server: &TestServer, url: &str, outage: impl FnOnce()) {
     let notes = TestServer::start();

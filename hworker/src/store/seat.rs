@@ -61,9 +61,10 @@ impl Seat {
         self.seated().driver.is_some()
     }
 
-    /// How many bytes have arrived here so far; `None` where that is not known, since the connection is driven elsewhere.
+    /// How many bytes have arrived here so far; `None` where that is not known, since connections are driven elsewhere.
     pub(crate) fn arrived(&self) -> Option<u64> {
-        self.is_taken().then(|| self.arrived.load(Ordering::Relaxed))
+        let arrived = self.arrived.load(Ordering::Relaxed);
+        (arrived > 0).then_some(arrived)
     }
 
     fn take(&self, driver: Driver) {

@@ -123,6 +123,7 @@ impl Fetch {
                 Ok(None) => Left::Void,
                 Err(fault) => {
                     self.seat.clear();
+                    self.lane.suspects.leave_slots();
                     outages::lost(&self.incarnation, &self.lane, Side::Fetch, &fault);
                     reconnect.pause().await;
                     continue;
@@ -276,11 +277,13 @@ impl Fetch {
                 biased;
                 () = connection.ended() => return Left::Reconnect("the connection has ended".into()),
                 () = lane.suspicious.notified() => {
-                    match lane.take_cut_off() {
-                        // This connection has got through since.
-                        Some(at) if at < self.connected_at => {}
-                        Some(_) => return Left::CutOff,
-                        None => return Left::Reconnect("what the server holds for this worker differs from what it knows".into()),
+                    let differs = lane.take_differs();
+                    // Unless this connection has got through since.
+                    if lane.take_cut_off().is_some_and(|at| at >= self.connected_at) {
+                        return Left::CutOff;
+                    }
+                    if differs {
+                        return Left::Reconnect("what the server holds for this worker differs from what it knows".into());
                     }
                 }
                 replies = answered(trips), if !trips.is_empty() => {
@@ -441,6 +444,7 @@ impl Fetch {
                     warn!(queue = %self.lane.queue.name, "the server refuses, trying again: {fault}");
                 }
                 self.refusals += 1;
+                self.lane.suspects.leave_slots();
                 sleep(REFUSED_PAUSE).await;
             }
         }

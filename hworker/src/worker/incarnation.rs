@@ -96,10 +96,12 @@ pub(super) struct Lane {
     look: AtomicBool,
     /// The first reconcile was accepted, so the server knows this worker.
     pub(super) registered: tokio::sync::watch::Sender<bool>,
-    /// What the server holds for us differs from what we know: the connection is to be made anew.
+    /// The connection may have to be made anew.
     pub(super) suspicious: Notify,
+    /// Why it may.
+    differs: AtomicBool,
     /// When the heart last found itself cut off from the server, until the loop that fetches has heard of it.
-    pub(super) cut_off: Mutex<Option<Instant>>,
+    cut_off: Mutex<Option<Instant>>,
     /// The wait that was sent is not at the server any more, and its answer did not come.
     pub(super) wait_lost: Notify,
     /// Whether a wait may be sent.
@@ -181,6 +183,7 @@ impl Lane {
             registered: tokio::sync::watch::Sender::new(false),
             suspicious: Notify::new(),
             cut_off: Mutex::default(),
+            differs: AtomicBool::new(false),
             wait_lost: Notify::new(),
             waiting: tokio::sync::watch::Sender::new(false),
             starts_from_inbox: AtomicBool::new(
@@ -216,6 +219,19 @@ impl Lane {
         *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
         self.suspicious.notify_one();
         self.wait_lost.notify_waiters();
+    }
+
+    /// What the server holds for us differs from what we know.
+    pub(super) fn differs(&self) {
+        self.differs.store(true, Ordering::Release);
+        self.suspicious.notify_one();
+        // The lost answer may have been that of a wait.
+        self.wait_lost.notify_waiters();
+    }
+
+    /// Whether that was found.
+    pub(super) fn take_differs(&self) -> bool {
+        self.differs.swap(false, Ordering::AcqRel)
     }
 
     pub(super) fn take_cut_off(&self) -> Option<Instant> {

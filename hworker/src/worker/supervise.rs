@@ -94,6 +94,13 @@ struct Heart {
     timer: Option<Timer>,
     /// When the server was last not reached.
     failed_at: Option<Instant>,
+    unseen: Option<Unseen>,
+}
+
+/// Leases that the server was seen to hold and that nobody here knew, and how many calls had been sent then, which might bring them yet.
+struct Unseen {
+    leases: HashSet<Lease>,
+    asked: u64,
 }
 
 /// The timer of the queue, while this process keeps it.
@@ -120,6 +127,7 @@ impl Heart {
             recoveries: JoinSet::new(),
             timer: None,
             failed_at: None,
+            unseen: None,
         }
     }
 
@@ -143,8 +151,8 @@ impl Heart {
             let mut next = sent + BEAT_EVERY;
             match self.beat(&connection).await {
                 Ok(Beat::Accepted(heard)) => {
-                    let is_back = reconnect.succeeded();
-                    if let Some(at) = self.failed_at.take().filter(|_| is_back) {
+                    reconnect.succeeded();
+                    if let Some(at) = self.failed_at.take() {
                         // What this connection went through, the others did too, and may not know yet: a request that
                         // was lost on the way is waited for until its time is over.
                         self.lane.was_cut_off(at);
@@ -360,8 +368,13 @@ impl Heart {
 
     /// Holds what the server has for us against what we know. What differs may be under way, so it must differ twice.
     /// `wait` tells the wait that was under way when the heartbeat was sent.
-    async fn verify(&self, connection: &Connection, wait: u64, heard: &Heard) -> Result<(), Fault> {
-        let lane = &self.lane;
+    async fn verify(
+        &mut self,
+        connection: &Connection,
+        wait: u64,
+        heard: &Heard,
+    ) -> Result<(), Fault> {
+        let lane = Arc::clone(&self.lane);
         // A wait is lost only if it is the same all the time: under load one follows another, and jobs come in between.
         let same_wait = || !wait.is_multiple_of(2) && lane.waits.load(Ordering::Acquire) == wait;
         let waits_in_vain = |waiting: u64| waiting > 0 && same_wait();
@@ -369,18 +382,26 @@ impl Heart {
         if !differs && heard.inbox == 0 && !waits_in_vain(heard.waiting) {
             return Ok(());
         }
+        let before = self.unseen.as_ref().filter(|before| lane.asks.are_over(before.asked));
         let unseen = self.compare(connection).await?;
         let (asked, arrived) = (lane.asks.sent(), lane.seat.arrived());
+        if before.is_some_and(|before| !before.leases.is_disjoint(&unseen)) {
+            self.unseen = None;
+            lane.differs();
+            return Ok(());
+        }
         sleep(LOOK_AGAIN).await;
         // An answer that is large for the network brings them yet. One of which nothing arrives has to be taken for lost.
         let arriving = || arrived.is_none() || lane.seat.arrived() != arrived;
-        if !unseen.is_empty() && (lane.asks.are_over(asked) || !arriving()) {
-            let still = self.compare(connection).await?;
-            if still.iter().any(|lease| unseen.contains(lease)) {
-                lane.suspicious.notify_one();
-                // The lost answer may have been that of a wait.
-                lane.wait_lost.notify_waiters();
+        if unseen.is_empty() {
+            self.unseen = None;
+        } else if lane.asks.are_over(asked) || !arriving() {
+            self.unseen = None;
+            if !self.compare(connection).await?.is_disjoint(&unseen) {
+                lane.differs();
             }
+        } else if self.unseen.as_ref().is_none_or(|before| lane.asks.are_over(before.asked)) {
+            self.unseen = Some(Unseen { leases: unseen, asked });
         }
         if heard.inbox > 0 || waits_in_vain(heard.waiting) {
             let (inbox, waiting) = lengths(connection, &lane.queue, &lane.keys).await?;

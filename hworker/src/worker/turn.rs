@@ -128,6 +128,8 @@ impl<F> Drop for Seated<F> {
     fn drop(&mut self) {
         // Nobody waits for a turn that does not come.
         self.turns.state().task = None;
+        // Others may know the seat still.
+        self.seat.clear();
         self.turns.end();
     }
 }

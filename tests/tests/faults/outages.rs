@@ -118,6 +118,7 @@ fn a_connection_made_after_an_outage_is_kept() {
     let proxy = Proxy::before(&server);
     let _worker = server.worker_process(&[("HWORKER_REDIS_URL", &proxy.url())]);
     wait_for_workers(&server, 1);
+    let mut again = 0;
     for outage in 0..3 {
         let before = proxy.count("reconcile");
         server.process().kill();
@@ -129,8 +130,10 @@ fn a_connection_made_after_an_outage_is_kept() {
         server.eventually("it runs", SOON, || server.ended(&name) == 1);
         let beats = proxy.count("heartbeat");
         server.eventually("the heart beats", SOON, || proxy.count("heartbeat") >= beats + 2);
-        assert_eq!(proxy.count("reconcile"), before + 1, "{}", server.report());
+        again += proxy.count("reconcile") - before - 1;
     }
+    // Once it may: where the heart's last try in vain ended after the other connection was made.
+    assert!(again <= 1, "{again} times\n{}", server.report());
 }
 
 /// What a worker with three queues and a long body logs of an outage: the lines after its start.

@@ -45,6 +45,7 @@ fn a_death_while_heartbeats_are_refused_is_found_after_that() {
     let dies = serving(&server)[0].id.clone();
     let _second = server.worker_process(&[("HWORKER_REDIS_URL", &proxy.url())]);
     wait_for_workers(&server, 2);
+    server.eventually("its heart beats", SOON, || proxy.count("heartbeat") >= 2);
     first.kill();
     let long_ago = (now_us(&server) / 1_000 - 120_000).to_string();
     let _: u64 = server.redis().ask(&["ZADD", "hworker-workers-default", &long_ago, &dies]);

@@ -136,7 +136,7 @@ fn a_stop_while_the_server_is_unreachable_is_bounded() {
 #[test]
 fn stop_when_cut_leaves_healthy_bodies_alone() {
     // A body that runs for three heartbeats, with `stop_when_cut` and the shortest `dead_after` that goes with it -> it is not interrupted.
-    // Guard: `WorkerConfig::check` wants a time in which two heartbeats fit.
+    // Guard: none; that it can be no shorter is held by `conformance::startup::stop_when_cut_takes_more_than_two_heartbeats`.
     let server = TestServer::start();
     let settings = [("HWORKER_STOP_WHEN_CUT", "true"), ("HWORKER_DEAD_AFTER", "4s")];
     let _worker = server.worker_process(&settings);

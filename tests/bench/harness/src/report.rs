@@ -189,8 +189,10 @@ pub fn write(files: &[PathBuf]) -> Result<(), Failure> {
             None => sections.push((name, text)),
         }
     }
-    let text: String =
-        sections.iter().map(|(name, text)| format!("\n{SECTION}{name} -->\n{text}")).collect();
+    let mut text = String::new();
+    for (name, section) in &sections {
+        let _ = write!(text, "\n{SECTION}{name} -->\n{section}");
+    }
     Ok(std::fs::write(page, format!("{head}{BEGIN}\n{text}\n{END}{tail}"))?)
 }
 

@@ -28,7 +28,8 @@ pub fn leave_their_core() -> Result<(), Failure> {
     let others = format!("1-{}", cores - 1);
     let output = Command::new("taskset")
         .args(["--all-tasks", "--cpu-list", "--pid", &others, &own])
-        .output()?;
+        .output()
+        .map_err(|error| fail(format!("--pin needs taskset, of util-linux: {error}")))?;
     if !output.status.success() {
         return Err(fail(format!("taskset: {}", String::from_utf8_lossy(&output.stderr))));
     }

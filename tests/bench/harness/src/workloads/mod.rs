@@ -85,7 +85,9 @@ impl Workload {
     fn smoke(self, setting: &str) -> bool {
         match self {
             Self::Enqueue | Self::Drain => !["one", "10"].contains(&setting),
-            Self::Size => ["1m", "scheduled-1m", "idle-1000", "100kb"].contains(&setting),
+            Self::Size => {
+                ["10k-refilled", "1m", "scheduled-1m", "idle-1000", "100kb"].contains(&setting)
+            }
             Self::Durable => setting.ends_with("-always"),
             Self::Idle | Self::Sustained | Self::Sleeping | Self::Crash => true,
         }

@@ -25,9 +25,6 @@ pub const SETTINGS: &[&str] = &[
     "1mb",
 ];
 
-/// So often `10k-refilled` fills the list again.
-const REFILLS: u64 = 10;
-
 /// Where the server's allocator has a thread that gives memory back, that holds its lock meanwhile, for up to ten milliseconds.
 const BG_THREAD_OFF: [&str; 2] = ["jemalloc-bg-thread", "no"];
 
@@ -118,7 +115,7 @@ fn refilled(
     let mut worker = bench.start(contender, server, "work", &arguments)?;
     worker.await_event("done", PATIENCE)?;
     let (mut jobs, mut seconds) = (0.0, 0.0);
-    for turn in 1..=REFILLS {
+    for turn in 1..=bench.scale.pick(10, 10, 1) {
         server.fill(["LPUSH", PREPARED], plan.waiting, |n| {
             [waiting.envelope(FIRST + turn * plan.waiting + n, plan.payload)]
         })?;

@@ -6,6 +6,8 @@
 ARGS is a JSON object with one member for each parameter of the job. The server is where HWORKER_REDIS_URL or REDIS_URL
 says: redis://[[user]:password@]host[:port][/db] or redis+unix:///path/to/socket. Prints the job's id.
 
+In a cluster the queue stands in braces, --queue '{default}', and the URL is that of the server that has it.
+
 The format is in docs/wire-format.md.
 """
 

@@ -6,6 +6,9 @@
 # ARGS is a JSON object with one member for each parameter of the job. The server is where HWORKER_REDIS_URL or REDIS_URL
 # says: redis://[[user]:password@]host[:port][/db] or redis+unix:///path/to/socket. Prints the job's id.
 #
+# In a cluster the queue stands in braces: --queue '{default}'. Where others use the machine, leave the password out of the
+# URL, which redis-cli has on its command line, and put it into REDISCLI_AUTH.
+#
 # The format is in docs/wire-format.md.
 set -eu
 
@@ -35,7 +38,7 @@ redis() {
     case $url in
         redis+unix://*) redis-cli -s "${url#redis+unix://}" "$@" ;;
         unix://*) redis-cli -s "${url#unix://}" "$@" ;;
-        *) redis-cli -u "$url" "$@" ;;
+        *) redis-cli -c -u "$url" "$@" ;;
     esac
 }
 

@@ -8,14 +8,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::client::{Client, LAST_MOMENT};
+use crate::client::Client;
 use crate::durability::Durability;
 use crate::enqueue::{Enqueue, Ready, block_on, in_a_runtime};
 use crate::envelope::JobId;
 use crate::error::{Error, Fate};
 use crate::job::Job;
 use crate::join::join_all;
-use crate::store::{Connection, Due, Fault, FaultKind, Queue, SCRIPT_BYTES, SCRIPT_JOBS};
+use crate::store::{
+    Connection, Due, Fault, FaultKind, LAST_MOMENT, Queue, SCRIPT_BYTES, SCRIPT_JOBS,
+};
 use crate::strict_json;
 use crate::time::since_1970;
 
@@ -225,7 +227,7 @@ impl<'a> Chunk<'a> {
     /// Sends it, behind those that are before it in this order.
     async fn send(&self, bulk: &Encoded, order: &Order<'_>, place: usize) -> Result<(), Fault> {
         let call = async |connection: Connection, within: Duration| {
-            let until = Instant::now() + within;
+            let until = Instant::now() + connection.free_to_write(within).await?;
             order.turn(place).await;
             let within = until.saturating_duration_since(Instant::now()).max(LAST_MOMENT);
             let jobs = self.jobs.iter().map(|index| &bulk.ready[*index]);
@@ -237,7 +239,7 @@ impl<'a> Chunk<'a> {
             } else {
                 let jobs: Vec<&[u8]> = jobs.map(envelope).collect();
                 let enqueued = self.queue.enqueue(&connection, &jobs, within);
-                let (enqueued, confirmed) = tokio::join!(enqueued, connection.confirm());
+                let (enqueued, confirmed) = tokio::join!(biased; enqueued, connection.confirm(1));
                 enqueued.and(confirmed)
             };
             order.set_sent(place, !result.as_ref().is_err_and(Fault::passes));

@@ -21,12 +21,9 @@ use crate::error::Error;
 use crate::job::Definition;
 use crate::keys::KeySpace;
 use crate::reconnect::Reconnect;
-use crate::store::{Address, Connection, Fault, Queue};
+use crate::store::{Address, Connection, Fault, LAST_MOMENT, Queue};
 
 pub use builder::ClientBuilder;
-
-/// What is under way gets a moment even at the end: its answer is worth more than none.
-pub(crate) const LAST_MOMENT: Duration = Duration::from_millis(100);
 
 /// A Redis server as jobs are enqueued to it and workers are run on it; clones share everything.
 ///

@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::time::{millis, parse_duration};
 
 /// How safe a job must be before its enqueue returns `Ok`, beyond being in the server's memory: in the memory of replicas
-/// (`WAIT`), or on disk (`WAITAOF`). It costs the time that replicas or disks take, shared by all jobs that are enqueued
-/// at the same time.
+/// (`WAIT`), or on disk (`WAITAOF`). It costs the time that replicas or disks take, or twice that for a job that comes while
+/// others wait, shared by all jobs that are enqueued at the same time.
 ///
 /// What each can lose, measured, is in
 /// [docs/high-availability.md](https://github.com/hworker/hworker/blob/main/docs/high-availability.md). As a setting it is written

@@ -132,7 +132,7 @@ impl<J: Job> Enqueue<J> {
     /// Enqueues the job from code that is not async, in or outside a runtime, and blocks until the server has it.
     ///
     /// # Errors
-    /// As [`Enqueue::enqueue`].
+    /// As [`Enqueue::enqueue`]; [`Error::Config`] also in a process that was forked after its first blocking enqueue.
     pub fn enqueue_blocking(self) -> Result<JobId, Error> {
         let ready =
             self.encode(None, since_1970(SystemTime::now()), |envelope| to_vec(envelope))?;
@@ -304,14 +304,21 @@ pub(crate) fn block_on<T: Send + 'static>(
 /// The runtime of blocking enqueues, started with the first of them.
 fn blocking_runtime() -> Result<&'static Runtime, Error> {
     // Made under its lock: a second one could not be dropped again where the caller is in a runtime himself.
-    static RUNTIME: LazyLock<std::io::Result<Runtime>> = LazyLock::new(|| {
-        tokio::runtime::Builder::new_multi_thread()
+    static RUNTIME: LazyLock<(u32, std::io::Result<Runtime>)> = LazyLock::new(|| {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("hworker-enqueue")
             .enable_all()
-            .build()
+            .build();
+        (std::process::id(), runtime)
     });
-    RUNTIME
+    let (process, runtime) = &*RUNTIME;
+    if *process != std::process::id() {
+        return Err(Error::config(
+            "this process was forked after the first blocking enqueue, and has none of its threads; fork before it, or exec",
+        ));
+    }
+    runtime
         .as_ref()
         .map_err(|error| Error::config(format!("no thread for blocking enqueues: {error}")))
 }

@@ -1,5 +1,5 @@
 #![forbid(unsafe_code)]
-#![doc = include_str!("../../README.md")]
+#![doc = include_str!("../README.md")]
 
 // Generated code says `::hworker`, also in this crate's own tests and examples.
 #[allow(unused_extern_crates)]

@@ -19,9 +19,9 @@ use tokio::runtime::Id;
 use tokio::sync::oneshot;
 
 use self::sender::Sender;
-use super::{Client, LAST_MOMENT};
+use super::Client;
 use crate::durability::Durability;
-use crate::store::{Connection, Fault, Queue, SCRIPT_BYTES, SCRIPT_JOBS};
+use crate::store::{Connection, Fault, LAST_MOMENT, Queue, SCRIPT_BYTES, SCRIPT_JOBS};
 
 /// Commands that one write has at most; a command holds 1000 jobs or 4 MB. What is beyond stays withdrawable.
 const COMMANDS: usize = 8;

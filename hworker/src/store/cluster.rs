@@ -200,7 +200,7 @@ impl Cluster {
                     *self.map() = Map { ranges, nodes, asked, ..Map::default() };
                     return Ok(());
                 }
-                Ok(Err(fault)) => failed = Some(fault.after(failed)),
+                Ok(Err(fault)) => failed = Some(fault.without_a_job().after(failed)),
                 Err(_) => {}
             }
         }
@@ -318,6 +318,7 @@ fn node_at(address: &str, said_by: &Node) -> Option<Node> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::{Read, Write};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     use redis::IntoConnectionInfo;
@@ -392,6 +393,37 @@ mod tests {
         let first = faults[0].to_string();
         assert!(!first.contains("has slot"), "{first}");
         assert!(faults.iter().all(|fault| fault.to_string() == first), "{faults:?}");
+    }
+
+    #[tokio::test]
+    async fn a_map_that_is_not_answered_says_nothing_of_a_job() {
+        // The greeting is answered, and the connection ends with the question who owns what -> who enqueues may try again, and
+        // need not fear that his job is in.
+        // Guard: `Fault::without_a_job`.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("its number").port();
+        std::thread::spawn(move || {
+            for mut connection in listener.incoming().map_while(Result::ok) {
+                let mut request = vec![0; 4096];
+                while let Ok(read @ 1..) = connection.read(&mut request) {
+                    let commands = String::from_utf8_lossy(&request[..read]);
+                    if commands.contains("SLOTS") {
+                        break;
+                    }
+                    let answer = |command| if command == "HELLO" { "%0\r\n" } else { "+OK\r\n" };
+                    let names = commands.split('*').skip(1).filter_map(|one| one.lines().nth(2));
+                    let answers: String = names.map(answer).collect();
+                    let _ = connection.write_all(answers.as_bytes());
+                }
+            }
+        });
+        let server = format!("redis://127.0.0.1:{port}/?protocol=resp3")
+            .into_connection_info()
+            .expect("a URL");
+        let cluster = Cluster::new(vec![server]).expect("a cluster");
+        let fault = cluster.owner(0).await.expect_err("no owner");
+        assert!(fault.passes(), "{fault:?}");
+        assert!(!fault.to_string().contains("has slot"), "{fault}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::cluster::{Cluster, Node};
+use super::confirm::Questions;
 use super::early::EarlyTimer;
 use super::fault::Fault;
 use super::lease::Lease;
@@ -20,8 +21,11 @@ use crate::durability::Durability;
 /// How long making a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
+/// What is under way gets a moment even at the end: its answer is worth more than none.
+pub(crate) const LAST_MOMENT: Duration = Duration::from_millis(100);
+
 /// Calls that may be under way at once on a connection before a further one waits for a place.
-const CALLS_IN_FLIGHT: usize = 1024;
+pub(super) const CALLS_IN_FLIGHT: usize = 1024;
 
 /// Makes a connection, driven by the runtime that this is called in, or on this seat.
 pub(super) async fn open(server: ConnectionInfo, seat: Option<&Seat>) -> Result<Connection, Fault> {
@@ -96,8 +100,8 @@ pub(crate) struct Connection {
     _held: Arc<DropGuard>,
     /// The cluster, and which of its servers this one leads to.
     home: Option<(Arc<Cluster>, Node)>,
-    /// How safe what is written here has to be.
-    confirms: Option<Durability>,
+    /// How safe what is written here has to be, and who asks whether it is.
+    confirms: Option<Arc<Questions>>,
     /// The scripts that were sent by their text, which the server knows then, unless it refused them, or is made to forget them.
     sent: Arc<Sent>,
 }
@@ -110,12 +114,12 @@ impl Connection {
 
     /// The same connection, on which writes are confirmed.
     pub(crate) fn confirming(self, asked: Durability) -> Self {
-        Self { confirms: asked.asks(), ..self }
+        Self { confirms: asked.asks().map(|asked| Arc::new(Questions::new(asked))), ..self }
     }
 
-    /// How safe what is written on it has to be.
-    pub(super) fn confirms(&self) -> Option<Durability> {
-        self.confirms
+    /// How safe what is written on it has to be, and who asks whether it is.
+    pub(super) fn confirms(&self) -> Option<&Arc<Questions>> {
+        self.confirms.as_ref()
     }
 
     /// Whether the connection was not seen to end. What is asked of one that is not alive is certainly not sent.

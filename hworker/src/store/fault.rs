@@ -87,8 +87,7 @@ impl Fault {
             kind,
             FaultKind::Busy | FaultKind::Full | FaultKind::NoScript | FaultKind::Denied
         );
-        let sent =
-            sent && !refused && !matches!(error.code(), Some("READONLY" | "MOVED" | "UNBLOCKED"));
+        let sent = sent && !refused && !is_elsewhere(&error);
         Self { kind, sent, cause: Arc::new(error) }
     }
 
@@ -109,6 +108,11 @@ impl Fault {
     /// The same, with whom it is about. Before a connection is there nothing is sent to whom it was made for.
     pub(super) fn about(self, whom: impl fmt::Display) -> Self {
         Self { sent: false, cause: text(format!("{whom}: {}", self.cause)), ..self }
+    }
+
+    /// The same of a question: whatever became of it, no job was sent with it.
+    pub(super) fn without_a_job(self) -> Self {
+        Self { sent: false, ..self }
     }
 
     /// Of two servers that were asked one after the other, what says more of why neither answered: that one refuses says
@@ -159,7 +163,7 @@ fn kind(error: &RedisError) -> FaultKind {
         FaultKind::Busy
     } else if is(&["OOM", "MISCONF"]) {
         FaultKind::Full
-    } else if is(&["READONLY", "MOVED", "UNBLOCKED"])
+    } else if is_elsewhere(error)
         // `WAIT` and `WAITAOF` on a replica.
         || says(error, "cannot be used with replica instances")
     {
@@ -169,6 +173,11 @@ fn kind(error: &RedisError) -> FaultKind {
     } else {
         FaultKind::Connection
     }
+}
+
+/// Whether the server says that another one is to be asked; then it executed nothing.
+fn is_elsewhere(error: &RedisError) -> bool {
+    ["READONLY", "MOVED", "UNBLOCKED"].iter().any(|code| has_code(error, code))
 }
 
 /// Whether the server said `code`. Redis 6.2 wraps what went wrong inside a script: `ERR Error running script (...):
@@ -224,13 +233,26 @@ fn is_setup(error: &RedisError) -> bool {
 mod tests {
     use super::*;
 
+    fn error(line: &str) -> RedisError {
+        let reply = redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).expect("a reply");
+        reply.extract_error().expect_err("an error")
+    }
+
+    #[test]
+    fn a_script_that_a_replica_refuses_is_certainly_not_executed() {
+        let plain = "READONLY You can't write against a read only replica.";
+        // As Redis 6.2 wraps it.
+        let wrapped = "ERR Error running script (call to f_6b1bf486c81ceb7edf3c093f4c48582e38c0e791): @user_script:29: \
+                       @user_script: 29: -READONLY You can't write against a read only replica. ";
+        for line in [plain, wrapped] {
+            let fault = Fault::from_redis(error(line), true);
+            assert!(fault.passes() && fault.kind == FaultKind::Connection, "{fault:?}");
+        }
+    }
+
     #[test]
     fn what_a_server_says_without_a_code_of_its_own() {
-        let kind_of = |line: &str| {
-            let reply =
-                redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).expect("a reply");
-            kind(&reply.extract_error().expect_err("an error"))
-        };
+        let kind_of = |line: &str| kind(&error(line));
         for full in
             ["max number of clients reached", "max number of clients + cluster connections reached"]
         {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use address::{Address, Home, without_secrets};
-pub(crate) use connection::Connection;
+pub(crate) use connection::{Connection, LAST_MOMENT};
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry, server_time};
 pub(crate) use lease::{End, Lease, LeaseMap, Reserved, Settled, Settlement};
@@ -110,8 +110,9 @@ impl Queue {
             };
             call.arg(*envelope);
         }
-        let (_, confirmed) = to.run_confirmed(&call, within).await?;
-        confirmed.inspect_err(|_| to.end())
+        let within = to.free_to_write(within).await?;
+        let (_, confirmed) = to.run_beside(&call, within, || to.confirm(1)).await?;
+        confirmed
     }
 
     /// Moves up to 1000 due jobs to the queue; gives how many, and how long until the next is due.

@@ -16,11 +16,12 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
 redis.call('LLEN', jobs)
 
-local moved = 0
+local moved, at_once = 0, 1
 while moved < want and bytes > 0 do
-  -- Few at a time, so that what is read beyond the bytes stays bounded.
-  local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, math.min(want - moved, 32))
+  -- Few at a time, and more only after those were small, so that what is read beyond the bytes stays bounded.
+  local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, math.min(want - moved, at_once))
   if #due == 0 then break end
+  at_once = math.min(at_once * 2, 32)
   redis.call('ZREM', scheduled, unpack(due))
   redis.call('LPUSH', jobs, unpack(due))
   moved = moved + #due

@@ -23,9 +23,10 @@ for i = 1, #ARGV, 3 do
   entries[#entries + 1] = string.format('%.0f', due)
   entries[#entries + 1] = ARGV[i + 2]
 end
-redis.call('ZADD', scheduled, unpack(entries))
 
+-- The bell first: a user who may not ring it schedules nothing, while a bell without a job does no harm.
 if (not first or earliest < tonumber(first)) and not rung then
   redis.call('LPUSH', bell, '1')
 end
+redis.call('ZADD', scheduled, unpack(entries))
 return 'ok'

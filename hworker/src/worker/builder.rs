@@ -93,7 +93,7 @@ impl WorkerBuilder {
     }
 
     /// How long a stopping worker lets its jobs finish before it gives them back. Default: `HWORKER_SHUTDOWN_GRACE`, then
-    /// 25 s, which fits the 30 s that Kubernetes waits.
+    /// 25 s. Let the platform wait 8 s longer than that before it kills the process: Kubernetes waits 30 s unless told otherwise.
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.settings.shutdown_grace = Some(grace);
         self
@@ -205,11 +205,6 @@ impl WorkerBuilder {
             }
             Err(error) => return Err(error),
         };
-        if cfg!(panic = "abort") {
-            tracing::warn!(
-                "this program is built with panic = \"abort\": a job that panics ends the worker, and counts as a crash"
-            );
-        }
         panic::install_hook();
 
         let mut names: BTreeSet<String> =

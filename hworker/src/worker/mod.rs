@@ -142,6 +142,11 @@ impl Worker {
     /// [`Error::Config`] when the process cannot start threads, or health cannot be told where it was asked for.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
         tokio::pin!(stop);
+        if cfg!(panic = "abort") {
+            tracing::warn!(
+                "this program is built with panic = \"abort\": a job that panics ends the worker, and counts as a crash"
+            );
+        }
         let _over = self.health.until_dropped();
         #[cfg(feature = "health")]
         let _answers_probes =

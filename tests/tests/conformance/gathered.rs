@@ -311,6 +311,39 @@ async fn jobs_that_are_refused_together_are_tried_alone() {
 }
 
 #[tokio::test]
+async fn jobs_that_are_tried_alone_do_not_wait_for_each_other() {
+    // The answer of the first is late -> the others are with the server all the same; they go in the order of their arrival.
+    // Guard: `Sender::send_singly` sends up to `SINGLY` at once.
+    let setup = connected(SOON).await;
+    setup.proxy.fault(ALONE as u32 + 1, "LPUSH", Fault::Refuse);
+    setup.proxy.fault(ALONE as u32 + 2, "LPUSH", Fault::HoldReply);
+    let before = setup.proxy.count("LPUSH");
+    let all = setup.spawn_many(60).await;
+    let proxy = &setup.proxy;
+    let are_there = || async { proxy.count("LPUSH") - before == 60 + 1 };
+    setup.server.eventually_async("all are there", SOON, are_there).await;
+    setup.proxy.release();
+    assert!(results(all).await.iter().all(Result::is_ok));
+    assert_eq!(setup.names(), numbers(60));
+}
+
+#[tokio::test]
+async fn what_is_refused_for_now_ends_in_time() {
+    // The server answers each time, and does not write since a replica is away -> who asks hears so when his time is over.
+    // Guard: `Sender::write` gives what is under way a moment, which the caller does not keep.
+    let setup = connected(Duration::from_millis(500)).await;
+    setup.server.redis().ask::<String>(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
+    let all = results(setup.spawn_many(5).await);
+    for result in tokio::time::timeout(SOON, all).await.expect("they end") {
+        let error = result.expect_err("not enqueued");
+        assert!(matches!(error, Error::Unavailable { .. }), "{error}");
+        assert!(error.to_string().contains("NOREPLICAS"), "{error}");
+    }
+    setup.server.redis().ask::<String>(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
+    assert!(setup.names().is_empty());
+}
+
+#[tokio::test]
 async fn a_full_server_refuses_the_whole_command() {
     // Guard: `OOM` is not tried again, alone or otherwise.
     let setup = connected(SOON).await;

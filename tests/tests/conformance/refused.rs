@@ -153,3 +153,17 @@ async fn settings_of_one_call_that_are_wrong_are_said_at_once() {
     }
     assert!(server.redis().keys("*").is_empty());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delayed_job_whose_bell_may_not_be_rung_is_not_in() {
+    // A user who may do all but `LPUSH` -> refused, and nothing is scheduled.
+    // Guard: `schedule.lua` rings before it adds.
+    let server = TestServer::alone();
+    let rules = ["ACL", "SETUSER", "delays", "on", ">k", "~*", "&*", "+@all", "-lpush"];
+    server.redis().ask::<String>(&rules);
+    let client = Client::new(format!("{}?user=delays&pass=k", server.url())).expect("a client");
+    let error = act::with("job".into(), Vec::new()).on(&client).delay(SOON).enqueue().await;
+    let error = error.expect_err("refused");
+    assert!(matches!(error, Error::Refused { .. }), "{error}");
+    assert_eq!(server.redis().len("hworker-scheduled-default"), 0);
+}

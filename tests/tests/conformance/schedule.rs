@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, SystemTime};
 
-use hworker_tests::{Act, Fault, Machine, Process, Proxy, TestServer, act};
+use hworker_tests::{Act, Fault, Machine, Process, Proxy, SCRIPTS, TestServer, act};
 
 use crate::{RECOVERED, SOON};
 
@@ -239,4 +239,20 @@ async fn s6_delayed_jobs_are_as_reliable_as_immediate() {
     let runs = server.runs_of("delayed");
     assert!(runs.iter().all(|run| run.id == id.as_str() && run.attempt == 1), "{runs:?}");
     assert_eq!((runs.len(), runs[1].pid, server.counter("recovered")), (3, second.pid(), 1));
+}
+
+#[test]
+fn few_large_jobs_are_due_at_once() {
+    // 32 jobs of 1 MB are due -> one script moves what 4 MB hold, and not all that it would look at were they small.
+    // Guard: `at_once` in `promote.lua`.
+    let server = TestServer::alone();
+    for number in 0..32 {
+        let envelope = format!("{number} {}", "x".repeat(1_000_000));
+        server.redis().ask::<u64>(&["ZADD", "hworker-scheduled-default", "1", &envelope]);
+    }
+    let (_, promote) = SCRIPTS.iter().find(|(name, _)| *name == "promote").expect("the script");
+    let keys = ["hworker-scheduled-default", "hworker-jobs-default"];
+    let call = [&["EVAL", promote, "2"][..], &keys, &["1000", "4000000"]].concat();
+    let (moved, next): (u64, i64) = server.redis().ask(&call);
+    assert_eq!((moved, next), (1 + 2 + 4, 0));
 }

@@ -1,9 +1,11 @@
-//! The look whether there are replicas, before anything is written that they should have: it may take its time, and it ends.
+//! Jobs that are to be safe before their enqueue returns. The look whether there are replicas, before anything is written that they
+//! should have: it may take its time, and it ends. The question whether they have it: one for many.
 
 use std::time::{Duration, Instant};
 
 use hworker::{Client, Durability, Error};
-use hworker_tests::{Fault, InProcess, Machine, Proxy, TestServer, act};
+use hworker_tests::{Fault, InProcess, Machine, Proxy, TestServer, act, program};
+use tokio::task::JoinSet;
 
 use crate::support::{SOON, waits_by};
 
@@ -69,4 +71,32 @@ async fn a_worker_whose_look_is_not_answered_starts() {
     let worker = InProcess::run(server.worker().client(&client).register::<act>());
     server.eventually("it runs", SOON, || server.ended("job") == 1);
     worker.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_question_answers_for_all_who_have_written() {
+    // 30 delayed jobs, and 5 of each of 12 queues, at once, and a disk that is asked for once a second -> all are on it, in time.
+    // Guard: `Questions` in `store/confirm.rs`: with a question for each who writes they stand in line, for a second each.
+    let Some(program) = program("valkey-server") else { return };
+    let server = TestServer::builder().append_only().program(Some(&program)).start();
+    server.redis().ask::<String>(&["CONFIG", "SET", "appendfsync", "everysec"]);
+    let client = Client::builder().redis_url(server.url()).durability(Durability::fsynced());
+    let client = client.build().expect("a client");
+    let job = || act::with("job".into(), vec![]).on(&client);
+    let mut all = JoinSet::new();
+    for _ in 0..30 {
+        all.spawn(job().delay(SOON).enqueue());
+    }
+    for number in 0..60 {
+        all.spawn(job().queue(format!("q{}", number % 12)).enqueue());
+    }
+    for result in all.join_all().await {
+        result.expect("on disk");
+    }
+    let stats: String = server.redis().ask(&["INFO", "commandstats"]);
+    let asked = stats.lines().find_map(|line| line.strip_prefix("cmdstat_waitaof:calls="));
+    let asked = asked.and_then(|rest| rest.split(',').next()?.parse().ok());
+    // One of them is the look before the first.
+    assert!(asked.is_some_and(|asked: u64| (2..=8).contains(&asked)), "{asked:?} questions");
+    assert_eq!(server.redis().len("hworker-scheduled-default"), 30);
 }

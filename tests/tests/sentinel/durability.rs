@@ -70,18 +70,23 @@ async fn a_job_that_did_not_reach_its_replica_is_in_once() {
     servers.stop(1, false);
     later().enqueue().await.expect("enqueued");
     servers.stop(1, true);
+    let slow = tokio::spawn(job(&client).enqueue());
+    servers.eventually("it waits for its replica", SOON, || {
+        servers.redis(0).ask::<String>(&["CLIENT", "LIST"]).contains("cmd=wait")
+    });
     let begun = Instant::now();
-    let slow = [job(&client), later()].map(|job| tokio::spawn(job.enqueue()));
+    let behind = tokio::spawn(later().enqueue());
     let quick = job(&client).durability(Durability::accepted()).enqueue();
     quick.await.expect("enqueued");
     assert!(begun.elapsed() < Duration::from_millis(600), "{:?}", begun.elapsed());
-    for result in slow {
-        let error = result.await.expect("no panic").expect_err("not safe");
-        assert!(matches!(error, Error::NotDurable { .. }), "{error}");
-        assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
-    }
+    let error = slow.await.expect("no panic").expect_err("not safe");
+    assert!(matches!(error, Error::NotDurable { .. }), "{error}");
+    assert!(error.to_string().contains("0 of 1 replicas"), "{error}");
+    // It came while the server was asked, and was not written behind that.
+    let error = behind.await.expect("no panic").expect_err("not enqueued");
+    assert!(matches!(error, Error::Unavailable { .. }), "{error}");
     assert_eq!(servers.redis(0).len(JOBS), 1003);
-    assert_eq!(servers.redis(0).len("hworker-scheduled-default"), 2);
+    assert_eq!(servers.redis(0).len("hworker-scheduled-default"), 1);
 
     servers.kill(1);
     servers.eventually("the master knows", SOON, || {

@@ -6,10 +6,13 @@ use std::time::Instant;
 
 use tokio::time::timeout_at;
 
-use super::{Caller, Client, Gather, LAST_MOMENT, Waiting};
+use super::{Caller, Client, Gather, Waiting};
 use crate::join::join_all;
 use crate::reconnect::Reconnect;
-use crate::store::{Connection, Fault, FaultKind};
+use crate::store::{Connection, Fault, FaultKind, LAST_MOMENT};
+
+/// Jobs of a refused command that are sent each alone at the same time.
+const SINGLY: usize = 100;
 
 /// A task that sends what has gathered.
 pub(super) struct Sender {
@@ -78,6 +81,7 @@ impl Sender {
         self.gather.state().sending -= std::mem::take(&mut self.sending);
         let mut kept_from = None;
         let mut answered = Vec::with_capacity(commands.len());
+        let mut refused = Vec::new();
         for (result, command) in results.into_iter().zip(commands) {
             match result {
                 Err(fault) if fault.passes() => {
@@ -85,7 +89,7 @@ impl Sender {
                     kept_from = Some(fault);
                 }
                 Err(fault) if fault.kind == FaultKind::Denied && command.envelopes.len() > 1 => {
-                    kept_from = self.send_singly(&connection, command).await.or(kept_from);
+                    refused.push((fault, command));
                 }
                 result => answered.push((result, command.callers)),
             }
@@ -96,6 +100,9 @@ impl Sender {
         }
         for (result, callers) in answered {
             callers.into_iter().flatten().for_each(|caller| caller.tell(result.clone()));
+        }
+        for (refusal, command) in refused {
+            kept_from = self.send_singly(&connection, command, &refusal).await.or(kept_from);
         }
         match kept_from {
             Some(fault) => self.not_reached(fault).await,
@@ -120,20 +127,26 @@ impl Sender {
     ) -> Vec<Result<(), Fault>> {
         let began = Instant::now();
         let moment = LAST_MOMENT + connection.confirms_within();
+        // What is under way has a moment. It is not theirs to keep: what is refused, and sent again, would never be over.
+        let until = |caller: &Caller| caller.give_up.max(began + moment);
         let mut last = began + moment;
         let (envelopes, mut callers): (Vec<_>, Vec<_>) = commands
             .iter_mut()
             .map(|command| (command.envelopes.as_slice(), &mut command.callers))
             .unzip();
-        for caller in callers.iter_mut().flat_map(|callers| callers.iter_mut().flatten()) {
-            caller.give_up = caller.give_up.max(began + moment);
-            last = last.max(caller.give_up);
+        for caller in callers.iter().flat_map(|callers| callers.iter().flatten()) {
+            last = last.max(until(caller));
         }
-        let within = last - began;
+        let (within, count) = (last - began, envelopes.len());
         let queue = &self.gather.queue;
-        let calls = envelopes.into_iter().map(|jobs| queue.enqueue(connection, jobs, within));
         let calls = async {
-            let (enqueued, confirmed) = tokio::join!(join_all(calls), connection.confirm());
+            let within = match connection.free_to_write(within).await {
+                Ok(left) => left,
+                Err(fault) => return vec![Err(fault); count],
+            };
+            let calls = envelopes.into_iter().map(|jobs| queue.enqueue(connection, jobs, within));
+            let (enqueued, confirmed) =
+                tokio::join!(biased; join_all(calls), connection.confirm(count));
             match confirmed {
                 Ok(()) => enqueued,
                 Err(fault) => enqueued.into_iter().map(|one| one.and(Err(fault.clone()))).collect(),
@@ -142,13 +155,13 @@ impl Sender {
         let mut calls = pin!(calls);
         loop {
             let waiting = callers.iter().flat_map(|callers| callers.iter().flatten());
-            let next = waiting.map(|caller| caller.give_up).min();
+            let next = waiting.map(until).min();
             let Some(next) = next.filter(|next| *next < last) else { return calls.await };
             if let Ok(results) = timeout_at(next.into(), &mut calls).await {
                 return results;
             }
             let mut slots = callers.iter_mut().flat_map(|callers| callers.iter_mut());
-            while let Some(slot) = slots.find(|slot| matches!(slot, Some(c) if c.give_up <= next)) {
+            while let Some(slot) = slots.find(|slot| matches!(slot, Some(c) if until(c) <= next)) {
                 if let Some(caller) = slot.take() {
                     caller.tell(Err(Fault::no_answer(next - began)));
                 }
@@ -157,21 +170,47 @@ impl Sender {
     }
 
     /// Sends the jobs of a command that the server refused each alone: it may have refused them for one among them, or
-    /// for being so many. Gives what kept some from the server.
-    async fn send_singly(&self, connection: &Connection, command: Command) -> Option<Fault> {
+    /// for being so many. Whose time is over hears of that refusal. Gives what kept some from the server.
+    async fn send_singly(
+        &self,
+        connection: &Connection,
+        command: Command,
+        refusal: &Fault,
+    ) -> Option<Fault> {
         let mut kept_from = None;
-        for job in command.jobs() {
-            let within = job.caller.give_up.saturating_duration_since(Instant::now());
-            let within = within.max(LAST_MOMENT);
-            let envelopes = std::slice::from_ref(&job.envelope);
-            let enqueued = self.gather.queue.enqueue(connection, envelopes, within);
-            let (enqueued, confirmed) = tokio::join!(enqueued, connection.confirm());
-            match enqueued.and(confirmed) {
-                Err(fault) if fault.passes() => {
-                    self.gather.put_back(vec![job], fault.clone());
-                    kept_from = Some(fault);
+        let mut jobs = command.jobs();
+        while !jobs.is_empty() {
+            let now = Instant::now();
+            self.gather.expire(now);
+            let left = jobs.split_off(jobs.len().min(SINGLY));
+            let (over, several): (Vec<_>, Vec<_>) =
+                jobs.into_iter().partition(|job| job.caller.give_up <= now);
+            jobs = left;
+            for job in over {
+                job.caller.tell(Err(refusal.clone()));
+            }
+            if several.is_empty() {
+                continue;
+            }
+            let calls = several.iter().map(|job| {
+                let within = job.caller.give_up.saturating_duration_since(now).max(LAST_MOMENT);
+                let envelopes = std::slice::from_ref(&job.envelope);
+                self.gather.queue.enqueue(connection, envelopes, within)
+            });
+            let (enqueued, confirmed) =
+                tokio::join!(biased; join_all(calls), connection.confirm(several.len()));
+            let mut put_back = Vec::new();
+            for (job, enqueued) in several.into_iter().zip(enqueued) {
+                match enqueued.and_then(|()| confirmed.clone()) {
+                    Err(fault) if fault.passes() => {
+                        put_back.push(job);
+                        kept_from = Some(fault);
+                    }
+                    result => job.caller.tell(result),
                 }
-                result => job.caller.tell(result),
+            }
+            if let Some(fault) = &kept_from {
+                self.gather.put_back(put_back, fault.clone());
             }
         }
         kept_from

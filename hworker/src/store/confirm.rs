@@ -86,8 +86,7 @@ struct Asker {
 impl Asker {
     async fn run(mut self) {
         loop {
-            // Who was let in at the same time writes first.
-            tokio::task::yield_now().await;
+            self.all_have_written().await;
             let Some(round) = self.next() else { return };
             let answer = self.connection.ask(self.questions.asked).await;
             if answer.is_err() {
@@ -95,6 +94,19 @@ impl Asker {
             }
             round.tell.send_replace(Some(answer));
             self.questions.closed.send_replace(false);
+        }
+    }
+
+    /// Lets those write first who were let in at the same time, as long as there are some.
+    async fn all_have_written(&self) {
+        let mut counted = 0;
+        loop {
+            tokio::task::yield_now().await;
+            let calls = self.questions.state().round.as_ref().map_or(0, |round| round.calls);
+            if calls == counted || calls >= CALLS {
+                return;
+            }
+            counted = calls;
         }
     }
 
@@ -166,7 +178,8 @@ impl Connection {
 
     /// Asks whether what was written on it before is as safe as asked.
     async fn ask(&self, asked: Durability) -> Result<(), Fault> {
-        let reached = match self.call(&question(asked, asked.time()), self.confirms_within()).await
+        // Also where somebody else met an error meanwhile, such as a slot that has moved: what was written is asked for.
+        let reached = match self.send(&question(asked, asked.time()), self.confirms_within()).await
         {
             Ok(reply) => Reached::read(asked, &reply),
             Err(fault) => Err(fault),

@@ -144,8 +144,39 @@ impl Connection {
         if !self.is_alive() {
             return Err(Fault::not_sent("the connection has ended"));
         }
+        self.send(command, within).await
+    }
+
+    /// As [`Connection::call`], also where no further call is wanted on it.
+    ///
+    /// What is called is on the connection once this was polled, however much the task has done before: what is called after it comes
+    /// behind it.
+    pub(super) async fn send(&self, command: &Cmd, within: Duration) -> Result<Value, Fault> {
         let mut inner = self.inner.clone();
-        self.answer(inner.send_packed_command(command), within).await
+        let sent = tokio::task::unconstrained(inner.send_packed_command(command));
+        self.answer(sent, within).await
+    }
+
+    /// Sends two commands in one write, and awaits the reply of the second.
+    ///
+    /// Not cancel safe, as [`Connection::call`].
+    pub(super) async fn call_behind(
+        &self,
+        first: &Cmd,
+        second: &Cmd,
+        within: Duration,
+    ) -> Result<Value, Fault> {
+        if !self.is_alive() {
+            return Err(Fault::not_sent("the connection has ended"));
+        }
+        let mut both = redis::Pipeline::with_capacity(2);
+        both.add_command(first.clone()).add_command(second.clone());
+        let mut inner = self.inner.clone();
+        let last = async {
+            let mut replies = inner.send_packed_commands(&both, 1, 1).await?;
+            Ok(replies.pop().unwrap_or_default())
+        };
+        self.answer(last, within).await
     }
 
     /// Sends a command whose reply is left out, and a script behind it; awaits the reply of that.

@@ -307,7 +307,14 @@ pub(crate) async fn connection_id(on: &Connection) -> Result<u64, Fault> {
     Ok(number("CLIENT ID", &id)?.unsigned_abs())
 }
 
-/// Ends the wait of a connection as if its time were over.
-pub(crate) async fn end_wait(on: &Connection, id: u64) -> Result<(), Fault> {
-    on.call(redis::cmd("CLIENT").arg("UNBLOCK").arg(id), CALL_WITHIN).await.map(drop)
+/// Ends the wait of a connection to the server of this queue as if its time were over.
+///
+/// A write that changes nothing goes ahead, so that a server whose writes are paused (`CLIENT PAUSE .. WRITE`, `FAILOVER`) keeps this back
+/// too: Redis before 7.2 aborts when it is to end the wait of a client whose command it keeps back itself.
+pub(crate) async fn end_wait(on: &Connection, queue: &Queue, id: u64) -> Result<(), Fault> {
+    let mut nothing = redis::cmd("HDEL");
+    nothing.arg(&queue.keys.stat).arg("");
+    let mut end = redis::cmd("CLIENT");
+    end.arg("UNBLOCK").arg(id);
+    on.call_behind(&nothing, &end, CALL_WITHIN).await.map(drop)
 }

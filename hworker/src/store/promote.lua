@@ -18,7 +18,7 @@ redis.call('LLEN', jobs)
 
 local moved, at_once = 0, 1
 while moved < want and bytes > 0 do
-  -- Few at a time, and more only after those were small, so that what is read beyond the bytes stays bounded.
+  -- One at first, then twice as many each time that bytes are left, so that what is read beyond them stays bounded.
   local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, math.min(want - moved, at_once))
   if #due == 0 then break end
   at_once = math.min(at_once * 2, 32)

@@ -284,7 +284,7 @@ async fn ended<T>(
     let answers = async {
         let end = async {
             let other = incarnation.core.client.connection(&lane.queue).await?;
-            end_wait(&other, id).await
+            end_wait(&other, &lane.queue, id).await
         };
         if let Err(fault) = end.await {
             debug!("a wait could not be ended: {fault}");

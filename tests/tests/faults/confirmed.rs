@@ -1,10 +1,13 @@
 //! Jobs that are to be safe before their enqueue returns. The look whether there are replicas, before anything is written that they
 //! should have: it may take its time, and it ends. The question whether they have it: one for many.
 
+use std::future::poll_fn;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use hworker::{Client, Durability, Error};
 use hworker_tests::{Fault, InProcess, Machine, Proxy, TestServer, act, program};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::support::{SOON, waits_by};
@@ -99,4 +102,56 @@ async fn one_question_answers_for_all_who_have_written() {
     // One of them is the look before the first.
     assert!(asked.is_some_and(|asked: u64| (2..=8).contains(&asked)), "{asked:?} questions");
     assert_eq!(server.redis().len("hworker-scheduled-default"), 30);
+}
+
+#[tokio::test]
+async fn a_question_answers_for_those_alone_who_have_written_before_it() {
+    // One task enqueues more at once than tokio lets it do in one go -> those whose jobs were with the server before the question
+    // are told that they are safe, and no others, whose question is lost.
+    // Guard: `Connection::send` is `unconstrained`: without it the last one has no budget left to write, and is counted.
+    let Some(program) = program("valkey-server") else { return };
+    for consumed in [0, 1] {
+        let server = TestServer::builder().append_only().program(Some(&program)).alone().start();
+        let proxy = Proxy::before(&server);
+        // After the look, and the question of who connects.
+        proxy.fault(3, "WAITAOF", Fault::HoldRequest);
+        proxy.fault(4, "WAITAOF", Fault::HangRequest);
+        let asked = Durability::fsynced().within(Duration::from_millis(500));
+        let client = Client::builder().redis_url(proxy.url()).durability(asked);
+        // Less than the lost question takes: who waits behind it is not tried again.
+        let client = client.enqueue_within(Duration::from_secs(1)).build().expect("a client");
+        let enqueue = || act::with("job".into(), vec![]).on(&client).delay(SOON).enqueue();
+        enqueue().await.expect("on disk");
+        let mut all: Vec<_> = (0..100).map(|_| (Box::pin(enqueue()), None)).collect();
+        let mut poll = move |context: &mut Context<'_>| {
+            for (enqueue, result) in all.iter_mut().filter(|(_, result)| result.is_none()) {
+                if let Poll::Ready(one) = enqueue.as_mut().poll(context) {
+                    *result = Some(one.is_ok());
+                }
+            }
+            let done: Option<Vec<bool>> = all.iter().map(|(_, result)| *result).collect();
+            done.map_or(Poll::Pending, Poll::Ready)
+        };
+        let (go_on, told) = oneshot::channel();
+        let enqueues = tokio::spawn(async move {
+            for _ in 0..consumed {
+                tokio::task::consume_budget().await;
+            }
+            poll_fn(|context| Poll::Ready(poll(context).is_ready())).await;
+            // Does something else for a while.
+            told.await.expect("it is told");
+            poll_fn(poll).await
+        });
+        let is_held = || async { proxy.held() == 1 };
+        server.eventually_async("the question is on its way", SOON, is_held).await;
+        let written = proxy.count("schedule") - 1;
+        go_on.send(()).expect("it waits");
+        for _ in 0..20 {
+            tokio::task::yield_now().await;
+        }
+        proxy.release();
+        let safe = enqueues.await.expect("no panic").into_iter().filter(|is_safe| *is_safe).count();
+        assert_eq!(safe, written);
+        assert!(written > 0);
+    }
 }

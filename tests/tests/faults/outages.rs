@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use hworker::Error;
-use hworker_tests::{Act, Machine, Process, Proxy, TestServer, act, act_once};
+use hworker_tests::{Act, InProcess, Machine, Process, Proxy, TestServer, act, act_once, program};
 
 use crate::support::{
     Dead, SOON, begins, block_on, counter, envelope, first_run_hangs, ms_between, now_us, put,
-    serving, wait_for_workers,
+    serving, wait_for_workers, waits_by,
 };
 
 /// After an outage workers go on by themselves within this.
@@ -690,4 +690,30 @@ fn a_cut_while_a_batch_is_on_its_way() {
     let begun: usize = (0..10).map(|number| server.begun(&format!("job-{number}"))).sum();
     assert_eq!(begun, 1_000);
     assert_eq!(block_on(server.inspect().counts()).expect("the counts").running, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_stops_while_writes_are_paused_leaves_the_server_alive() {
+    // `CLIENT PAUSE .. WRITE`, as before a failover by hand: the server keeps a worker's wait back. Told to end that wait, Redis before
+    // 7.2 aborts -> it is told when the pause is over.
+    // Guard: a write goes ahead in `end_wait`.
+    let Some(program) = program("redis-server") else { return };
+    let server = TestServer::builder().alone().program(Some(&program)).start();
+    let worker = InProcess::run(server.worker().register::<act>());
+    server.eventually("it waits", SOON, || waits_by(&server, "blmove"));
+    let clients = || server.redis().ask::<String>(&["CLIENT", "LIST"]);
+    let all = clients();
+    let waiting = all.lines().find(|client| client.contains(" cmd=blmove "));
+    let waiting = waiting.and_then(|line| line.split(' ').next()).expect("its id");
+    server.redis().ask::<String>(&["CLIENT", "PAUSE", "3000", "WRITE"]);
+    let id = waiting.trim_start_matches("id=");
+    assert_eq!(server.redis().ask::<u64>(&["CLIENT", "UNBLOCK", id]), 1);
+    server.eventually("what it asks for next is kept back", SOON, || {
+        let is_blocked = |client: &str| {
+            client.starts_with(&format!("{waiting} ")) && client.contains(" flags=b")
+        };
+        clients().lines().any(is_blocked)
+    });
+    worker.stop().await;
+    assert_eq!(server.redis().ask::<String>(&["PING"]), "PONG");
 }

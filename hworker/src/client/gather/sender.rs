@@ -39,7 +39,13 @@ impl Sender {
             let Gather { queue, confirms, .. } = &*self.gather;
             let connection = self.client.connection_that_confirms(queue, *confirms);
             match timeout_at(give_up.into(), connection).await {
-                Ok(Ok(connection)) => self.send(connection).await,
+                Ok(Ok(connection)) => {
+                    let left = give_up.saturating_duration_since(Instant::now());
+                    match connection.free_to_write(left).await {
+                        Ok(_) => self.send(connection).await,
+                        Err(fault) => self.not_reached(fault).await,
+                    }
+                }
                 Ok(Err(fault)) => self.not_reached(fault).await,
                 Err(_) => {}
             }
@@ -138,12 +144,9 @@ impl Sender {
             last = last.max(until(caller));
         }
         let (within, count) = (last - began, envelopes.len());
+        // Each is made at once, ahead of the question.
         let queue = &self.gather.queue;
         let calls = async {
-            let within = match connection.free_to_write(within).await {
-                Ok(left) => left,
-                Err(fault) => return vec![Err(fault); count],
-            };
             let calls = envelopes.into_iter().map(|jobs| queue.enqueue(connection, jobs, within));
             let (enqueued, confirmed) =
                 tokio::join!(biased; join_all(calls), connection.confirm(count));
@@ -170,24 +173,34 @@ impl Sender {
     }
 
     /// Sends the jobs of a command that the server refused each alone: it may have refused them for one among them, or
-    /// for being so many. Whose time is over hears of that refusal. Gives what kept some from the server.
+    /// for being so many. Whose time is over hears that there was none left for that. Gives what kept some from the server.
     async fn send_singly(
         &self,
         connection: &Connection,
         command: Command,
         refusal: &Fault,
     ) -> Option<Fault> {
+        let over_fault = || {
+            let why = "it was refused together with others, and no time was left to try it alone";
+            Fault::not_sent(format!("{why}: {refusal}"))
+        };
         let mut kept_from = None;
         let mut jobs = command.jobs();
         while !jobs.is_empty() {
+            let last = jobs.iter().map(|job| job.caller.give_up).max();
+            let left = last.unwrap_or(Instant::now()).saturating_duration_since(Instant::now());
+            if let Err(fault) = connection.free_to_write(left).await {
+                self.gather.put_back(jobs, fault.clone());
+                return Some(fault);
+            }
             let now = Instant::now();
             self.gather.expire(now);
-            let left = jobs.split_off(jobs.len().min(SINGLY));
+            let rest = jobs.split_off(jobs.len().min(SINGLY));
             let (over, several): (Vec<_>, Vec<_>) =
                 jobs.into_iter().partition(|job| job.caller.give_up <= now);
-            jobs = left;
+            jobs = rest;
             for job in over {
-                job.caller.tell(Err(refusal.clone()));
+                job.caller.tell(Err(over_fault()));
             }
             if several.is_empty() {
                 continue;

@@ -166,17 +166,9 @@ impl Connection {
         second: &Cmd,
         within: Duration,
     ) -> Result<Value, Fault> {
-        if !self.is_alive() {
-            return Err(Fault::not_sent("the connection has ended"));
-        }
         let mut both = redis::Pipeline::with_capacity(2);
         both.add_command(first.clone()).add_command(second.clone());
-        let mut inner = self.inner.clone();
-        let last = async {
-            let mut replies = inner.send_packed_commands(&both, 1, 1).await?;
-            Ok(replies.pop().unwrap_or_default())
-        };
-        self.answer(last, within).await
+        self.call_together(&both, 1, within).await
     }
 
     /// Sends a command whose reply is left out, and a script behind it; awaits the reply of that.
@@ -188,17 +180,27 @@ impl Connection {
         script: &Call,
         within: Duration,
     ) -> Result<Value, Fault> {
-        if !self.is_alive() {
-            return Err(Fault::not_sent("the connection has ended"));
-        }
         let mut unanswered = redis::cmd("CLIENT");
         unanswered.arg("REPLY").arg("SKIP");
         let mut together = redis::Pipeline::with_capacity(3);
         together.add_command(unanswered).add_command(command.clone());
         together.add_command(self.spelled(script).into_owned());
+        self.call_together(&together, 0, within).await
+    }
+
+    /// Sends commands in one write, and awaits the reply that follows so many others.
+    async fn call_together(
+        &self,
+        commands: &redis::Pipeline,
+        others: usize,
+        within: Duration,
+    ) -> Result<Value, Fault> {
+        if !self.is_alive() {
+            return Err(Fault::not_sent("the connection has ended"));
+        }
         let mut inner = self.inner.clone();
         let last = async {
-            let mut replies = inner.send_packed_commands(&together, 0, 1).await?;
+            let mut replies = inner.send_packed_commands(commands, others, 1).await?;
             Ok(replies.pop().unwrap_or_default())
         };
         self.answer(last, within).await

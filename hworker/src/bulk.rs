@@ -27,7 +27,7 @@ const SCHEDULED_JOBS: usize = SCRIPT_JOBS / 2;
 /// Jobs that are enqueued at the same time, as their envelopes have it: looking at the clock takes longer than it seems.
 const JOBS_OF_ONE_TIME: usize = 256;
 
-/// Chunks under way at once.
+/// Chunks under way at once, where their bytes are no more than those of a full one: all of it has to arrive within 5 s.
 const CHUNKS: usize = 8;
 
 /// Many jobs that are enqueued at once, in as few round trips as they fit in: of any types, for any queues, now or later.
@@ -309,7 +309,16 @@ async fn send(bulk: Encoded) -> Result<Vec<JobId>, Error> {
     let mut failed: Option<Fault> = None;
     // One that waits for replicas holds up those behind it, until they would be given up.
     let waits = bulk.ready.iter().any(|job| job.confirms.is_some());
-    for side_by_side in chunks(&bulk.ready).chunks(if waits { 1 } else { CHUNKS }) {
+    let chunks = chunks(&bulk.ready);
+    let mut rest = chunks.as_slice();
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fitting = rest.iter().take(if waits { 1 } else { CHUNKS }).take_while(|chunk| {
+            bytes += chunk.bytes;
+            bytes <= SCRIPT_BYTES
+        });
+        let (side_by_side, others) = rest.split_at(fitting.count().max(1));
+        rest = others;
         let order = Order::of(side_by_side);
         let sends = side_by_side.iter().enumerate();
         let results = join_all(sends.map(|(place, chunk)| chunk.send(&bulk, &order, place))).await;

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-use self::connections::Connections;
+use self::connections::{Connections, Purpose};
 use self::gather::Gathers;
 use crate::config::{EncryptionConfig, Limits, NO_KEYS};
 use crate::durability::Durability;
@@ -31,8 +31,8 @@ pub use builder::ClientBuilder;
 /// which reads `HWORKER_REDIS_URL`, then `REDIS_URL`, then takes `redis://127.0.0.1:6379`. Make one for a second server, or
 /// for settings that come from elsewhere.
 ///
-/// A client keeps one connection for each tokio runtime that uses it (in a cluster, one to each server), makes it when it is
-/// first needed, and makes a new one when it has ended.
+/// A client keeps one connection for each tokio runtime that uses it (in a cluster, one to each server), a second one for
+/// [`Inspect`](crate::Inspect), makes each when it is first needed, and makes a new one when it has ended.
 ///
 /// ```no_run
 /// # #[hworker::job] async fn ping() {}
@@ -172,9 +172,18 @@ impl Client {
         queue: &Queue,
         confirms: Option<Durability>,
     ) -> Result<Connection, Fault> {
+        self.connection_for(queue, Purpose::Write(confirms)).await
+    }
+
+    /// The same for who looks into a queue, which may take long.
+    pub(crate) async fn connection_to_inspect(&self, queue: &Queue) -> Result<Connection, Fault> {
+        self.connection_for(queue, Purpose::Inspect).await
+    }
+
+    async fn connection_for(&self, queue: &Queue, purpose: Purpose) -> Result<Connection, Fault> {
         let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
         let home = self.inner.address.home(queue).await?;
-        self.inner.connections.get(&runtime, &self.inner.address, home, confirms).await
+        self.inner.connections.get(&runtime, &self.inner.address, home, purpose).await
     }
 
     /// Equal for clones of one client, and only for those.

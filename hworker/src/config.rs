@@ -87,8 +87,8 @@ pub(crate) fn unknown_variables() -> Vec<String> {
 }
 
 /// Where the server is and what the keys begin with: the client's settings.
-pub(crate) fn redis_url(given: Option<String>) -> String {
-    let variable = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+pub(crate) fn redis_url(given: Option<String>, problems: &mut Problems) -> String {
+    let mut variable = |name| variable(name, problems);
     given
         .or_else(|| variable("HWORKER_REDIS_URL"))
         .or_else(|| variable("REDIS_URL"))
@@ -106,7 +106,24 @@ pub(crate) fn prefix(given: Option<String>, problems: &mut Problems) -> String {
 }
 
 pub(crate) fn max_payload(given: Option<usize>, problems: &mut Problems) -> usize {
-    Environment { problems }.or(given, "HWORKER_MAX_PAYLOAD", number, defaults::MAX_PAYLOAD)
+    let mut env = Environment { problems };
+    let bytes = env.or(given, "HWORKER_MAX_PAYLOAD", number, defaults::MAX_PAYLOAD);
+    check_max_payload(bytes, problems);
+    bytes
+}
+
+/// A worker with a limit that hardly any job keeps to would set aside all that wait, and megabytes are easily written where
+/// bytes are meant.
+fn check_max_payload(bytes: usize, problems: &mut Problems) {
+    const LEAST: usize = 512;
+    if bytes < LEAST {
+        let problem =
+            format!("max_payload is {bytes}; it is in bytes, and must be at least {LEAST}");
+        // A client and a worker may both say so.
+        if !problems.0.contains(&problem) {
+            problems.0.push(problem);
+        }
+    }
 }
 
 pub(crate) fn durability(given: Option<Durability>, problems: &mut Problems) -> Durability {
@@ -128,15 +145,21 @@ pub(crate) fn shards(
     given: BTreeMap<String, usize>,
     problems: &mut Problems,
 ) -> BTreeMap<String, ShardSetting> {
-    let mut all =
-        Environment { problems }.or(None, "HWORKER_SHARDS", shard_counts, BTreeMap::new());
-    all.extend(given);
-    let setting = |(name, count): (String, usize)| {
+    let said = Environment { problems }.or(None, "HWORKER_SHARDS", shard_counts, Vec::new());
+    together(said, given, problems)
+}
+
+fn together(
+    said: Vec<(String, usize)>,
+    given: BTreeMap<String, usize>,
+    problems: &mut Problems,
+) -> BTreeMap<String, ShardSetting> {
+    let mut all: BTreeMap<String, ShardSetting> = BTreeMap::new();
+    for (name, count) in said.into_iter().chain(given) {
         let plain = name.trim_start_matches('+').to_owned();
-        let extra = plain.len() < name.len();
-        (plain, ShardSetting { count, extra })
-    };
-    let all: BTreeMap<_, _> = all.into_iter().map(setting).collect();
+        let extra = plain.len() < name.len() || all.get(&plain).is_some_and(|known| known.extra);
+        all.insert(plain, ShardSetting { count, extra });
+    }
     for (name, ShardSetting { count, .. }) in &all {
         if !is_name(name) {
             problems.0.push(format!(
@@ -151,6 +174,17 @@ pub(crate) fn shards(
         }
     }
     all
+}
+
+/// The value of a variable, unless it is empty. One that cannot be read is not taken for one that is not set: jobs would go to
+/// another server.
+fn variable(name: &str, problems: &mut Problems) -> Option<String> {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
+    let value = value.into_string().ok();
+    if value.is_none() {
+        problems.0.push(format!("{name}: it is not written in UTF-8"));
+    }
+    value
 }
 
 /// Reads environment variables and collects what is wrong with them.
@@ -170,7 +204,7 @@ impl Environment<'_> {
     }
 
     fn read<T>(&mut self, variable: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
-        let value = std::env::var(variable).ok().filter(|value| !value.is_empty())?;
+        let value = self::variable(variable, self.problems)?;
         match parse(&value) {
             Ok(value) => Some(value),
             Err(why) => {
@@ -182,7 +216,7 @@ impl Environment<'_> {
 }
 
 /// Reads `mail=8,reports=2`.
-fn shard_counts(text: &str) -> Result<BTreeMap<String, usize>, String> {
+fn shard_counts(text: &str) -> Result<Vec<(String, usize)>, String> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     let count = |part: &str| {
         let (name, count) = part
@@ -219,4 +253,33 @@ pub(crate) fn host_name() -> String {
         .take(60)
         .collect();
     if name.is_empty() { "worker".into() } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_program_says_of_shards_wins_under_either_name() {
+        let mut problems = Problems(Vec::new());
+        let given = BTreeMap::from([("+reports".to_owned(), 2), ("mail".to_owned(), 3)]);
+        let said = vec![("reports".to_owned(), 6), ("+mail".to_owned(), 4), ("pdf".to_owned(), 5)];
+        let all = together(said, given, &mut problems);
+        let counts: Vec<_> = all
+            .iter()
+            .map(|(name, setting)| (name.as_str(), setting.count, setting.extra))
+            .collect();
+        assert_eq!(counts, [("mail", 3, true), ("pdf", 5, false), ("reports", 2, true)]);
+        assert!(problems.0.is_empty(), "{problems:?}");
+    }
+
+    #[test]
+    fn a_limit_in_megabytes_is_no_limit_in_bytes() {
+        let mut problems = Problems(Vec::new());
+        check_max_payload(16, &mut problems);
+        check_max_payload(16, &mut problems);
+        assert_eq!(problems.0, ["max_payload is 16; it is in bytes, and must be at least 512"]);
+        check_max_payload(512, &mut problems);
+        assert_eq!(problems.0.len(), 1);
+    }
 }

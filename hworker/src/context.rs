@@ -157,7 +157,10 @@ impl Context {
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         let mut children = self.attempt.end.children();
         if !self.is_cancelled() {
-            children.get_or_insert_default().spawn(task);
+            let children = children.get_or_insert_default();
+            // Those that have ended would be kept until the job does.
+            while children.try_join_next().is_some() {}
+            children.spawn(task);
         }
     }
 

@@ -32,12 +32,15 @@ mod tests;
 
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, Permissions};
+use std::fmt;
+use std::fs::{DirBuilder, File, Permissions, TryLockError};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -47,8 +50,12 @@ use crate::error::Error;
 
 /// Redis itself gives its replicas 10 s to catch up before it stops.
 const STOP_DEADLINE: Duration = Duration::from_secs(15);
-/// For a server that nobody needs any more.
+/// For a server that nobody needs any more, with data that nobody keeps.
 const DROP_DEADLINE: Duration = Duration::from_secs(2);
+/// One whose program was killed holds its data for a few seconds more.
+const LOCK_DEADLINE: Duration = Duration::from_secs(10);
+/// In a data directory that was given: locked by the server that uses it.
+const LOCK: &str = "hworker.lock";
 /// A port that was free a moment ago may be taken when the server asks for it.
 const PORT_TRIES: u32 = 5;
 /// `sun_path` holds 104 bytes on macOS; `/hworker-XXXXXX/redis.sock` and the final zero are 27 of them.
@@ -82,7 +89,7 @@ pub struct Server {
 }
 
 /// How a private server is to be started. See [`Server::builder`].
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 #[must_use = "nothing is started before `.start()`"]
 pub struct ServerBuilder {
     program: Option<PathBuf>,
@@ -90,6 +97,20 @@ pub struct ServerBuilder {
     append_only: bool,
     tcp: bool,
     data_dir: Option<PathBuf>,
+}
+
+impl fmt::Debug for ServerBuilder {
+    /// Without the values of options: one may be a password.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let options: Vec<_> = self.args.iter().step_by(2).collect();
+        f.debug_struct("ServerBuilder")
+            .field("program", &self.program)
+            .field("options", &options)
+            .field("append_only", &self.append_only)
+            .field("tcp", &self.tcp)
+            .field("data_dir", &self.data_dir)
+            .finish()
+    }
 }
 
 impl ServerBuilder {
@@ -121,8 +142,9 @@ impl ServerBuilder {
         self
     }
 
-    /// Where the server keeps its data; made if it is not there, and never removed. By default in the directory that
-    /// is removed at the end.
+    /// Where the server keeps its data; made if it is not there, for nobody else to read, and never removed. One server can use
+    /// it at a time, which a file `hworker.lock` in it sees to: a second one waits for up to 10 s and fails. By default in the
+    /// directory that is removed at the end.
     pub fn data_dir(mut self, dir: impl Into<PathBuf>) -> Self {
         self.data_dir = Some(dir.into());
         self
@@ -132,7 +154,8 @@ impl ServerBuilder {
     ///
     /// # Errors
     /// [`Error::Config`] where there is no such program (it names the packages that have it), and where the server
-    /// does not answer within 10 s (it shows the end of the server's log).
+    /// does not answer within 10 s (it shows the end of the server's log), besides the time that it takes to load its data, or
+    /// another server uses its data directory.
     pub fn start(self) -> Result<Server, Error> {
         let program = program::find(self.program.as_deref())?;
         for _ in 1..PORT_TRIES {
@@ -147,7 +170,10 @@ impl ServerBuilder {
     fn start_once(&self, program: &Path) -> Result<Server, Error> {
         let home = make_home().map_err(|e| failed("make a directory for", program, &e))?;
         let data = self.data_dir.as_deref().unwrap_or(home.path());
-        fs::create_dir_all(data).map_err(|e| failed("make the data directory of", program, &e))?;
+        let mut private = DirBuilder::new();
+        let made = private.recursive(true).mode(0o700).create(data);
+        made.map_err(|e| failed("make the data directory of", program, &e))?;
+        let lock = self.data_dir.as_deref().map(lock).transpose()?;
         let port = self.tcp.then(free_port).transpose();
         let port = port.map_err(|e| failed("find a port for", program, &e))?;
         let socket = home.path().join("redis.sock");
@@ -156,6 +182,7 @@ impl ServerBuilder {
             args: self.command_line(data, &socket, port.unwrap_or(0)),
             socket,
             log: home.path().join("redis.log"),
+            lock: lock.map(Arc::new),
         };
         let running = Some(launch.run(home.path())?);
         Ok(Server { running, launch, port, home })
@@ -282,9 +309,8 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
-            // One that is paused would not see the SIGTERM.
-            running.signal(Signal::CONT);
-            running.terminate(DROP_DEADLINE);
+            let keeps = self.launch.lock.is_some();
+            running.terminate(if keeps { STOP_DEADLINE } else { DROP_DEADLINE });
         }
     }
 }
@@ -301,6 +327,29 @@ fn make_home() -> io::Result<TempDir> {
         .prefix("hworker-")
         .permissions(Permissions::from_mode(0o700))
         .tempdir_in(parent)
+}
+
+/// Takes a data directory for one server, which holds the file open for as long as it lives.
+fn lock(dir: &Path) -> Result<File, Error> {
+    let path = dir.join(LOCK);
+    let wrong = |why: String| Error::config(format!("{} cannot be locked: {why}", path.display()));
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(|error| wrong(error.to_string()))?;
+    let deadline = Instant::now() + LOCK_DEADLINE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let why =
+                    "another server uses this data directory; two would destroy each other's data";
+                return Err(wrong(why.to_owned()));
+            }
+            Err(TryLockError::Error(error)) => return Err(wrong(error.to_string())),
+        }
+    }
 }
 
 fn free_port() -> io::Result<u16> {

@@ -39,6 +39,14 @@ pub enum Error {
         /// Who had it and who did not.
         source: Cause,
     },
+    /// A change that was asked of [`Inspect`](crate::Inspect) may have been made: its answer did not reach us, or it was made in
+    /// part. Look before you try again.
+    Unanswered {
+        /// What was attempted.
+        doing: String,
+        /// What the connection said.
+        source: Cause,
+    },
     /// The server or a limit refused it: out of memory, not allowed, payload too large.
     Refused {
         /// What was attempted.
@@ -115,6 +123,12 @@ impl fmt::Display for Error {
             Self::NotDurable { id, source } => {
                 write!(f, "job {id} is enqueued, but it may not be safe yet: {source}")
             }
+            Self::Unanswered { doing, source } => {
+                write!(
+                    f,
+                    "whether it was possible to {doing} is not known, look before you try again: {source}"
+                )
+            }
             Self::Refused { doing, source } => write!(f, "could not {doing}, refused: {source}"),
             Self::Encode { job, source } => {
                 write!(f, "the arguments of job {job} cannot be written as JSON: {source}")
@@ -159,6 +173,7 @@ impl StdError for Error {
             Self::Unavailable { source, .. }
             | Self::Uncertain { source, .. }
             | Self::NotDurable { source, .. }
+            | Self::Unanswered { source, .. }
             | Self::Refused { source, .. }
             | Self::Encode { source, .. }
             | Self::Bulk { source, .. } => Some(source),

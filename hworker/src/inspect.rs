@@ -4,10 +4,11 @@ mod search;
 mod types;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use self::types::{running_job, worker_info};
 use crate::client::Client;
-use crate::envelope::{Envelope, JobId, Rewrite};
+use crate::envelope::{Envelope, Header, JobId, Rewrite};
 use crate::error::Error;
 use crate::keys::is_name;
 use crate::store::{Connection, Fault, Queue, server_time};
@@ -42,44 +43,84 @@ impl Client {
     }
 }
 
+/// What somebody wants of a queue, as errors say it.
+#[derive(Clone, Copy)]
+enum Doing {
+    Look,
+    /// Something that changes it, as a verb.
+    Change(&'static str),
+}
+
 impl Inspect {
-    /// Asks one shard after the other.
-    async fn each<T>(
-        &self,
-        mut ask: impl AsyncFnMut(&Queue, &Connection) -> Result<T, Fault>,
-    ) -> Result<Vec<T>, Error> {
-        if !is_name(&self.name) {
-            let name = &self.name;
-            return Err(Error::config(format!(
+    fn check_name(&self) -> Result<(), Error> {
+        let name = &self.name;
+        is_name(name).then_some(()).ok_or_else(|| {
+            Error::config(format!(
                 "the queue's name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}"
-            )));
-        }
+            ))
+        })
+    }
+
+    /// Asks one shard after the other.
+    async fn each<'a, T, F: Future<Output = Result<T, Fault>>>(
+        &'a self,
+        ask: impl Fn(&'a Queue, Connection) -> F,
+    ) -> Result<Vec<T>, Error> {
+        self.check_name()?;
         let mut answers = Vec::with_capacity(self.shards.len());
         for shard in &self.shards {
-            let answer = async {
-                let on = self.client.connection(shard).await?;
-                ask(shard, &on).await
-            };
-            answers.push(answer.await.map_err(|fault| self.error(fault))?);
+            let answer = self.ask(shard, &ask).await;
+            answers.push(answer.map_err(|fault| self.error(Doing::Look, fault))?);
         }
         Ok(answers)
     }
 
-    fn error(&self, fault: Fault) -> Error {
-        fault.into_error(format!("look into the queue {}", self.name))
+    /// Asks one shard after the other until one has it. One that cannot be asked does not keep others from being asked.
+    async fn first<'a, T, F: Future<Output = Result<Option<T>, Fault>>>(
+        &'a self,
+        doing: Doing,
+        ask: impl Fn(&'a Queue, Connection) -> F,
+    ) -> Result<Option<T>, Error> {
+        self.check_name()?;
+        let mut not_asked = None;
+        for shard in &self.shards {
+            match self.ask(shard, &ask).await {
+                Ok(None) => {}
+                Ok(found) => return Ok(found),
+                // It may be done.
+                Err(fault) if fault.sent && matches!(doing, Doing::Change(_)) => {
+                    return Err(self.error(doing, fault));
+                }
+                Err(fault) => not_asked = not_asked.or(Some(fault)),
+            }
+        }
+        not_asked.map_or(Ok(None), |fault| Err(self.error(doing, fault)))
     }
 
-    /// How many jobs are where.
+    async fn ask<'a, T, F: Future<Output = Result<T, Fault>>>(
+        &'a self,
+        shard: &'a Queue,
+        ask: impl Fn(&'a Queue, Connection) -> F,
+    ) -> Result<T, Fault> {
+        let on = self.client.connection_to_inspect(shard).await?;
+        ask(shard, on).await
+    }
+
+    fn error(&self, doing: Doing, fault: Fault) -> Error {
+        let name = &self.name;
+        match doing {
+            Doing::Look => fault.into_error(format!("look into the queue {name}")),
+            Doing::Change(what) => fault.into_error_of_change(format!("{what} the queue {name}")),
+        }
+    }
+
+    /// How many jobs are where, as good as at one moment. Of a queue that is spread, the moments differ from shard to shard.
     ///
     /// # Errors
     /// Where the server cannot be asked.
     pub async fn counts(&self) -> Result<Counts, Error> {
-        let counts = self.each(async |shard, on| {
-            let [pending, scheduled, failed, broken] = shard.counts(on).await?;
-            let mut running = 0;
-            for (worker, ..) in shard.workers(on).await? {
-                running += shard.leases(on, &shard.keys.worker(&worker)).await?.len() as u64;
-            }
+        let counts = self.each(|shard, on| async move {
+            let [pending, scheduled, failed, broken, running] = shard.counts(&on).await?;
             Ok(Counts { pending, scheduled, running, failed, broken })
         });
         Ok(counts.await?.into_iter().fold(Counts::default(), |sum, shard| Counts {
@@ -98,7 +139,7 @@ impl Inspect {
     /// Where the server cannot be asked.
     pub async fn statistics(&self, day: Option<&str>) -> Result<BTreeMap<String, u64>, Error> {
         let mut sums = BTreeMap::new();
-        for shard in self.each(async |shard, on| shard.counters(on, day).await).await? {
+        for shard in self.each(|shard, on| async move { shard.counters(&on, day).await }).await? {
             for (name, count) in shard {
                 *sums.entry(name).or_default() += count;
             }
@@ -111,13 +152,13 @@ impl Inspect {
     /// # Errors
     /// Where the server cannot be asked.
     pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
-        let shards = self.each(async |shard, on| {
-            let now = server_time(on).await?;
+        let shards = self.each(|shard, on| async move {
+            let now = server_time(&on).await?;
             let mut workers = Vec::new();
-            for entry in shard.workers(on).await? {
+            for entry in shard.workers(&on).await? {
                 if let Some(mut worker) = worker_info(entry, now) {
-                    let held = shard.running(on, &shard.keys.worker(&worker.id)).await?;
-                    worker.running = held.iter().map(running_job).collect();
+                    let held = shard.running(&on, &shard.keys.worker(&worker.id)).await?;
+                    worker.running = held.iter().map(|entry| running_job(entry, now)).collect();
                     workers.push(worker);
                 }
             }
@@ -133,23 +174,21 @@ impl Inspect {
         Ok(workers)
     }
 
-    /// Finds a job by its id, wherever it is. Reads the queue in chunks: the cost grows with its length.
+    /// Finds a job by its id, wherever it is. Reads the queue in chunks, over a connection of its own: the cost grows with its
+    /// length, twice where the job is not there.
     ///
-    /// `None` for a job that is done, was never enqueued here, or has left the bounded list of failed jobs.
+    /// `None` for a job that is done, was never enqueued here, or has left the bounded list of failed jobs. A job that moves again
+    /// and again while it is looked for, as from a worker that stops back to its queue, may be missed, though it is looked for
+    /// twice.
     ///
     /// # Errors
     /// Where the server cannot be asked.
     pub async fn find(&self, id: &JobId) -> Result<Option<Found>, Error> {
-        // A job may move behind the search; it is hardly moved twice. It never leaves its shard.
         for _ in 0..2 {
-            let mut found = None;
-            self.each(async |shard, on| {
-                if found.is_none() {
-                    found = search::find(shard, on, id).await?;
-                }
-                Ok(())
-            })
-            .await?;
+            // A job never leaves its shard.
+            let found = self
+                .first(Doing::Look, |shard, on| async move { search::find(shard, &on, id).await })
+                .await?;
             if found.is_some() {
                 return Ok(found);
             }
@@ -169,12 +208,14 @@ impl Inspect {
             records.iter().filter_map(|record| serde_json::from_slice(record).ok()).collect()
         };
         if self.shards.len() == 1 {
-            let records = self.each(async |shard, on| shard.failed(on, offset, count).await);
+            let records =
+                self.each(|shard, on| async move { shard.failed(&on, offset, count).await });
             return Ok(records.await?.into_iter().flat_map(parse).collect());
         }
         // Which shard has those before the offset is not known before they are read.
         let up_to = offset.saturating_add(count);
-        let records = self.each(async |shard, on| shard.failed(on, 0, up_to).await).await?;
+        let records =
+            self.each(|shard, on| async move { shard.failed(&on, 0, up_to).await }).await?;
         let mut failed: Vec<_> = records.into_iter().flat_map(parse).collect();
         failed.sort_by_key(|record| std::cmp::Reverse(record.failed_at));
         Ok(failed.into_iter().skip(offset as usize).take(count as usize).collect())
@@ -187,8 +228,11 @@ impl Inspect {
     pub async fn broken(&self) -> Result<Vec<Broken>, Error> {
         let mut broken: Vec<Broken> = Vec::new();
         let mut indexes: HashMap<Vec<u8>, usize> = HashMap::new();
-        for entry in
-            self.each(async |shard, on| shard.broken(on).await).await?.into_iter().flatten()
+        for entry in self
+            .each(|shard, on| async move { shard.broken(&on).await })
+            .await?
+            .into_iter()
+            .flatten()
         {
             if let Some(index) = indexes.get(&entry.payload) {
                 broken[*index].add(entry);
@@ -204,52 +248,74 @@ impl Inspect {
     /// Puts a broken payload back at the end of the queue, once however many ask.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where it is not there (any more).
+    /// [`Error::NotFound`] where it is not there (any more), [`Error::Unanswered`] where the answer was lost.
     pub async fn requeue_broken(&self, payload: &[u8]) -> Result<(), Error> {
         // The time for which nobody knew it begins anew, or the next worker that does not would call it broken at once.
-        let marked = Envelope::decode(payload).is_ok_and(|it| it.unknown_since.is_some());
+        let header = Envelope::decode(payload).map(|envelope| Header::from(&envelope));
+        let header = header.ok().or_else(|| Header::of_newer(payload));
+        let marked = header.is_some_and(|header| header.unknown_since.is_some());
         let envelope = marked.then(|| Rewrite::of(payload)).flatten().map(|mut rewrite| {
             rewrite.remove("unknown_since");
             rewrite.to_bytes()
         });
         let envelope = envelope.as_deref().unwrap_or(payload);
-        let mut there = false;
-        self.each(async |shard, on| {
-            // The same payload in several shards is one, as it is in one.
-            there |= if there {
-                shard.delete_broken(on, payload).await?
-            } else {
-                shard.requeue_broken(on, payload, envelope).await?
-            };
-            Ok(())
-        })
-        .await?;
-        self.or_not_found(there, "that broken payload")
+        let doing = Doing::Change("put a broken payload back to");
+        let put_back = self.first(doing, |shard, on| async move {
+            let there = shard.requeue_broken(&on, payload, envelope).await?;
+            Ok(there.then(|| shard.keys.broken.clone()))
+        });
+        let put_back = put_back.await?;
+        self.or_not_found(put_back.is_some(), "that broken payload")?;
+        // The same payload in several shards is one, as it is in one.
+        for shard in
+            self.shards.iter().filter(|shard| put_back.as_ref() != Some(&shard.keys.broken))
+        {
+            // It is back; what is left of it elsewhere is no more than a record.
+            let _ = self
+                .ask(shard, |shard, on| async move { shard.delete_broken(&on, payload).await })
+                .await;
+        }
+        Ok(())
     }
 
     /// Deletes a broken payload.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where it is not there (any more).
+    /// [`Error::NotFound`] where it is not there (any more), [`Error::Unanswered`] where the answer was lost.
     pub async fn delete_broken(&self, payload: &[u8]) -> Result<(), Error> {
-        let deleted = self.each(async |shard, on| shard.delete_broken(on, payload).await).await?;
-        self.or_not_found(deleted.contains(&true), "that broken payload")
+        let deleted = AtomicBool::new(false);
+        let doing = Doing::Change("delete a broken payload of");
+        let all = self.first(doing, |shard, on| {
+            let deleted = &deleted;
+            async move {
+                if shard.delete_broken(&on, payload).await? {
+                    deleted.store(true, Ordering::Relaxed);
+                }
+                // The next may have it too.
+                Ok(None::<()>)
+            }
+        });
+        let all = all.await;
+        let deleted = deleted.into_inner();
+        if !deleted {
+            all?;
+        }
+        self.or_not_found(deleted, "that broken payload")
     }
 
     /// Takes a running job from the worker that holds it and puts it to the front of the queue. The worker learns of it
     /// with its next heartbeat and cancels the body; whatever the body still returns counts for nothing.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where no worker holds it (any more).
+    /// [`Error::NotFound`] where no worker holds it (any more); [`Error::Unanswered`] where the answer was lost: it may run anew
+    /// then, and to revoke it again would take that run too.
     pub async fn revoke(&self, id: &JobId) -> Result<(), Error> {
-        let mut revoked = false;
-        self.each(async |shard, on| {
-            if !revoked {
-                revoked = search::revoke(shard, on, id).await?;
-            }
-            Ok(())
-        })
-        .await?;
+        let doing = Doing::Change("revoke a job of");
+        let revoked = self.first(doing, |shard, on| async move {
+            let revoked = search::revoke(shard, &on, id).await?;
+            Ok(revoked.then_some(()))
+        });
+        let revoked = revoked.await?.is_some();
         self.or_not_found(revoked, "a running job with that id")
     }
 
@@ -260,7 +326,7 @@ impl Inspect {
     /// run, and come back with empty hands.
     ///
     /// # Errors
-    /// [`Error::Refused`] while a worker serves the queue, unless forced.
+    /// [`Error::Refused`] while a worker serves the queue, unless forced; [`Error::Unanswered`] where some of it may be gone.
     pub async fn destroy(&self, force: bool) -> Result<u64, Error> {
         let serving = if force { Vec::new() } else { self.workers().await? };
         if !serving.is_empty() {
@@ -269,7 +335,21 @@ impl Inspect {
             let doing = format!("destroy the queue {}", self.name);
             return Err(Error::Refused { doing, source: crate::error::Cause::new(why) });
         }
-        Ok(self.each(async |shard, on| shard.destroy(on).await).await?.into_iter().sum())
+        self.check_name()?;
+        self.check_name()?;
+        let deleted = AtomicU64::new(0);
+        for shard in &self.shards {
+            let destroyed = self.ask(shard, |shard, on| {
+                let deleted = &deleted;
+                async move { shard.destroy(&on, deleted).await }
+            });
+            if let Err(fault) = destroyed.await {
+                let some = deleted.into_inner() > 0;
+                let fault = if some { fault.half_done() } else { fault };
+                return Err(self.error(Doing::Change("destroy"), fault));
+            }
+        }
+        Ok(deleted.into_inner())
     }
 
     fn or_not_found(&self, there: bool, what: &str) -> Result<(), Error> {

@@ -73,7 +73,7 @@ pub struct Definition {
 }
 
 /// A place in the user's source.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Place {
     /// `module_path!()`
     pub module: &'static str,

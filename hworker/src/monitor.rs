@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
-use crate::envelope::{Crash, Envelope, Rewrite};
+use crate::envelope::{CRASHES, Crash, Envelope, Rewrite};
 use crate::keys::WorkerKeys;
 use crate::store::{Connection, Fault, Lease, Queue, Recovered, SCRIPT_BYTES};
 use crate::time::{ServerClock, day, millis};
@@ -238,9 +238,11 @@ async fn recover_leases(
         rest = after;
         let held = queue.held(on, keys, chunk).await?;
         let bytes: usize = held.iter().map(|(_, payload)| payload.len()).sum();
-        let now = clock.unix_ms();
-        let crashed: Vec<_> =
-            held.into_iter().map(|(lease, payload)| crashed(lease, payload, worker, now)).collect();
+        let (now, most) = (clock.unix_ms(), queue.largest());
+        let crashed: Vec<_> = held
+            .into_iter()
+            .map(|(lease, payload)| crashed(lease, payload, worker, now, most))
+            .collect();
         match queue.recover(on, worker, seen, &day(now), &crashed).await? {
             Recovered::Given { jobs, .. } => given += jobs,
             Recovered::Alive => return Ok(given),
@@ -251,17 +253,24 @@ async fn recover_leases(
     Ok(given)
 }
 
-/// The envelope with one crash more; what cannot be decoded goes back as it is, for a worker to call it broken.
-fn crashed(lease: Lease, payload: Vec<u8>, worker: &str, now: u64) -> (Lease, Vec<u8>) {
+/// The envelope with one crash more, within so many bytes if fewer errors do that; what cannot be decoded goes back as it is, for a worker to call it broken.
+fn crashed(
+    lease: Lease,
+    payload: Vec<u8>,
+    worker: &str,
+    now: u64,
+    most: usize,
+) -> (Lease, Vec<u8>) {
     let rewritten = Envelope::decode(&payload).ok().and_then(|envelope| {
         let mut crashes = envelope.crashes;
         crashes.push(Crash { at: now, worker: worker.to_owned() });
-        // As many as a setting may ask for; more would only be weight.
-        let surplus = crashes.len().saturating_sub(32);
+        let surplus = crashes.len().saturating_sub(CRASHES);
         crashes.drain(..surplus);
         let mut rewrite = Rewrite::of(&payload)?;
         rewrite.set("crashes", &crashes);
-        Some(rewrite.to_bytes())
+        // Somebody knew it, or it had not come to that: the time for which nobody does begins anew.
+        rewrite.remove("unknown_since");
+        Some(rewrite.bytes_within(most))
     });
     if rewritten.is_none() {
         info!(lease = %lease, worker, "a lease holds something that cannot be decoded; it goes back as it is");
@@ -274,6 +283,20 @@ mod tests {
     use super::*;
 
     const DEAD_AFTER: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn errors_give_way_to_crashes() {
+        let errors = r#"{"attempt":1,"at":1,"kind":"error","message":"no","worker":"w"}"#;
+        let payload = format!(r#"{{"id":"7","job":"a","args":{{}},"errors":[{errors},{errors}]}}"#);
+        let most = payload.len();
+        let (_, payload) = crashed(Lease::Token(1), payload.into_bytes(), "w", 1, most);
+        let text = String::from_utf8(payload).expect("text");
+        assert!(
+            text.len() <= most && text.contains(r#""crashes":[{"at":1,"worker":"w"}]"#),
+            "{text}"
+        );
+        assert_eq!(text.matches("attempt").count(), 1, "{text}");
+    }
 
     /// Beats every 1.5 s and says after how many the worker is to be recovered.
     fn beats_until_recovered(

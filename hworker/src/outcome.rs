@@ -44,15 +44,15 @@ pub enum Outcome {
 /// }
 /// ```
 #[derive(Debug)]
-pub struct Verdict {
-    decision: DecisionMarker,
+pub struct Verdict(Marked);
+
+/// The decision inside a [`Verdict`], which is its source, so that a wrapper that forwards `source()` of what it wraps does
+/// not hide it. The sources of the error that led to it follow.
+#[derive(Debug)]
+struct Marked {
+    decision: Decision,
     because: Option<BoxError>,
 }
-
-/// The decision inside a [`Verdict`], which sits at the end of the source chain so that a wrapper that forwards
-/// `source()` of what it wraps does not hide it.
-#[derive(Debug, Clone, Copy)]
-struct DecisionMarker(Decision);
 
 /// What a verdict decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,13 +83,13 @@ pub fn snooze(delay: Duration) -> Verdict {
 
 impl Verdict {
     fn new(decision: Decision) -> Self {
-        Self { decision: DecisionMarker(decision), because: None }
+        Self(Marked { decision, because: None })
     }
 
     /// Attaches the error that led to the decision; its text is kept in the job's record.
     #[must_use]
     pub fn because(mut self, error: impl Into<BoxError>) -> Self {
-        self.because = Some(error.into());
+        self.0.because = Some(error.into());
         self
     }
 
@@ -97,33 +97,38 @@ impl Verdict {
     pub(crate) fn find(error: &(dyn StdError + 'static)) -> Option<Decision> {
         let mut next = Some(error);
         while let Some(error) = next {
-            if let Some(marker) = error.downcast_ref::<DecisionMarker>() {
-                return Some(marker.0);
+            if let Some(marked) = error.downcast_ref::<Marked>() {
+                return Some(marked.decision);
             }
             next = error.source();
         }
         None
     }
+
+    /// Whether an error is only the mark of a verdict, whose text says nothing of the cause.
+    pub(crate) fn is_mark(error: &(dyn StdError + 'static)) -> bool {
+        error.is::<Marked>()
+    }
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.because {
+        match &self.0.because {
             Some(error) => error.fmt(f),
-            None => self.decision.fmt(f),
+            None => self.0.fmt(f),
         }
     }
 }
 
 impl StdError for Verdict {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(&self.decision)
+        Some(&self.0)
     }
 }
 
-impl fmt::Display for DecisionMarker {
+impl fmt::Display for Marked {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
+        match self.decision {
             Decision::Fail => f.write_str("the job failed for good"),
             Decision::RetryIn(delay) => write!(f, "the job asked to run again in {delay:?}"),
             Decision::Snooze(delay) => write!(f, "the job snoozed for {delay:?}"),
@@ -131,7 +136,11 @@ impl fmt::Display for DecisionMarker {
     }
 }
 
-impl StdError for DecisionMarker {}
+impl StdError for Marked {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.because.as_ref()?.source()
+    }
+}
 
 /// How a body ended by itself.
 #[derive(Debug)]

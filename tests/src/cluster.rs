@@ -167,6 +167,21 @@ impl TestCluster {
         self.nodes[master].kill();
     }
 
+    /// From here on a master does not know of the others, and its replica has taken its place. Clients reach it still, and
+    /// hear that the cluster is down.
+    pub fn cut_off(&self, master: usize) {
+        for other in self.nodes.iter().enumerate().filter(|(number, _)| *number != master) {
+            let id = id_of(&mut other.1.redis());
+            let _: String = self.redis(master).ask(&["CLUSTER", "FORGET", &id]);
+        }
+        let _: String = self.replicas()[master].redis().ask(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+        self.failed_over(master);
+        self.eventually("it is out of service", Duration::from_secs(30), || {
+            let asked = self.redis(master).try_ask::<String>(&["CLUSTER", "INFO"]);
+            asked.is_ok_and(|info| info.contains("cluster_state:fail"))
+        });
+    }
+
     /// Waits until a master's replica has taken its place.
     pub fn failed_over(&self, master: usize) {
         self.eventually("the replica is the master", Duration::from_secs(40), || {

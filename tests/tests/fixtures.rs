@@ -50,6 +50,16 @@ fn a_worker_finds_the_jobs_of_the_libraries_that_it_links() {
     assert_eq!(names.lines().collect::<Vec<_>>(), expected);
 }
 
+/// In another crate the constant that describes it is another one, and so is its address.
+#[test]
+fn a_linked_job_that_is_named_too_is_one_job() {
+    succeeded(&cargo(&["build", "--release"]));
+    let program = format!("release/names-a-job{}", std::env::consts::EXE_SUFFIX);
+    let counted = Command::new(target().join(program)).output().expect("it runs");
+    succeeded(&counted);
+    assert_eq!(String::from_utf8_lossy(&counted.stdout), "1\n");
+}
+
 #[test]
 fn clippy_has_nothing_against_generated_code() {
     let found = Command::new(env!("CARGO")).args(["clippy", "--version"]).output();

@@ -151,6 +151,7 @@ impl Both {
                     of_worker("inbox", *id),
                     key("jobs"),
                     key("timer"),
+                    key("workers"),
                 ];
                 let reply = self.script("retire", &keys, &[format!("w.{id}")]);
                 Answered::Count(size(&text(&reply)))

@@ -75,7 +75,8 @@ impl ClientBuilder {
         self
     }
 
-    /// The largest envelope in bytes; larger ones are refused. Default: `HWORKER_MAX_PAYLOAD`, then 16 MiB.
+    /// The largest envelope in bytes, at least 512; larger ones are refused. Workers in other programs have to take as much.
+    /// Default: `HWORKER_MAX_PAYLOAD`, then 16 MiB.
     pub fn max_payload(mut self, bytes: usize) -> Self {
         self.max_payload = Some(bytes);
         self
@@ -132,7 +133,7 @@ impl ClientBuilder {
         let shards = config::shards(self.shards, &mut problems);
         let encryption = self.encryption.resolve(&mut problems);
         let chosen = self.redis_url.is_some();
-        let url = config::redis_url(self.redis_url);
+        let url = config::redis_url(self.redis_url, &mut problems);
         let tls_files = self.tls_files.resolve(&url, chosen, &mut problems);
         let address = match Address::parse(&url, &tls_files) {
             Ok(address) if problems.0.is_empty() => address,

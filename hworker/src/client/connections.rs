@@ -1,4 +1,4 @@
-//! The connections of a client: one for each runtime and server, made when it is first needed and again when it has ended.
+//! The connections of a client: one for each runtime, server and purpose, made when it is first needed and again when it has ended.
 //!
 //! A task makes it, not who asks first: a caller who does not poll his future any more, as in a `select!` that goes another
 //! way, would hold up all who ask after him.
@@ -16,9 +16,17 @@ use crate::store::{Address, Connection, Fault, Home};
 #[derive(Default)]
 pub(super) struct Connections(Mutex<HashMap<Whose, Arc<Shared>>>);
 
-/// The runtime and the server of a connection, and how safe what is written on it has to be: who waits for replicas does
-/// not hold up others.
-type Whose = (Id, Home, Option<Durability>);
+/// The runtime and the server of a connection, and what it is for.
+type Whose = (Id, Home, Purpose);
+
+/// What a connection is for: who waits for replicas, or reads much, does not hold up others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Purpose {
+    /// To write, so that it is so safe.
+    Write(Option<Durability>),
+    /// To look into queues.
+    Inspect,
+}
 
 /// The connection of one runtime to one server.
 #[derive(Default)]
@@ -44,9 +52,9 @@ impl Connections {
         runtime: &Handle,
         address: &Address,
         home: Home,
-        confirms: Option<Durability>,
+        purpose: Purpose,
     ) -> Result<Connection, Fault> {
-        let shared = self.of((runtime.id(), home.clone(), confirms));
+        let shared = self.of((runtime.id(), home.clone(), purpose));
         let mut making = {
             let mut state = shared.state();
             if let Some(connection) = state.alive() {
@@ -55,7 +63,7 @@ impl Connections {
             if let Some(making) = state.under_way() {
                 making.clone()
             } else {
-                let making = make(runtime, Arc::clone(&shared), address.clone(), home, confirms);
+                let making = make(runtime, Arc::clone(&shared), address.clone(), home, purpose);
                 state.making.insert(making).clone()
             }
         };
@@ -79,11 +87,11 @@ fn make(
     shared: Arc<Shared>,
     address: Address,
     home: Home,
-    confirms: Option<Durability>,
+    purpose: Purpose,
 ) -> Making {
     let (tell, making) = watch::channel(None);
     runtime.spawn(async move {
-        let made = connect(&address, &home, confirms).await;
+        let made = connect(&address, &home, purpose).await;
         let mut state = shared.state();
         state.connection = made.as_ref().ok().cloned();
         state.making = None;
@@ -93,13 +101,9 @@ fn make(
     making
 }
 
-async fn connect(
-    address: &Address,
-    home: &Home,
-    confirms: Option<Durability>,
-) -> Result<Connection, Fault> {
+async fn connect(address: &Address, home: &Home, purpose: Purpose) -> Result<Connection, Fault> {
     let connection = address.connect_to(home, None).await?;
-    let Some(asked) = confirms else { return Ok(connection) };
+    let Purpose::Write(Some(asked)) = purpose else { return Ok(connection) };
     let connection = connection.confirming(asked);
     connection.can_confirm().await.inspect_err(|_| connection.end())?;
     Ok(connection)

@@ -23,7 +23,8 @@ use super::Client;
 use crate::durability::Durability;
 use crate::store::{Connection, Fault, LAST_MOMENT, Queue, SCRIPT_BYTES, SCRIPT_JOBS};
 
-/// Commands that one write has at most; a command holds 1000 jobs or 4 MB. What is beyond stays withdrawable.
+/// Commands that one write has at most; a command holds 1000 jobs or 4 MB, and so many bytes a write, so that a slow line has
+/// it sent in time. What is beyond stays withdrawable.
 const COMMANDS: usize = 8;
 
 /// Callers that may each send their own job at once. With one, two callers in turn would pay for a task that gathers
@@ -270,17 +271,20 @@ impl Gather {
     fn take(&self) -> Vec<Vec<Waiting>> {
         let mut state = self.state();
         let mut commands: Vec<Vec<Waiting>> = Vec::new();
-        let mut bytes = 0;
+        let (mut bytes, mut sent) = (0, 0);
         while let Some(next) = state.waiting.front() {
             if next.caller.answer.is_closed() {
                 state.waiting.pop_front();
                 continue;
             }
             bytes += next.envelope.len();
-            let fits =
-                |command: &Vec<Waiting>| command.len() < SCRIPT_JOBS && bytes <= SCRIPT_BYTES;
+            let fits = |command: &Vec<Waiting>| {
+                command.len() < SCRIPT_JOBS && sent + bytes <= SCRIPT_BYTES
+            };
             if !commands.last().is_some_and(fits) {
-                if commands.len() == COMMANDS {
+                sent += bytes - next.envelope.len();
+                let is_full = sent > 0 && sent + next.envelope.len() > SCRIPT_BYTES;
+                if is_full || commands.len() == COMMANDS {
                     break;
                 }
                 bytes = next.envelope.len();

@@ -1,17 +1,27 @@
 //! Which certificates a connection uses where the system's are not the right ones, or not all.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use crate::error::Problems;
 
 /// Files in PEM form.
-#[derive(Debug, Default, Clone)]
+#[derive(Default, Clone)]
 pub(crate) struct TlsFiles {
     /// The authorities to trust instead of the system's.
     pub(crate) ca: Option<PathBuf>,
     /// The client's certificate, and its key.
     pub(crate) cert: Option<PathBuf>,
     pub(crate) key: Option<PathBuf>,
+}
+
+impl fmt::Debug for TlsFiles {
+    /// Without the path of the key: somebody may have written the key there.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let key = self.key.as_ref().map(|_| "a file");
+        let Self { ca, cert, .. } = self;
+        f.debug_struct("TlsFiles").field("ca", ca).field("cert", cert).field("key", &key).finish()
+    }
 }
 
 impl TlsFiles {

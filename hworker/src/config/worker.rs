@@ -3,11 +3,17 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::{Environment, Limits, boolean, defaults, host_name, number};
+use tokio::sync::Semaphore;
+
+use super::{Environment, Limits, boolean, check_max_payload, defaults, host_name, number};
 use crate::durability::Durability;
+use crate::envelope::CRASHES;
 use crate::error::Problems;
 use crate::keys::is_name;
 use crate::time::parse_duration;
+
+/// More records or payloads are never kept. The server takes no length beyond 64 bits, and Lua spells none beyond 53.
+const KEPT_AT_MOST: usize = u32::MAX as usize;
 
 /// A queue to be served, and how many of its jobs may run at once where that is less than the worker's slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,9 +67,10 @@ impl WorkerSettings {
     /// Fills what is open from the environment and the defaults; every problem goes to `problems`.
     pub(crate) fn resolve(self, problems: &mut Problems) -> WorkerConfig {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let queues = all_queues(self.queues.unwrap_or_default(), problems);
         let mut env = Environment { problems };
         let config = WorkerConfig {
-            queues: env.or(self.queues, "HWORKER_QUEUES", queues, Vec::new()),
+            queues,
             concurrency: env.or(
                 self.concurrency,
                 "HWORKER_CONCURRENCY",
@@ -105,18 +112,12 @@ impl WorkerSettings {
             name: env.or(self.name, "HWORKER_NAME", |text| Ok(text.to_owned()), host_name()),
             health: env.or(self.health.map(Some), "HWORKER_HEALTH", health, None),
             limits: Limits {
-                failed: env.or(
-                    self.failed_limit,
-                    "HWORKER_FAILED_LIMIT",
-                    number,
-                    defaults::FAILED_LIMIT,
-                ),
-                broken: env.or(
-                    self.broken_limit,
-                    "HWORKER_BROKEN_LIMIT",
-                    number,
-                    defaults::BROKEN_LIMIT,
-                ),
+                failed: env
+                    .or(self.failed_limit, "HWORKER_FAILED_LIMIT", number, defaults::FAILED_LIMIT)
+                    .min(KEPT_AT_MOST),
+                broken: env
+                    .or(self.broken_limit, "HWORKER_BROKEN_LIMIT", number, defaults::BROKEN_LIMIT)
+                    .min(KEPT_AT_MOST),
                 max_payload: env.or(
                     self.max_payload,
                     "HWORKER_MAX_PAYLOAD",
@@ -137,9 +138,14 @@ impl WorkerConfig {
     }
 
     fn check(&self, problems: &mut Problems) {
+        check_max_payload(self.limits.max_payload, problems);
         let mut wrong = |problem: String| problems.0.push(problem);
         if self.concurrency == 0 {
             wrong("concurrency is 0; a worker needs at least one slot".into());
+        }
+        if self.concurrency > Semaphore::MAX_PERMITS {
+            let (slots, most) = (self.concurrency, Semaphore::MAX_PERMITS);
+            wrong(format!("concurrency is {slots}; a worker has at most {most} slots"));
         }
         if self.dead_after < Duration::from_secs(2) {
             wrong(format!(
@@ -158,6 +164,12 @@ impl WorkerConfig {
                 "crash_limit is 0; write 1 to fail a job at the first death of its worker".into(),
             );
         }
+        if self.crash_limit > CRASHES {
+            let limit = self.crash_limit;
+            wrong(format!(
+                "crash_limit is {limit}; it is at most {CRASHES}, since a job remembers no more"
+            ));
+        }
         if !is_name(&self.name) {
             wrong(format!(
                 "the worker's name `{}` is not of the form [A-Za-z0-9._-]{{1,100}}",
@@ -175,6 +187,10 @@ impl WorkerConfig {
                     "the queue `{name}` has 0 slots; leave it out, or give it at least one"
                 ));
             }
+            if let Some(slots) = limit.filter(|slots| *slots > Semaphore::MAX_PERMITS) {
+                let most = Semaphore::MAX_PERMITS;
+                wrong(format!("the queue `{name}` has {slots} slots; it may have at most {most}"));
+            }
         }
     }
 
@@ -182,6 +198,29 @@ impl WorkerConfig {
     pub(crate) fn queue_limit(&self, queue: &str) -> Option<usize> {
         self.queues.iter().find(|setting| setting.name == queue)?.limit
     }
+}
+
+/// The queues that the program names, or where it only adds to the others, those of `HWORKER_QUEUES` as well: each once.
+fn all_queues(given: Vec<QueueSetting>, problems: &mut Problems) -> Vec<QueueSetting> {
+    let adds = given.iter().all(|queue| queue.extra);
+    let others = || Environment { problems }.read("HWORKER_QUEUES", queues);
+    let others = adds.then(others).flatten().unwrap_or_default();
+    let mut all: Vec<QueueSetting> = Vec::with_capacity(others.len() + given.len());
+    for queue in others.into_iter().chain(given) {
+        let Some(known) = all.iter_mut().find(|known| known.name == queue.name) else {
+            all.push(queue);
+            continue;
+        };
+        known.extra |= queue.extra;
+        match (known.limit, queue.limit) {
+            (Some(one), Some(other)) if one != other => problems.0.push(format!(
+                "the queue `{}` is named twice, with {one} and with {other} slots; name it once",
+                queue.name
+            )),
+            (one, other) => known.limit = one.or(other),
+        }
+    }
+    all
 }
 
 /// Reads `mail,reports=2,+urgent`: names, each with its own number of slots where one is written, and with a plus where
@@ -207,4 +246,56 @@ fn health(text: &str) -> Result<Option<SocketAddr>, String> {
         return Err("this program is built without hworker's feature `health`".into());
     }
     Ok(Some(address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue(name: &str, limit: Option<usize>, extra: bool) -> QueueSetting {
+        QueueSetting { name: name.to_owned(), limit, extra }
+    }
+
+    #[test]
+    fn a_queue_that_is_named_twice_is_one() {
+        let mut problems = Problems(Vec::new());
+        let named = vec![
+            queue("mail", None, false),
+            queue("reports", None, false),
+            queue("reports", Some(2), false),
+            queue("urgent", Some(3), true),
+            queue("urgent", None, false),
+        ];
+        let all = all_queues(named, &mut problems);
+        let expected = [
+            queue("mail", None, false),
+            queue("reports", Some(2), false),
+            queue("urgent", Some(3), true),
+        ];
+        assert_eq!((all.as_slice(), problems.0.len()), (&expected[..], 0), "{problems:?}");
+
+        all_queues(vec![queue("a", Some(1), false), queue("a", Some(2), false)], &mut problems);
+        assert_eq!(
+            problems.0,
+            ["the queue `a` is named twice, with 1 and with 2 slots; name it once"]
+        );
+    }
+
+    #[test]
+    fn numbers_that_could_not_be_kept_to_are_refused() {
+        let mut problems = Problems(Vec::new());
+        let settings = WorkerSettings {
+            queues: Some(vec![queue("a", Some(usize::MAX), false)]),
+            concurrency: Some(usize::MAX),
+            crash_limit: Some(33),
+            failed_limit: Some(usize::MAX),
+            ..WorkerSettings::default()
+        };
+        let config = settings.resolve(&mut problems);
+        assert_eq!(config.limits.failed, KEPT_AT_MOST);
+        let problems = problems.to_string();
+        for what in ["concurrency is", "crash_limit is 33; it is at most 32", "the queue `a` has"] {
+            assert!(problems.contains(what), "{problems}");
+        }
+    }
 }

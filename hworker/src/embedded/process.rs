@@ -1,12 +1,14 @@
 //! One process of a server: how it is started, known to be up, and ended.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,12 +21,24 @@ const START_DEADLINE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(2);
 
 /// All that it takes to start the same server again.
-#[derive(Debug)]
 pub(super) struct Launch {
     pub(super) program: PathBuf,
     pub(super) args: Vec<OsString>,
     pub(super) socket: PathBuf,
     pub(super) log: PathBuf,
+    /// Of the data directory.
+    pub(super) lock: Option<Arc<File>>,
+}
+
+impl fmt::Debug for Launch {
+    /// Without the command line: there may be a password in it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { program, socket, .. } = self;
+        f.debug_struct("Launch")
+            .field("program", program)
+            .field("socket", socket)
+            .finish_non_exhaustive()
+    }
 }
 
 impl Launch {
@@ -33,8 +47,14 @@ impl Launch {
         let child = self.spawn().map_err(|e| failed("start", &self.program, &e))?;
         let guard = Guard::start(&child, home);
         let mut running = Running { child, guard };
-        let deadline = Instant::now() + START_DEADLINE;
-        while !answers(&self.socket) {
+        let mut deadline = Instant::now() + START_DEADLINE;
+        loop {
+            match answer(&self.socket) {
+                Some(Answer::Up) => break,
+                // However long that takes: it has said so just now.
+                Some(Answer::Loading) => deadline = Instant::now() + START_DEADLINE,
+                None => {}
+            }
             if let Some(status) = running.exited() {
                 return Err(self.failure(&format!("stopped at once ({status})")));
             }
@@ -51,11 +71,13 @@ impl Launch {
     fn spawn(&self) -> io::Result<Child> {
         // Its complaints about its own options go to the standard output and error, before it has a log.
         let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
+        // The server holds the lock itself, for it may outlive this process by a few seconds.
+        let lock = self.lock.as_ref().map(|lock| lock.try_clone()).transpose()?;
         Command::new(&self.program)
             .args(&self.args)
             // With a locale that the machine does not have, it would refuse to start.
             .env("LC_ALL", "C")
-            .stdin(Stdio::null())
+            .stdin(lock.map_or_else(Stdio::null, Stdio::from))
             .stdout(log.try_clone()?)
             .stderr(log)
             .process_group(0)
@@ -104,6 +126,8 @@ impl Running {
     pub(super) fn terminate(mut self, within: Duration) -> bool {
         self.guard.take();
         self.signal(Signal::TERM);
+        // One that is paused would not see it.
+        self.signal(Signal::CONT);
         let deadline = Instant::now() + within;
         while self.exited().is_none() {
             if Instant::now() > deadline {
@@ -116,8 +140,15 @@ impl Running {
     }
 }
 
-/// Whether the server behind the socket takes commands: it is up and has loaded its data.
-fn answers(socket: &Path) -> bool {
+/// What a server says.
+enum Answer {
+    /// It takes commands.
+    Up,
+    /// It will, once it has loaded its data.
+    Loading,
+}
+
+fn answer(socket: &Path) -> Option<Answer> {
     let ping = || -> io::Result<String> {
         let mut stream = UnixStream::connect(socket)?;
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
@@ -127,7 +158,11 @@ fn answers(socket: &Path) -> bool {
         Ok(reply)
     };
     // With a password it answers `NOAUTH`: it is up.
-    ping().is_ok_and(|reply| reply.starts_with('+') || reply.starts_with("-NO"))
+    let reply = ping().ok()?;
+    if reply.starts_with("-LOADING") {
+        return Some(Answer::Loading);
+    }
+    (reply.starts_with('+') || reply.starts_with("-NO")).then_some(Answer::Up)
 }
 
 pub(super) fn read_log(path: &Path) -> String {

@@ -1,5 +1,6 @@
 //! Each test starts servers of its own; those of the matrix run on every server program that the machine has.
 
+use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -126,6 +127,62 @@ fn keeps_the_data_directory_that_it_was_given() {
         server.stop().unwrap();
     }
     assert!(data.is_dir());
+    assert_eq!(
+        fs::metadata(&data).unwrap().permissions().mode() & 0o077,
+        0,
+        "made for nobody else"
+    );
+}
+
+#[test]
+fn a_data_directory_is_used_by_one_server_at_a_time() {
+    let data = TempDir::new().unwrap();
+    let mut first = Server::builder().data_dir(data.path()).append_only(true).start().unwrap();
+    assert_eq!(ask(&first, "SET a 1"), "+OK");
+    // The same server may start again, and what it leaves is for whoever waits.
+    first.restart().unwrap();
+    thread::scope(|both| {
+        let second =
+            both.spawn(|| Server::builder().data_dir(data.path()).append_only(true).start());
+        thread::sleep(Duration::from_millis(200));
+        assert!(!second.is_finished(), "it waits");
+        drop(first);
+        assert_eq!(ask(&second.join().unwrap().unwrap(), "GET a"), "1");
+    });
+    let _third = Server::builder().data_dir(data.path()).start().unwrap();
+    let refused = lock(data.path()).unwrap_err().to_string();
+    assert!(refused.contains("another server uses this data directory"), "{refused}");
+}
+
+#[test]
+fn a_server_holds_its_data_directory_itself() {
+    // As after the death of its program, which it outlives for a moment.
+    let data = TempDir::new().unwrap();
+    let mut server = Server::builder().data_dir(data.path()).start().unwrap();
+    server.launch.lock = None;
+    let path = data.path().join(LOCK);
+    let free = || File::open(&path).unwrap().try_lock().is_ok();
+    assert!(!free());
+    server.kill();
+    assert!(free());
+}
+
+#[test]
+fn passwords_are_not_shown() {
+    let builder = Server::builder().arg("--requirepass", "sesame");
+    assert!(!format!("{builder:?}").contains("sesame"), "{builder:?}");
+    let server = builder.start().unwrap();
+    assert!(!format!("{server:?}").contains("sesame"), "{server:?}");
+}
+
+#[test]
+fn one_that_is_paused_can_be_stopped_and_started_again() {
+    let mut server = Server::start().unwrap();
+    server.pause();
+    server.restart().unwrap();
+    assert_eq!(ask(&server, "SET a 1"), "+OK");
+    server.pause();
+    server.stop().unwrap();
 }
 
 #[test]

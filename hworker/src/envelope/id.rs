@@ -47,8 +47,17 @@ impl From<String> for JobId {
 }
 
 impl fmt::Display for JobId {
+    /// On one line: control characters, which the id of another producer may have, are escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        let mut rest = &*self.0;
+        while let Some(at) = rest.find(char::is_control) {
+            let (plain, control) = rest.split_at(at);
+            let mut after = control.chars();
+            f.write_str(plain)?;
+            after.next().into_iter().try_for_each(|c| c.escape_default().fmt(f))?;
+            rest = after.as_str();
+        }
+        f.write_str(rest)
     }
 }
 

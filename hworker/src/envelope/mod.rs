@@ -72,6 +72,9 @@ fn first() -> u32 {
     1
 }
 
+/// As many deaths of its workers a job remembers, the last ones; more would only be weight.
+pub(crate) const CRASHES: usize = 32;
+
 /// A worker that died while it held the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Crash {
@@ -165,12 +168,16 @@ impl<'a> Envelope<'a> {
 
     fn as_any(text: &'a str) -> Result<Self, String> {
         let envelope = serde_json::from_str(text).map_err(|error| describe(&error))?;
-        // serde would also take a list of the fields in their order, which no rewrite could keep.
-        if !text.trim_start().starts_with('{') {
+        if !is_object(text) {
             return Err("an envelope is a JSON object".into());
         }
         Ok(envelope)
     }
+}
+
+/// Whether JSON is an object: serde would also take a list of the fields in their order, which no rewrite could keep.
+fn is_object(json: &str) -> bool {
+    json.trim_start().starts_with('{')
 }
 
 /// What is said of a payload that is no text.
@@ -211,7 +218,9 @@ pub(crate) struct Header {
 impl Header {
     /// Reads the header of an envelope that a later version wrote, whatever its other fields have become.
     pub(crate) fn of_newer(payload: &[u8]) -> Option<Self> {
-        serde_json::from_slice(payload).ok().filter(|header: &Self| header.v > VERSION)
+        // What could not be rewritten would come back as it is, again and again.
+        let text = std::str::from_utf8(payload).ok().filter(|text| is_object(text))?;
+        serde_json::from_str(text).ok().filter(|header: &Self| header.v > VERSION)
     }
 }
 

@@ -1,9 +1,10 @@
 //! Rewriting an envelope without touching what we do not know.
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::fmt;
 
-use serde::de::{MapAccess, Visitor};
+use serde::de::{MapAccess, SeqAccess, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -53,23 +54,25 @@ impl<'a> Rewrite<'a> {
     }
 
     pub(crate) fn add_error(&mut self, error: &AttemptError) {
-        let kept = self.0.iter().find(|(name, _)| name == "errors");
-        let mut errors: Vec<Box<RawValue>> =
-            kept.and_then(|(_, value)| serde_json::from_str(value.get()).ok()).unwrap_or_default();
+        let mut errors = self.last_errors();
         errors.extend(serde_json::value::to_raw_value(error));
         let surplus = errors.len().saturating_sub(KEPT_ERRORS);
         errors.drain(..surplus);
         self.set("errors", &errors);
     }
 
+    fn last_errors(&self) -> Vec<Box<RawValue>> {
+        let errors = self.0.iter().find(|(name, _)| name == "errors");
+        let last = errors.and_then(|(_, value)| serde_json::from_str(value.get()).ok());
+        let LastErrors(last) = last.unwrap_or_default();
+        last.into_iter().map(ToOwned::to_owned).collect()
+    }
+
     /// The bytes, with as many of its errors left out, the oldest first, as it takes to stay within so many.
     pub(crate) fn bytes_within(&mut self, bytes: usize) -> Vec<u8> {
         loop {
             let written = self.to_bytes();
-            let errors = self.0.iter().find(|(name, _)| name == "errors");
-            let errors: Vec<Box<RawValue>> = errors
-                .and_then(|(_, value)| serde_json::from_str(value.get()).ok())
-                .unwrap_or_default();
+            let errors = self.last_errors();
             if written.len() <= bytes || errors.is_empty() {
                 return written;
             }
@@ -83,6 +86,35 @@ impl<'a> Rewrite<'a> {
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
+    }
+}
+
+/// The last errors of a list, in their order. What another wrote may be long: to keep all of it would take thirty times its bytes.
+#[derive(Default)]
+struct LastErrors<'a>(VecDeque<&'a RawValue>);
+
+impl<'de> Deserialize<'de> for LastErrors<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Errors;
+        impl<'de> Visitor<'de> for Errors {
+            type Value = LastErrors<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of errors")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut errors: A) -> Result<Self::Value, A::Error> {
+                let mut last = VecDeque::with_capacity(KEPT_ERRORS + 1);
+                while let Some(error) = errors.next_element()? {
+                    last.push_back(error);
+                    if last.len() > KEPT_ERRORS {
+                        last.pop_front();
+                    }
+                }
+                Ok(LastErrors(last))
+            }
+        }
+        deserializer.deserialize_seq(Errors)
     }
 }
 

@@ -143,3 +143,44 @@ fn ids_are_unique_and_sort_by_time() {
     let ids: Vec<_> = (0..1000).map(|_| JobId::fresh()).collect();
     assert!(ids.windows(2).all(|pair| pair[0] < pair[1]));
 }
+
+#[test]
+fn of_many_errors_the_last_are_kept() {
+    // Another producer may write as many as fit into a payload: none of them is kept for longer than it takes to read it.
+    let zeros = "0,".repeat(100_000);
+    let payload = format!(r#"{{"job":"a","args":{{}},"id":"7","errors":[{zeros}1,2,3]}}"#);
+    let mut rewrite = Rewrite::of(payload.as_bytes()).expect("an envelope");
+    let error = AttemptError {
+        attempt: 4,
+        at: 5,
+        kind: "error".into(),
+        message: "no".into(),
+        place: None,
+        backtrace: None,
+        worker: "w".into(),
+    };
+    rewrite.add_error(&error);
+    let written = String::from_utf8(rewrite.to_bytes()).expect("text");
+    let errors = r#""errors":[0,0,0,0,0,0,1,2,3,{"attempt":4,"at":5,"kind":"error","message":"no","worker":"w"}]"#;
+    assert!(written.contains(errors), "{written}");
+    let small = String::from_utf8(rewrite.bytes_within(100)).expect("text");
+    assert!(small.len() <= 100 && !small.contains("[0"), "{small}");
+}
+
+#[test]
+fn what_a_later_version_wrote_can_be_rewritten_or_is_none() {
+    let newer = |payload: &[u8]| Header::of_newer(payload).map(|header| header.job);
+    assert_eq!(newer(br#" {"v":2,"job":"x","args":7}"#).as_deref(), Some("x"));
+    for none in
+        [&br#"[2,"x"]"#[..], b"{\"v\":2,\"job\":\"x\",\"args\":\"\xff\"}", br#"{"v":1,"job":"x"}"#]
+    {
+        assert_eq!(newer(none), None, "{}", String::from_utf8_lossy(none));
+    }
+}
+
+#[test]
+fn an_id_is_shown_on_one_line() {
+    let id = JobId::from("a\nERROR b\u{1b}[31m\u{e9}");
+    assert_eq!(id.to_string(), "a\\nERROR b\\u{1b}[31m\u{e9}");
+    assert_eq!(id.as_str(), "a\nERROR b\u{1b}[31m\u{e9}");
+}

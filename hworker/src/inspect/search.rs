@@ -1,22 +1,30 @@
 //! Finding one job among all that a queue has.
 
-use super::types::{Failed, Found, JobState, errors, running_job};
+use super::types::{Failed, Found, JobState, errors, since};
 use crate::envelope::{Envelope, JobId};
-use crate::store::{Connection, Fault, Queue};
+use crate::store::{Connection, Fault, Portion, Queue, RunningEntry, server_time};
 
-/// Jobs that a search reads at once.
-const CHUNK: u64 = 500;
+/// So many jobs are read twice, in case others came back to the front meanwhile.
+const OVERLAP: usize = 100;
 
-/// Looks for a job wherever in this queue it may be.
+/// Looks for a job wherever in this queue it may be, in the order in which jobs go their way, so that one that goes on meanwhile
+/// is met where it has got to.
 pub(super) async fn find(
     queue: &Queue,
     on: &Connection,
     id: &JobId,
 ) -> Result<Option<Found>, Fault> {
+    // First where it takes least.
     if let Some(found) = search_running(queue, on, id).await? {
         return Ok(Some(found));
     }
-    if let Some(found) = search_waiting(queue, on, id).await? {
+    if let Some(found) = search_scheduled(queue, on, id).await? {
+        return Ok(Some(found));
+    }
+    if let Some(found) = search_pending(queue, on, id).await? {
+        return Ok(Some(found));
+    }
+    if let Some(found) = search_running(queue, on, id).await? {
         return Ok(Some(found));
     }
     match search_failed(queue, on, id).await? {
@@ -30,54 +38,72 @@ async fn search_running(
     on: &Connection,
     id: &JobId,
 ) -> Result<Option<Found>, Fault> {
-    for (worker, ..) in queue.workers(on).await? {
+    for worker in queue.worker_ids(on).await? {
         for entry in queue.running(on, &queue.keys.worker(&worker)).await? {
-            let state =
-                JobState::Running { worker: worker.clone(), since: entry.lease.token() / 1000 };
-            if let Some(found) = found(&entry.payload, id, state) {
-                return Ok(Some(found));
+            let state = |since| JobState::Running { worker: worker.clone(), since };
+            if let Some(found) = found(&entry.payload, id, JobState::Pending) {
+                let since = match &entry.lease {
+                    Some(lease) => since(lease),
+                    None => server_time(on).await?,
+                };
+                return Ok(Some(Found { state: state(since), ..found }));
             }
         }
     }
     Ok(None)
 }
 
-async fn search_waiting(
+/// From the back to the front, by the distance from the front: what is taken there meanwhile brings others nearer to it, where
+/// they are still to be met, and what comes in at the back was not there before.
+async fn search_pending(
     queue: &Queue,
     on: &Connection,
     id: &JobId,
 ) -> Result<Option<Found>, Fault> {
-    let mut offset = 0;
-    loop {
-        let chunk = queue.pending(on, offset, CHUNK).await?;
-        let last = chunk.len() < CHUNK as usize;
+    let (mut end, mut portion) = (queue.pending_count(on).await?, Portion::new());
+    while end > 0 {
+        let start = end.saturating_sub(portion.count());
+        let chunk = queue.pending(on, start..end + OVERLAP.min(portion.count())).await?;
         if let Some(found) = chunk.iter().find_map(|payload| found(payload, id, JobState::Pending))
         {
             return Ok(Some(found));
         }
-        if last {
-            break;
-        }
-        offset += CHUNK;
+        portion.came(chunk.iter().map(Vec::len));
+        end = start;
     }
-    offset = 0;
+    Ok(None)
+}
+
+/// From the last to the first: those that are due leave at the other end.
+async fn search_scheduled(
+    queue: &Queue,
+    on: &Connection,
+    id: &JobId,
+) -> Result<Option<Found>, Fault> {
+    let (mut start, mut portion) = (0, Portion::new());
     loop {
-        let chunk = queue.scheduled(on, offset, CHUNK).await?;
-        let last = chunk.len() < CHUNK as usize;
+        let end = start + portion.count();
+        let chunk = queue.scheduled(on, start..end).await?;
         let scheduled =
             |(payload, due): &(Vec<u8>, u64)| found(payload, id, JobState::Scheduled { due: *due });
-        match chunk.iter().find_map(scheduled) {
-            None if !last => offset += CHUNK,
-            found => return Ok(found),
+        if let Some(found) = chunk.iter().find_map(scheduled) {
+            return Ok(Some(found));
         }
+        if chunk.len() < end - start {
+            return Ok(None);
+        }
+        portion.came(chunk.iter().map(|(payload, _)| payload.len()));
+        start = end;
     }
 }
 
 async fn search_failed(queue: &Queue, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
-    let mut offset = 0;
+    let (mut offset, mut portion) = (0, Portion::new());
     loop {
-        let chunk = queue.failed(on, offset, CHUNK).await?;
-        let last = chunk.len() < CHUNK as usize;
+        let count = portion.count();
+        let chunk = queue.failed(on, offset, count as u64).await?;
+        let last = chunk.len() < count;
+        portion.came(chunk.iter().map(Vec::len));
         let mut records =
             chunk.iter().filter_map(|record| serde_json::from_slice::<Failed>(record).ok());
         let failed = records.find(|failed| failed.id == id.as_str()).map(|failed| Found {
@@ -88,7 +114,7 @@ async fn search_failed(queue: &Queue, on: &Connection, id: &JobId) -> Result<Opt
             state: JobState::Failed(Box::new(failed)),
         });
         match failed {
-            None if !last => offset += CHUNK,
+            None if !last => offset += count as u64,
             found => return Ok(found),
         }
     }
@@ -103,13 +129,14 @@ async fn search_broken(queue: &Queue, on: &Connection, id: &JobId) -> Result<Opt
     Ok(found)
 }
 
-/// Takes a job from whoever holds it; false where nobody does.
+/// Takes a job from whoever holds it under a lease; false where nobody does.
 pub(super) async fn revoke(queue: &Queue, on: &Connection, id: &JobId) -> Result<bool, Fault> {
-    for (worker, ..) in queue.workers(on).await? {
+    for worker in queue.worker_ids(on).await? {
         let keys = queue.keys.worker(&worker);
-        for entry in queue.running(on, &keys).await? {
-            if running_job(&entry).id.as_ref() == Some(id) {
-                return queue.revoke(on, &keys, &entry.lease).await;
+        for RunningEntry { lease, payload } in queue.running(on, &keys).await? {
+            if let Some(lease) = lease.filter(|_| found(&payload, id, JobState::Pending).is_some())
+            {
+                return queue.revoke(on, &keys, &lease).await;
             }
         }
     }

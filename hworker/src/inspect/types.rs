@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 
 use crate::config::defaults;
 use crate::envelope::{AttemptError, Crash, Envelope, JobId};
-use crate::store::{BrokenEntry, RunningEntry, WorkerEntry};
+use crate::store::{BrokenEntry, Lease, RunningEntry, WorkerEntry};
 use crate::time::millis;
 
 /// How many jobs are where.
@@ -20,7 +20,7 @@ pub struct Counts {
     pub pending: u64,
     /// Waiting for a time: delayed, or for the next attempt.
     pub scheduled: u64,
-    /// Held by workers.
+    /// Held by workers, dead ones too until their jobs are taken back.
     pub running: u64,
     /// Records of failed jobs.
     pub failed: u64,
@@ -229,13 +229,19 @@ pub(super) fn errors(envelope: &[u8]) -> Vec<AttemptError> {
     serde_json::from_slice::<Errors>(envelope).map(|envelope| envelope.errors).unwrap_or_default()
 }
 
-pub(super) fn running_job(entry: &RunningEntry) -> RunningJob {
+/// Since when it is held, in ms since 1970: a token is made of the time.
+pub(super) fn since(lease: &Lease) -> u64 {
+    lease.token() / 1000
+}
+
+/// As of `now`, which is since when what was just handed over is held.
+pub(super) fn running_job(entry: &RunningEntry, now: u64) -> RunningJob {
     let envelope = Envelope::decode(&entry.payload).ok();
     RunningJob {
         id: envelope.as_ref().and_then(|envelope| envelope.id.as_deref()).map(JobId::from),
         attempt: envelope.as_ref().map_or(1, |envelope| envelope.attempt),
         job: envelope.map(|envelope| envelope.job.into_owned()),
-        since: entry.lease.token() / 1000,
+        since: entry.lease.as_ref().map_or(now, since),
     }
 }
 

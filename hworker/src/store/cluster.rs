@@ -170,13 +170,20 @@ impl Cluster {
         self.map().doubted.insert(node.clone());
     }
 
-    /// Notes what a server says that it does not have any more.
+    /// Notes what a server says that it does not have any more. Where to, it may not be able to say: then the others are asked.
     pub(super) fn note_moved(&self, error: &RedisError, said_by: &Node) {
-        if error.code() == Some("MOVED")
-            && let Some((address, slot)) = error.redirect_node()
-            && let Some(owner) = node_at(address, said_by)
-        {
-            self.map().moved.insert(slot, owner);
+        if error.code() != Some("MOVED") {
+            return;
+        }
+        let owner = error.redirect_node().and_then(|(address, slot)| {
+            let owner = node_at(address, said_by)?;
+            Some((slot, owner))
+        });
+        match owner {
+            Some((slot, owner)) => {
+                self.map().moved.insert(slot, owner);
+            }
+            None => self.doubt(said_by),
         }
     }
 

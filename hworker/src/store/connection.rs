@@ -188,6 +188,29 @@ impl Connection {
         self.call_together(&together, 0, within).await
     }
 
+    /// Sends commands in one write, and awaits the replies of all.
+    pub(super) async fn call_all(
+        &self,
+        commands: &redis::Pipeline,
+        within: Duration,
+    ) -> Result<Vec<Value>, Fault> {
+        if !self.is_alive() {
+            return Err(Fault::not_sent("the connection has ended"));
+        }
+        let mut inner = self.inner.clone();
+        let replies = async {
+            inner.send_packed_commands(commands, 0, commands.len()).await.map(Value::Array)
+        };
+        let Value::Array(replies) = self.answer(replies, within).await? else {
+            return Err(Fault::reply("several commands", "not one for each"));
+        };
+        let refused = |reply| match reply {
+            Value::ServerError(error) => Err(self.fault(error.into())),
+            reply => Ok(reply),
+        };
+        replies.into_iter().map(refused).collect()
+    }
+
     /// Sends commands in one write, and awaits the reply that follows so many others.
     async fn call_together(
         &self,
@@ -239,10 +262,15 @@ impl Connection {
     }
 
     fn fault(&self, error: RedisError) -> Fault {
-        if let Some((cluster, node)) = &self.home {
-            cluster.note_moved(&error, node);
+        let Some((cluster, node)) = &self.home else { return Fault::from_redis(error, true) };
+        cluster.note_moved(&error, node);
+        let fault = Fault::from_redis(error, true);
+        if fault.says_out_of_service() {
+            // What it owned may be another's by now, of which it does not hear: the others are asked.
+            cluster.doubt(node);
+            return fault.elsewhere();
         }
-        Fault::from_redis(error, true)
+        fault
     }
 
     /// How a script goes out on this connection: by its text the first time, since the server may have started just now, and a refusal

@@ -110,6 +110,19 @@ impl Fault {
         Self { sent: false, cause: text(format!("{whom}: {}", self.cause)), ..self }
     }
 
+    /// Whether a server of a cluster said that it does not serve, for as long as it loads its data, or sees too little of the
+    /// others: they may have put another in its place.
+    pub(super) fn says_out_of_service(&self) -> bool {
+        let error = self.cause.downcast_ref::<RedisError>();
+        let says = |error| ["LOADING", "CLUSTERDOWN"].iter().any(|code| has_code(error, code));
+        error.is_some_and(says)
+    }
+
+    /// The same, of which a new connection, to another server, may be the cure.
+    pub(super) fn elsewhere(self) -> Self {
+        Self { kind: FaultKind::Connection, ..self }
+    }
+
     /// The same of a question: whatever became of it, no job was sent with it.
     pub(super) fn without_a_job(self) -> Self {
         Self { sent: false, ..self }
@@ -138,6 +151,19 @@ impl Fault {
         }
     }
 
+    /// The same, for a caller who wanted to change something that may be changed now.
+    pub(crate) fn into_error_of_change(self, doing: String) -> Error {
+        if self.sent && self.kind != FaultKind::Reply {
+            return Error::Unanswered { doing, source: self.into_cause() };
+        }
+        self.into_error(doing)
+    }
+
+    /// The same, where something was done before it.
+    pub(crate) fn half_done(self) -> Self {
+        Self { kind: FaultKind::Connection, sent: true, ..self }
+    }
+
     pub(crate) fn into_cause(self) -> Cause {
         Cause::new(self.cause)
     }
@@ -159,6 +185,8 @@ fn kind(error: &RedisError) -> FaultKind {
         FaultKind::NoScript
     } else if is(&["LOADING", "BUSY", "MASTERDOWN", "ASK", "TRYAGAIN", "CLUSTERDOWN", "NOREPLICAS"])
         || says(error, "max number of clients")
+        // The redis crate keeps no code of what refuses a `SELECT`.
+        || (says(error, "is busy running") && error.to_string().contains("switch database"))
     {
         FaultKind::Busy
     } else if is(&["OOM", "MISCONF"]) {

@@ -1,5 +1,8 @@
 //! Reads, and the few changes that a person makes.
 
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use redis::Value;
 
 use super::connection::Call;
@@ -8,14 +11,48 @@ use super::reply::{Reply, bytes, number, word};
 use super::{CALL_WITHIN, Connection, Fault, Queue, script};
 use crate::keys::WorkerKeys;
 
-/// Keys and fields that one `SCAN` looks at.
+/// Keys that one `SCAN` looks at.
 const SCAN: usize = 1000;
 
 /// What a worker holds.
 #[derive(Debug)]
 pub(crate) struct RunningEntry {
-    pub(crate) lease: Lease,
+    /// `None` for what was handed to its inbox, and that it has not taken yet.
+    pub(crate) lease: Option<Lease>,
     pub(crate) payload: Vec<u8>,
+}
+
+/// How many payloads are asked for at once: so many that their bytes make a reply of some size, going by the largest that came
+/// so far, and few at first.
+#[derive(Debug)]
+pub(crate) struct Portion {
+    largest: usize,
+    count: usize,
+}
+
+impl Portion {
+    /// At first.
+    const FEW: usize = 16;
+    /// At most.
+    const MANY: usize = 2000;
+    /// A reply of about so many bytes does not hold the server up.
+    const BYTES: usize = 1 << 20;
+
+    pub(crate) fn new() -> Self {
+        Self { largest: 1, count: Self::FEW }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// A reply came, in which these have so many bytes.
+    pub(crate) fn came(&mut self, sizes: impl IntoIterator<Item = usize>) {
+        self.largest = sizes.into_iter().fold(self.largest, usize::max);
+        // No more than four times as many: what comes next may be larger.
+        let most = (4 * self.count).min(Self::MANY);
+        self.count = (Self::BYTES / self.largest).clamp(1, most);
+    }
 }
 
 /// A payload that could not be decoded.
@@ -31,31 +68,50 @@ pub(crate) struct BrokenEntry {
 pub(crate) type WorkerEntry = (String, u64, Vec<(String, String)>);
 
 impl Queue {
-    /// How many are pending, scheduled, failed and broken.
-    pub(crate) async fn counts(&self, on: &Connection) -> Result<[u64; 4], Fault> {
+    /// How many are pending, scheduled, failed, broken and running. All is asked in one write, which a server works off without
+    /// a look at others, unless there are some hundred workers: so no job is missed, or counted twice, that moves meanwhile.
+    pub(crate) async fn counts(&self, on: &Connection) -> Result<[u64; 5], Fault> {
         let keys = &self.keys;
-        let lengths = [
-            ("LLEN", &keys.jobs),
-            ("ZCARD", &keys.scheduled),
-            ("LLEN", &keys.failed),
-            ("HLEN", &keys.broken),
-        ];
-        let mut counts = [0; 4];
-        for (count, (command, key)) in counts.iter_mut().zip(lengths) {
-            let length = on.call(redis::cmd(command).arg(key), CALL_WITHIN).await?;
-            *count = number("a length", &length)?.unsigned_abs();
+        loop {
+            let workers = self.worker_ids(on).await?;
+            let mut ask = redis::Pipeline::new();
+            ask.cmd("ZCARD").arg(&keys.workers);
+            ask.cmd("LLEN").arg(&keys.jobs).cmd("ZCARD").arg(&keys.scheduled);
+            ask.cmd("LLEN").arg(&keys.failed).cmd("HLEN").arg(&keys.broken);
+            for keys in workers.iter().map(|worker| keys.worker(worker)) {
+                ask.cmd("HLEN").arg(&keys.progress).cmd("LLEN").arg(&keys.inbox);
+            }
+            let replies = on.call_all(&ask, CALL_WITHIN).await?;
+            let lengths = replies.iter().map(|reply| number("a length", reply));
+            let lengths: Vec<_> =
+                lengths.map(|length| length.map(i64::unsigned_abs)).collect::<Result<_, _>>()?;
+            let [known, pending, scheduled, failed, broken, held @ ..] = lengths.as_slice() else {
+                return Err(Fault::reply("lengths", "too few"));
+            };
+            // Else others have come since they were looked up.
+            if *known == workers.len() as u64 {
+                return Ok([*pending, *scheduled, *failed, *broken, held.iter().sum()]);
+            }
         }
-        Ok(counts)
+    }
+
+    /// The ids of all workers that the server remembers, of the dead ones too.
+    pub(crate) async fn worker_ids(&self, on: &Connection) -> Result<Vec<String>, Fault> {
+        let mut command = redis::cmd("ZRANGE");
+        command.arg(&self.keys.workers).arg(0).arg(-1);
+        let mut reply = Reply::list("ZRANGE", on.call(&command, CALL_WITHIN).await?)?;
+        let mut ids = Vec::with_capacity(reply.left());
+        while reply.left() > 0 {
+            ids.push(reply.text()?);
+        }
+        Ok(ids)
     }
 
     /// Every worker that the server remembers, the dead ones too.
     pub(crate) async fn workers(&self, on: &Connection) -> Result<Vec<WorkerEntry>, Fault> {
-        let mut command = redis::cmd("ZRANGE");
-        command.arg(&self.keys.workers).arg(0).arg(-1);
-        let mut ids = Reply::list("ZRANGE", on.call(&command, CALL_WITHIN).await?)?;
-        let mut workers = Vec::with_capacity(ids.left());
-        while ids.left() > 0 {
-            let id = ids.text()?;
+        let ids = self.worker_ids(on).await?;
+        let mut workers = Vec::with_capacity(ids.len());
+        for id in ids {
             let record = on
                 .call(redis::cmd("HGETALL").arg(self.keys.worker(&id).record), CALL_WITHIN)
                 .await?;
@@ -68,47 +124,53 @@ impl Queue {
         Ok(workers)
     }
 
-    /// What a worker holds; large holdings are read in chunks.
+    /// What a worker holds; large holdings are read in chunks. First what its inbox has, which goes under a lease from there.
     pub(crate) async fn running(
         &self,
         on: &Connection,
         keys: &WorkerKeys,
     ) -> Result<Vec<RunningEntry>, Fault> {
-        let mut running = Vec::new();
-        for (lease, payload) in scan_hash(on, &keys.progress).await? {
-            running.push(RunningEntry {
-                lease: Lease::parse(&String::from_utf8_lossy(&lease)),
-                payload,
-            });
-        }
-        Ok(running)
+        let mut inbox = redis::cmd("LRANGE");
+        inbox.arg(&keys.inbox).arg(0).arg(Portion::FEW);
+        let mut inbox = list(on.call(&inbox, CALL_WITHIN).await?)?;
+        let leases = scan_hash(on, &keys.progress).await?;
+        // What was taken from it meanwhile.
+        inbox.retain(|handed| !leases.iter().any(|(_, payload)| payload == handed));
+        let handed = inbox.into_iter().map(|payload| RunningEntry { lease: None, payload });
+        let under_leases = leases.into_iter().map(|(lease, payload)| {
+            let lease = Some(Lease::parse(&String::from_utf8_lossy(&lease)));
+            RunningEntry { lease, payload }
+        });
+        Ok(handed.chain(under_leases).collect())
     }
 
-    /// Pending envelopes, the next one first.
+    /// How many jobs are pending.
+    pub(crate) async fn pending_count(&self, on: &Connection) -> Result<usize, Fault> {
+        let length = on.call(redis::cmd("LLEN").arg(&self.keys.jobs), CALL_WITHIN).await?;
+        Ok(number("LLEN", &length)?.unsigned_abs() as usize)
+    }
+
+    /// Pending envelopes in any order; the one that is taken next has the place 0.
     pub(crate) async fn pending(
         &self,
         on: &Connection,
-        offset: u64,
-        count: u64,
+        places: Range<usize>,
     ) -> Result<Vec<Vec<u8>>, Fault> {
-        let (first, last) =
-            (-1 - offset.cast_signed(), -offset.cast_signed() - count.cast_signed());
         let mut command = redis::cmd("LRANGE");
-        command.arg(&self.keys.jobs).arg(last).arg(first);
-        let mut envelopes = list(on.call(&command, CALL_WITHIN).await?)?;
-        envelopes.reverse();
-        Ok(envelopes)
+        command.arg(&self.keys.jobs);
+        command.arg(-(places.end.cast_signed())).arg(-1 - places.start.cast_signed());
+        list(on.call(&command, CALL_WITHIN).await?)
     }
 
-    /// Scheduled envelopes with their due time in ms, the next one first.
+    /// Scheduled envelopes with their due time in ms, the last one first.
     pub(crate) async fn scheduled(
         &self,
         on: &Connection,
-        offset: u64,
-        count: u64,
+        places: Range<usize>,
     ) -> Result<Vec<(Vec<u8>, u64)>, Fault> {
         let mut command = redis::cmd("ZRANGE");
-        command.arg(&self.keys.scheduled).arg(offset).arg(offset + count - 1).arg("WITHSCORES");
+        command.arg(&self.keys.scheduled).arg(places.start).arg(places.end - 1);
+        command.arg("REV").arg("WITHSCORES");
         let Value::Array(entries) = on.call(&command, CALL_WITHIN).await? else {
             return Err(Fault::reply("ZRANGE", "not a list"));
         };
@@ -127,8 +189,10 @@ impl Queue {
         offset: u64,
         count: u64,
     ) -> Result<Vec<Vec<u8>>, Fault> {
+        // The server takes no place beyond that.
+        let [first, last] = [offset, offset.saturating_add(count) - 1].map(|at| at.min(1 << 62));
         let mut command = redis::cmd("LRANGE");
-        command.arg(&self.keys.failed).arg(offset).arg(offset + count - 1);
+        command.arg(&self.keys.failed).arg(first).arg(last);
         list(on.call(&command, CALL_WITHIN).await?)
     }
 
@@ -191,9 +255,8 @@ impl Queue {
         Ok(counters.into_iter().map(|(name, value)| (name, value.parse().unwrap_or(0))).collect())
     }
 
-    /// Deletes every key of the queue; gives how many there were.
-    pub(crate) async fn destroy(&self, on: &Connection) -> Result<u64, Fault> {
-        let mut deleted = 0;
+    /// Deletes every key of the queue, and counts them.
+    pub(crate) async fn destroy(&self, on: &Connection, deleted: &AtomicU64) -> Result<(), Fault> {
         let mut cursor = "0".to_owned();
         loop {
             let mut scan = redis::cmd("SCAN");
@@ -209,10 +272,11 @@ impl Queue {
                 for key in own {
                     unlink.arg(key);
                 }
-                deleted += number("UNLINK", &on.call(&unlink, CALL_WITHIN).await?)?.unsigned_abs();
+                let unlinked = number("UNLINK", &on.call(&unlink, CALL_WITHIN).await?)?;
+                deleted.fetch_add(unlinked.unsigned_abs(), Ordering::Relaxed);
             }
             if cursor == "0" {
-                return Ok(deleted);
+                return Ok(());
             }
         }
     }
@@ -227,16 +291,20 @@ pub(crate) async fn server_time(on: &Connection) -> Result<u64, Fault> {
 async fn scan_hash(on: &Connection, key: &str) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fault> {
     // A hash may give a field twice while it is being rehashed.
     let mut entries = std::collections::BTreeMap::new();
-    let mut cursor = "0".to_owned();
+    let (mut cursor, mut portion) = ("0".to_owned(), Portion::new());
     loop {
         let mut scan = redis::cmd("HSCAN");
-        scan.arg(key).arg(&cursor).arg("COUNT").arg(SCAN);
+        scan.arg(key).arg(&cursor).arg("COUNT").arg(portion.count());
         let fields;
         (cursor, fields) = scanned(on.call(&scan, CALL_WITHIN).await?)?;
         let mut fields = Reply::list("HSCAN", fields)?;
+        let mut largest = 0;
         while fields.left() > 0 {
-            entries.insert(fields.bytes()?, fields.bytes()?);
+            let (field, value) = (fields.bytes()?, fields.bytes()?);
+            largest = largest.max(field.len() + value.len());
+            entries.insert(field, value);
         }
+        portion.came([largest]);
         if cursor == "0" {
             return Ok(entries.into_iter().collect());
         }

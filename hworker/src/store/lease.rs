@@ -163,9 +163,14 @@ impl Settlement {
         payload + self.lease.name_length()
     }
 
-    /// Whether the job just ends.
-    pub(crate) fn is_ack(&self) -> bool {
-        matches!(self.end, End::Acked { .. })
+    /// How much of a script it takes, counted in jobs that are moved.
+    pub(crate) fn moves(&self) -> usize {
+        match self.end {
+            End::Acked { .. } => 0,
+            // The server looks at several payloads, to find the oldest, and copies each.
+            End::Broken { .. } => 25,
+            _ => 1,
+        }
     }
 
     fn is_release(&self) -> bool {
@@ -346,7 +351,8 @@ impl Queue {
         payload.len() <= self.largest()
     }
 
-    fn largest(&self) -> usize {
+    /// The most bytes that an envelope may come to.
+    pub(crate) fn largest(&self) -> usize {
         self.limits.max_payload.saturating_add(WRITTEN_BY_WORKERS)
     }
 

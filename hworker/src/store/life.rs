@@ -5,7 +5,7 @@ use redis::Value;
 use super::connection::Call;
 use super::reply::{Reply, number, word};
 use super::{CALL_WITHIN, Connection, DAY_TTL_S, Fault, Lease, Queue, script};
-use crate::keys::WorkerKeys;
+use crate::keys::{Keys, WorkerKeys};
 use std::time::Duration;
 
 /// The timer is kept for so long without a heartbeat.
@@ -268,10 +268,9 @@ impl Queue {
         keys: &WorkerKeys,
         worker: &str,
     ) -> Result<u64, Fault> {
-        let mut call = Call::new(
-            &script::RETIRE,
-            &[&keys.record, &keys.progress, &keys.inbox, &self.keys.jobs, &self.keys.timer],
-        );
+        let Keys { jobs, timer, workers, .. } = &self.keys;
+        let keys = [&keys.record, &keys.progress, &keys.inbox, jobs, timer, workers];
+        let mut call = Call::new(&script::RETIRE, &keys.map(String::as_str));
         call.arg(worker);
         Ok(number("retire", &on.run(&call, CALL_WITHIN).await?)?.unsigned_abs())
     }

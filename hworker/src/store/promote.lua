@@ -16,16 +16,19 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
 redis.call('LLEN', jobs)
 
-local moved, at_once = 0, 1
+local moved, at_once, largest = 0, 1, 1
 while moved < want and bytes > 0 do
-  -- One at first, then twice as many each time that bytes are left, so that what is read beyond them stays bounded.
+  -- As in reserve.lua.
   local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, math.min(want - moved, at_once))
   if #due == 0 then break end
-  at_once = math.min(at_once * 2, 32)
   redis.call('ZREM', scheduled, unpack(due))
   redis.call('LPUSH', jobs, unpack(due))
   moved = moved + #due
-  for _, envelope in ipairs(due) do bytes = bytes - #envelope end
+  for _, envelope in ipairs(due) do
+    bytes = bytes - #envelope
+    largest = math.max(largest, #envelope)
+  end
+  at_once = math.max(1, math.min(at_once * 2, 32, math.floor(bytes / largest)))
 end
 
 local next_due = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]

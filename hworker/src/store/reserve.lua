@@ -44,6 +44,7 @@ local token = math.max(math.floor(last), time[1] * 1000000 + time[2] - 1)
 -- Redis 7.2.0 to 7.2.4 spell a number that ends in eight zeros as a power of ten: none of those that follow is one.
 if token % 1e8 >= 1e8 - 2000 then token = token - token % 1e8 + 1e8 end
 local reply, taken, n, quarantined = {'ok', 0, 0, token + 1}, {}, 0, 0
+local largest = 1
 -- Before 7.2 the server spells every number as a fraction, which takes it longer than Lua takes for a whole one. A Lua of 32
 -- bits cannot spell a token; there the server does.
 local by_lua = (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d', 2 ^ 52) == '4503599627370496'
@@ -53,7 +54,9 @@ local function quarantine(payload)
   redis.call('HINCRBY', stat, 'broken', 1)
   if broken_limit == 0 then return end
   local old = redis.call('HGET', broken, payload)
-  if not old and redis.call('HLEN', broken) >= broken_limit then
+  -- Two where there are more than that, as after the limit was lowered.
+  for _ = 1, old and 0 or 2 do
+    if redis.call('HLEN', broken) < broken_limit then break end
     local sample, oldest, oldest_at = redis.call('HRANDFIELD', broken, 5, 'WITHVALUES'), nil, math.huge
     for i = 1, #sample, 2 do
       local at = tonumber(string.match(sample[i + 1], '^%d+ (%d+)')) or 0
@@ -71,10 +74,11 @@ end
 local function lease(envelopes, list)
   local reply, taken, token, max_payload = reply, taken, token, max_payload
   local by_lua, format = by_lua, string.format
-  local left, leased, at = bytes, n, 2 * n
+  local left, leased, at, most = bytes, n, 2 * n, largest
   for i = 1, #envelopes do
     local envelope = envelopes[i]
     local size = #envelope
+    if size > most then most = size end
     if size > max_payload then
       quarantine(envelope)
       left = left - size
@@ -89,17 +93,18 @@ local function lease(envelopes, list)
       left = left - size
     end
   end
-  bytes, n = left, leased
+  bytes, n, largest = left, leased, most
 end
 
 lease(redis.call('RPOP', inbox, 1000) or {}, inbox)
-local at_once = 4
+local at_once = 1
 while n < want and bytes > 0 and quarantined < 100 do
-  -- Few at a time, and more only after those were small, so that what is popped beyond the bytes stays bounded.
+  -- One at first, then twice as many, but no more than would fit if all were as large as the largest so far: what is popped beyond
+  -- the bytes has to be written back.
   local chunk = redis.call('RPOP', jobs, math.min(want - n, at_once))
   if not chunk then break end
-  at_once = math.min(at_once * 2, 32)
   lease(chunk, jobs)
+  at_once = math.max(1, math.min(at_once * 2, 32, math.floor(bytes / largest)))
 end
 
 if n > 0 then

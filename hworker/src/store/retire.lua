@@ -5,11 +5,14 @@
 -- KEYS[3] inbox     LIST    what the server handed to it while it waited, oldest at the right
 -- KEYS[4] jobs      LIST    envelopes; the right end is taken next
 -- KEYS[5] timer     STRING  the worker that keeps the queue's timer
+-- KEYS[6] workers   ZSET    worker -> last heartbeat in ms
 -- ARGV[1] worker  its id
 --
 -- Returns how many leases are left, for the monitor of another worker to recover.
--- Invariant: the entry stays, so that what a half-open connection captures later is found.
+-- Invariant: there is an entry afterwards, also where the server has forgotten the worker with all else (`FLUSHALL`, a restart
+-- without data), so that what a half-open connection captures later is found.
 local record, progress, inbox, jobs, timer = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local workers = KEYS[6]
 local worker = ARGV[1]
 
 redis.call('HDEL', progress, '')
@@ -17,7 +20,7 @@ if redis.call('GET', timer) == worker then redis.call('DEL', timer) end
 for _ = 1, 1000 do
   if not redis.call('LMOVE', inbox, jobs, 'LEFT', 'RIGHT') then break end
 end
-if redis.call('HEXISTS', record, 'session') == 1 then
-  redis.call('HSETNX', record, 'dead', redis.call('TIME')[1])
-end
+local time = redis.call('TIME')
+redis.call('HSETNX', record, 'dead', time[1])
+redis.call('ZADD', workers, 'NX', time[1] * 1000 + math.floor(time[2] / 1000), worker)
 return redis.call('HLEN', progress)

@@ -3,8 +3,9 @@
 use super::reply::bytes;
 use super::{CALL_WITHIN, Connection, Fault};
 
-/// The oldest Redis that has what the scripts use (`LMOVE`, `HRANDFIELD`).
-const OLDEST: (u32, u32) = (6, 2);
+/// The oldest Redis that has what the scripts use (`LMOVE`, `HRANDFIELD`), and in which `CLIENT REPLY SKIP` holds for a command that
+/// blocks.
+const OLDEST: (u32, u32, u32) = (6, 2, 2);
 
 /// What `INFO` says.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,10 +30,10 @@ impl ServerInfo {
     /// Why the server cannot be used, where it is too old.
     pub(crate) fn too_old(&self) -> Option<String> {
         let mut numbers = self.version.split('.').map_while(|part| part.parse::<u32>().ok());
-        let version = (numbers.next()?, numbers.next()?);
+        let version = (numbers.next()?, numbers.next()?, numbers.next().unwrap_or(0));
         (version < OLDEST).then(|| {
             format!(
-                "the server is Redis {}; hworker needs Redis 6.2 or Valkey 7.2 or later",
+                "the server is Redis {}; hworker needs Redis 6.2.2 or Valkey 7.2 or later",
                 self.version
             )
         })
@@ -72,6 +73,9 @@ mod tests {
         let bad = ServerInfo::parse("redis_version:6.0.16\r\nmaxmemory_policy:allkeys-lru\r\n");
         assert!(bad.too_old().is_some_and(|why| why.contains("6.0.16")));
         assert!(bad.evicts().is_some_and(|why| why.contains("allkeys-lru")));
+        let skips =
+            |version: &str| ServerInfo::parse(&format!("redis_version:{version}")).too_old();
+        assert!(skips("6.2.1").is_some() && skips("6.2.2").is_none() && skips("7.0").is_none());
         let unknown = ServerInfo::parse("");
         assert_eq!((unknown.too_old(), unknown.evicts()), (None, None));
     }

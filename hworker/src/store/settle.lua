@@ -62,7 +62,9 @@ end
 local function quarantine(payload, reason)
   if broken_limit == 0 then return end
   local old = redis.call('HGET', broken, payload)
-  if not old and redis.call('HLEN', broken) >= broken_limit then
+  -- Two where there are more than that, as after the limit was lowered.
+  for _ = 1, old and 0 or 2 do
+    if redis.call('HLEN', broken) < broken_limit then break end
     local sample, oldest, oldest_at = redis.call('HRANDFIELD', broken, 5, 'WITHVALUES'), nil, math.huge
     for i = 1, #sample, 2 do
       local at = tonumber(string.match(sample[i + 1], '^%d+ (%d+)')) or 0

@@ -25,7 +25,10 @@ pub(super) fn with_files(
     let root_cert = files.ca.as_deref().map(certificate).transpose()?;
     let client_tls = match (&files.cert, &files.key) {
         (Some(cert), Some(key)) => {
-            let (client_cert, client_key) = (certificate(cert)?, read(key)?);
+            let client_cert = certificate(cert)?;
+            // Its path is not repeated: somebody may have written the key there.
+            let client_key = std::fs::read(key)
+                .map_err(|error| format!("the file of the client's key cannot be read: {error}"))?;
             Some(ClientTlsConfig { client_cert, client_key })
         }
         _ => None,

@@ -186,7 +186,8 @@ fn without_payload(core: &Core, hold: Hold, payload: &str) -> Result<Job, Unread
     let known = core.jobs.get(&*envelope.job).filter(|_| envelope.v <= crate::envelope::VERSION);
     let definition = known.ok_or_else(|| unknown(&Header::from(&envelope)))?;
     let backoff = envelope.backoff.as_deref().map(CallBackoff::parse).transpose();
-    let wrong = |why| Unread::Broken(format!("the field `backoff`: {why}"));
+    // Without the text itself, which is the payload's.
+    let wrong = |_| Unread::Broken("the field `backoff` is none: see `backoff` of a job".into());
     let backoff = backoff.map_err(wrong)?;
     let policy = &definition.policy;
     let opened = open(core.client.keys(), definition, &envelope)?;

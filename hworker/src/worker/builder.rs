@@ -63,7 +63,7 @@ impl WorkerBuilder {
     }
 
     /// The queues that it serves. Default: `HWORKER_QUEUES` (`mail,reports=2,+urgent`), then every queue that a registered job
-    /// names.
+    /// names. A queue that is named again is the same one, with what was said of it before.
     pub fn queues<I: IntoIterator<Item = S>, S: Into<String>>(mut self, queues: I) -> Self {
         let setting = |name: S| QueueSetting { name: name.into(), limit: None, extra: false };
         self.settings.queues.get_or_insert_default().extend(queues.into_iter().map(setting));
@@ -77,7 +77,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// A queue that it serves beside the others though no job type names it, for jobs that are enqueued with
+    /// A queue that it serves beside the others, those of `HWORKER_QUEUES` too, though no job type names it, for jobs that are enqueued with
     /// [`.queue(..)`](crate::Enqueue::queue); in `HWORKER_QUEUES` it is written with a plus: `+urgent`.
     pub fn extra_queue(mut self, name: impl Into<String>) -> Self {
         let setting = QueueSetting { name: name.into(), limit: None, extra: true };
@@ -125,7 +125,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// A job that was running at so many deaths of its worker within 24 h has failed. At least 1. Default:
+    /// A job that was running at so many deaths of its worker within 24 h has failed. 1 to 32. Default:
     /// `HWORKER_CRASH_LIMIT`, then 4.
     pub fn crash_limit(mut self, crashes: usize) -> Self {
         self.settings.crash_limit = Some(crashes);
@@ -150,8 +150,8 @@ impl WorkerBuilder {
         self
     }
 
-    /// The largest envelope in bytes that is handed to the worker; larger ones are broken. Default:
-    /// `HWORKER_MAX_PAYLOAD`, then 16 MiB.
+    /// The largest envelope in bytes that is handed to the worker, at least 512; larger ones are broken. Default:
+    /// `HWORKER_MAX_PAYLOAD`, then 16 MiB; where its client takes more, what that takes.
     pub fn max_payload(mut self, bytes: usize) -> Self {
         self.settings.max_payload = Some(bytes);
         self
@@ -187,7 +187,8 @@ impl WorkerBuilder {
     /// [`Error::Config`] with every problem at once, each saying what to write.
     pub fn build(self) -> Result<Worker, Error> {
         let mut problems = Problems(Vec::new());
-        let config = self.settings.resolve(&mut problems);
+        let own_max_payload = self.settings.max_payload;
+        let mut config = self.settings.resolve(&mut problems);
         let registry = self.registry.unwrap_or_else(Registry::collect);
         registry.verify(&self.states, &config.queues, &mut problems);
         let client = match self.client.map_or_else(Client::default_client, Ok) {
@@ -206,6 +207,10 @@ impl WorkerBuilder {
             Err(error) => return Err(error),
         };
         panic::install_hook();
+        // What its client takes is not to be set aside here, unless the program itself says so.
+        if own_max_payload.is_none() {
+            config.limits.max_payload = config.limits.max_payload.max(client.max_payload());
+        }
 
         let mut names: BTreeSet<String> =
             config.queues.iter().map(|queue| queue.name.clone()).collect();

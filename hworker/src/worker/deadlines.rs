@@ -11,9 +11,10 @@ use super::decide::Finish;
 use super::execute::{BLOCKING_GRACE, conclude};
 use super::health::STUCK;
 use super::incarnation::{Incarnation, Lane};
+use super::outbox;
 use crate::backoff::Backoff;
 use crate::job::Policy;
-use crate::store::{End, Fault, SCRIPT_MOVES, Settlement};
+use crate::store::{End, Fault, Settlement};
 use crate::time::day;
 
 /// Deadlines are looked at so often.
@@ -128,7 +129,10 @@ pub(super) async fn send(incarnation: &Incarnation, unsent: &mut Unsent) {
         let of_lane = |(other, _): &mut (Arc<Lane>, Settlement)| Arc::ptr_eq(other, lane);
         let all: Vec<_> =
             unsent.extract_if(.., of_lane).map(|(_, settlement)| settlement).collect();
-        for batch in all.chunks(SCRIPT_MOVES) {
+        let mut rest = all.as_slice();
+        while !rest.is_empty() {
+            let (batch, others) = rest.split_at(outbox::fitting(rest.iter()));
+            rest = others;
             let sent = async {
                 let connection = incarnation.core.client.connection(&lane.queue).await?;
                 let today = day(incarnation.core.clock.unix_ms());

@@ -125,7 +125,7 @@ fn chain(error: &BoxError) -> String {
     let mut next = error.source();
     while let Some(error) = next {
         let more = error.to_string();
-        if !text.contains(&more) && !is_marker(error) {
+        if !text.contains(&more) && !Verdict::is_mark(error) {
             text = format!("{text}: {more}");
         }
         next = error.source();
@@ -133,7 +133,36 @@ fn chain(error: &BoxError) -> String {
     text
 }
 
-/// Whether an error is only the mark of a verdict, whose text says nothing of the cause.
-fn is_marker(error: &(dyn std::error::Error + 'static)) -> bool {
-    error.source().is_none() && Verdict::find(error).is_some()
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Sending(std::io::Error);
+
+    impl std::fmt::Display for Sending {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("sending failed")
+        }
+    }
+
+    impl std::error::Error for Sending {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_verdict_keeps_the_sources_of_its_error() {
+        let sending = || Sending(std::io::Error::other("connection refused"));
+        let verdicts: [BoxError; 3] = [
+            Box::new(sending()),
+            crate::outcome::fail(sending()).into(),
+            crate::outcome::fail("x").because(sending()).into(),
+        ];
+        for error in verdicts {
+            assert_eq!(chain(&error), "sending failed: connection refused");
+        }
+        assert_eq!(chain(&crate::outcome::fail("no").into()), "no");
+    }
 }

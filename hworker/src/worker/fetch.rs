@@ -305,7 +305,7 @@ impl Fetch {
                     stopping = true;
                     give_all_back(&lane);
                 }
-                () = incarnation.retiring.cancelled(), if trips.is_empty() && lane.outbox.count() == 0 => {
+                () = incarnation.retiring.cancelled(), if trips.is_empty() && lane.outbox.count() == 0 && !lane.is_waiting() => {
                     return self.retire(connection).await;
                 }
             }

@@ -209,6 +209,11 @@ impl Lane {
         if waits || !called { self.lookout.tell() } else { self.lookout.tell_of_one() }
     }
 
+    /// Whether a wait is under way at the server, which may still hand something over.
+    pub(super) fn is_waiting(&self) -> bool {
+        !self.waits.load(Ordering::Acquire).is_multiple_of(2)
+    }
+
     /// Calls a runner to what waits: one is enough for short bodies, unless it is `behind`. Says whether one was called.
     pub(super) fn call_runner(&self, behind: bool) -> bool {
         self.ready.call_runner(behind || !self.pace.drains())

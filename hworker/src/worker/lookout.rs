@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::deadlines::{Unsent, send};
 use super::incarnation::{Incarnation, Lane};
 use super::ready::WaitingJob;
+use crate::reconnect::Reconnect;
 use crate::store::{End, Lease, Settlement};
 
 /// What was fetched ahead may wait so long, and what waits is looked at so often.
@@ -187,9 +188,10 @@ async fn release(incarnation: &Incarnation, mut given: mpsc::UnboundedReceiver<U
         }
         let of_lane = |lane: &&Arc<Lane>| unsent.iter().any(|(of, _)| Arc::ptr_eq(of, lane));
         let lanes: Vec<_> = incarnation.lanes.iter().filter(of_lane).collect();
+        let mut reconnect = Reconnect::soon();
         send(incarnation, &mut unsent).await;
         while !unsent.is_empty() {
-            sleep(WAITS_TICK).await;
+            reconnect.pause().await;
             send(incarnation, &mut unsent).await;
         }
         // They wait at the server now, and nothing here is due to end.

@@ -64,14 +64,7 @@ impl Outbox {
     /// Takes as many as one script carries.
     pub(super) fn take(&self) -> Vec<Settlement> {
         let mut waiting = self.waiting();
-        let (mut bytes, mut moves) = (0, 0);
-        let fitting = waiting.iter().take(SCRIPT_JOBS).take_while(|settlement| {
-            bytes += settlement.size();
-            moves += usize::from(!settlement.is_ack());
-            bytes <= SCRIPT_BYTES && moves <= SCRIPT_MOVES
-        });
-        // One always goes, however large it is.
-        let count = fitting.count().max(1).min(waiting.len());
+        let count = fitting(waiting.iter());
         waiting.drain(..count).collect()
     }
 
@@ -86,6 +79,18 @@ impl Outbox {
     pub(super) fn count(&self) -> usize {
         self.waiting().len()
     }
+}
+
+/// How many of these one script carries, from the first on.
+pub(super) fn fitting<'a>(settlements: impl ExactSizeIterator<Item = &'a Settlement>) -> usize {
+    let (all, mut bytes, mut moves) = (settlements.len(), 0, 0);
+    let fitting = settlements.take(SCRIPT_JOBS).take_while(|settlement| {
+        bytes += settlement.size();
+        moves += settlement.moves();
+        bytes <= SCRIPT_BYTES && moves <= SCRIPT_MOVES
+    });
+    // One always goes, however large it is.
+    fitting.count().max(1).min(all)
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ use crate::monitor::{self, Monitor, Task};
 use crate::reconnect::Reconnect;
 use crate::scheduler;
 use crate::store::{Beat, Connection, Fault, FaultKind, Heard, Lease, lengths};
+use crate::time::millis;
 
 /// From the sending of one heartbeat to that of the next.
 const BEAT_EVERY: Duration = Duration::from_millis(1_500);
@@ -160,7 +161,9 @@ impl Heart {
                     outages::back(&self.incarnation, &self.lane, Side::Heart);
                     self.beats += 1;
                     self.lane.pulse.accepted(sent);
-                    self.incarnation.core.clock.heard(heard.now);
+                    let clock = &self.incarnation.core.clock;
+                    let was_set = clock.unix_ms().abs_diff(heard.now) > millis(BEAT_EVERY);
+                    clock.heard(heard.now);
                     // All of it can be done again after the next heartbeat, which must not come late because of it.
                     match timeout_at(next.into(), self.after(&connection, sent, wait, heard)).await
                     {
@@ -171,6 +174,10 @@ impl Heart {
                         Err(_) => {
                             debug!(queue = %self.lane.queue.name, "what follows a heartbeat was not done in time");
                         }
+                    }
+                    if was_set {
+                        // Who fell silent before the server's clock was set is not in sight: the next asks for everyone.
+                        self.beats = 0;
                     }
                 }
                 Ok(Beat::Void) => {

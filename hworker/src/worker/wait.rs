@@ -167,6 +167,10 @@ async fn serve(
             None => ended(incarnation, lane, id, wait).await,
         };
         lane.waits.fetch_add(1, Ordering::AcqRel);
+        if incarnation.stopping.is_cancelled() {
+            // Who retires waits for that, so that nothing is handed to a worker that has retired.
+            lane.changed.notify_one();
+        }
         let brought = answer?;
         if brought.is_ok() {
             // Whoever decides about the next wait has to see first what came with this one.

@@ -329,8 +329,10 @@ impl Server {
         self.note(|| Call::Retire { id });
         let record = self.record(id);
         let inbox = std::mem::take(&mut record.inbox);
-        if record.known == Known::Alive {
-            record.known = Known::Dead;
+        record.known = Known::Dead;
+        if !record.listed {
+            // The server had forgotten it.
+            (record.listed, record.heard) = (true, 0);
         }
         let left = record.progress.len();
         self.jobs.extend(inbox);

@@ -77,6 +77,29 @@ async fn a_master_that_dies_is_replaced_by_its_replica_on_valkey() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_master_that_does_not_see_the_others_is_left() {
+    // A master that answers every call with `CLUSTERDOWN`, while its replica has taken its place: who was connected to it goes
+    // there, though it ends no connection.
+    // Guard: `Fault::says_out_of_service`.
+    let Some(program) = program("redis-server") else { return };
+    let cluster = TestCluster::with_replicas(&program);
+    let queue = cluster.queue_on_each_master().remove(1);
+    let worker = InProcess::run(cluster.worker().register::<act>().extra_queue(&queue));
+    let producer = Producer::start(cluster.client(), &queue);
+    let notes = cluster.notes();
+    let go_on = || {
+        let before = notes.ended(&queue);
+        cluster.eventually("jobs go on", GOES_ON, || notes.ended(&queue) > before + 20);
+    };
+    go_on();
+    cluster.cut_off(1);
+    go_on();
+    drop(producer.accepted().await);
+    assert!(worker.is_alive());
+    worker.stop().await;
+}
+
 async fn failover(cluster: &TestCluster) {
     let queues = cluster.queue_on_each_master();
     let worker = cluster.worker().register::<act>();

@@ -141,3 +141,30 @@ async fn a_worker_knows_only_what_it_was_given() {
     assert!(["act", "act_once", "weigh", "needy", "same"].iter().all(|name| names.contains(name)));
     drop(server);
 }
+
+#[cfg(unix)]
+#[test]
+fn a_variable_that_cannot_be_read_is_not_taken_for_one_that_is_not_set() {
+    // An URL with a password in Latin-1: without it jobs would go to another server.
+    // Guard: `config::variable`.
+    use std::os::unix::ffi::OsStrExt;
+    let server = TestServer::start();
+    let mut command = server.command("test-worker");
+    let url = std::ffi::OsStr::from_bytes(b"redis://user:p\xe4ss@elsewhere");
+    command.env("HWORKER_REDIS_URL", url).env("REDIS_URL", server.url());
+    let status = hworker_tests::Process::start(command).wait(SOON).expect("it ends");
+    assert!(!status.success());
+    let said = server.report();
+    assert!(said.contains("HWORKER_REDIS_URL: it is not written in UTF-8"), "{said}");
+}
+
+#[test]
+fn queues_that_are_added_go_with_those_of_the_environment() {
+    // `.extra_queue(..)` beside HWORKER_QUEUES, and a limit for one of them.
+    // Guard: `all_queues`.
+    let server = TestServer::start();
+    let mut worker = server.worker_process(&[("HWORKER_QUEUES", "default,+a=1,+a=2")]);
+    assert!(!worker.wait(SOON).expect("it ends").success());
+    let said = server.report();
+    assert!(said.contains("the queue `a` is named twice, with 1 and with 2 slots"), "{said}");
+}

@@ -107,3 +107,23 @@ fn jumps(seconds: i64) {
     );
     server.drained(SOON);
 }
+
+#[test]
+fn a_clock_that_is_set_hides_no_dead_worker() {
+    // A worker dies, and before it counts as dead the server's clock is set forward by an hour: its jobs do not wait for the next
+    // look at all workers, once a minute.
+    // Guard: a heartbeat that meets a clock that was set asks for all workers next.
+    let Some(clock) = Clock::new() else { return };
+    let server = server(&clock);
+    let mut first = server.worker_process(&[]);
+    put(&server, "held", first_run_hangs());
+    server.eventually("it runs", SOON, || server.begun("held") == 1);
+    let _second = server.worker_process(&[]);
+    wait_for_workers(&server, 2);
+    server.holds("both live", Duration::from_secs(3), || counter(&server, "recovered") == 0);
+    first.kill();
+    server.holds("nobody is dead yet", Duration::from_secs(2), || server.begun("held") == 1);
+    clock.set(3_600);
+    server.eventually("it is recovered", 2 * RECOVERED, || server.begun("held") == 2);
+    server.drained(SOON);
+}

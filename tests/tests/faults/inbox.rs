@@ -426,3 +426,35 @@ fn what_was_handed_over_is_taken_on_no_other_connection() {
     server.eventually("all run", 3 * SOON, || counter(&server, "processed") == all);
     assert_eq!(connections(), before, "{}", server.report());
 }
+
+#[test]
+fn what_an_idle_worker_is_handed_after_the_server_forgot_all_runs() {
+    // `FLUSHALL` under idle workers, which wait for the next job: it is handed to one that the server does not know any more, and
+    // runs all the same.
+    // Guard: `leave`, and `retire.lua`, which gives back the inbox of a worker without a record.
+    let server = TestServer::start();
+    let _workers: Vec<_> = (0..3).map(|_| server.worker_process(&[])).collect();
+    wait_for_workers(&server, 3);
+    for round in 0..3 {
+        server.eventually("all wait", SOON, || waiting(&server) == 3);
+        let _: String = server.redis().ask(&["FLUSHALL"]);
+        let names: Vec<_> = (0..6).map(|number| format!("job-{round}-{number}")).collect();
+        for name in &names {
+            put(&server, name, Vec::new());
+        }
+        for name in &names {
+            server.eventually("it runs", SOON, || server.ended(name) >= 1);
+        }
+        wait_for_workers(&server, 3);
+    }
+    server.drained(SOON);
+}
+
+/// How many clients the server lets wait for a job.
+fn waiting(server: &TestServer) -> usize {
+    let clients: String = server.redis().ask(&["CLIENT", "LIST"]);
+    clients
+        .lines()
+        .filter(|client| client.contains(" cmd=blmove ") && client.contains(" flags=b"))
+        .count()
+}

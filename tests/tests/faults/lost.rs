@@ -376,7 +376,8 @@ fn lost_calls_of_the_inspect_api_change_once() {
         let id = put(&server, "job", vec![vec![Act::Sleep(HOUR_MS)], vec![]]);
         server.eventually("it runs", SOON, || server.begun("job") == 1);
         proxy.fault(1, "revoke", loss);
-        block_on(inspect.revoke(&id)).expect_err("it is lost");
+        let error = block_on(inspect.revoke(&id)).expect_err("it is lost");
+        assert!(matches!(error, hworker::Error::Unanswered { .. }), "{error}");
         let executed = matches!(loss, Fault::LoseReply | Fault::HangReply);
         if !executed {
             block_on(inspect.revoke(&id)).expect("it is there still");
@@ -388,7 +389,8 @@ fn lost_calls_of_the_inspect_api_change_once() {
         let payload = envelope("mended", &[]).replace("act", "unknown");
         let _: u64 = server.redis().ask(&["HSET", "hworker-broken-default", &payload, "1 1 x"]);
         proxy.fault(1, "requeue_broken", loss);
-        let _ = block_on(inspect.requeue_broken(payload.as_bytes())).expect_err("it is lost");
+        let error = block_on(inspect.requeue_broken(payload.as_bytes())).expect_err("it is lost");
+        assert!(matches!(error, hworker::Error::Unanswered { .. }), "{error}");
         let again = block_on(inspect.requeue_broken(payload.as_bytes()));
         assert_eq!(again.is_err(), executed, "{again:?}");
         let place = || server.leftovers("default").iter().map(|(_, count)| count).sum::<u64>();

@@ -633,11 +633,8 @@ fn o2_atomic_transitions() {
     // Kill the worker process between any two commands -> the job is in exactly one state; here: at random, many times.
     // Guard: every move is one script.
     let server = TestServer::start();
-    let settings = [
-        ("HWORKER_DEAD_AFTER", "2s"),
-        ("HWORKER_CRASH_LIMIT", "1000"),
-        ("HWORKER_CONCURRENCY", "5"),
-    ];
+    let settings =
+        [("HWORKER_DEAD_AFTER", "2s"), ("HWORKER_CRASH_LIMIT", "32"), ("HWORKER_CONCURRENCY", "5")];
     let names: Vec<_> = (0..300).map(|number| format!("job-{number}")).collect();
     for (number, name) in names.iter().enumerate() {
         let plan = match number % 3 {

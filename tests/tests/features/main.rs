@@ -56,6 +56,7 @@
 
 mod encryption;
 mod enqueue;
+mod inspect;
 mod retries;
 mod server;
 mod worker;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hworker::{AttemptError, BoxError, JobId, JobState, OnFault, Outcome, State};
-use hworker_tests::{Act, InProcess, TestServer, act};
+use hworker_tests::{Act, InProcess, TestServer, act, act_once};
 use serde_json::{Value, json};
 
 use crate::SOON;
@@ -390,4 +390,20 @@ fn rt14_positions() {
         .collect();
     assert_eq!(attempts, [1, 1, 1, 1, 2], "only what the body asked for is counted");
     server.drained(SOON);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rt9_all_failed_jobs_may_be_kept() {
+    // A limit that means all: each failed job is kept and counted, and holds up nothing.
+    // Guard: `KEPT_AT_MOST`, beyond which the server takes no length: `settle.lua` would stop half-way.
+    let server = TestServer::start();
+    let worker = server.worker().register::<act_once>().failed_limit(usize::MAX);
+    let _worker = InProcess::run(worker);
+    for number in 0..20 {
+        let failing =
+            act_once::with(format!("fails-{number}"), vec![vec![Act::Error("no".into())]]);
+        failing.on(server.client()).enqueue().await.expect("enqueued");
+    }
+    server.eventually("all have failed", SOON, || server.counter("failed") == 20);
+    assert_eq!(server.redis().len("hworker-failed-default"), 20);
 }

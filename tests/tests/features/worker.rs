@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hworker::State;
-use hworker_tests::{Act, InProcess, Machine, Process, TestServer, act};
+use hworker_tests::{Act, InProcess, Machine, Process, TestServer, act, weigh};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::SOON;
@@ -222,4 +222,20 @@ fn op7_inside_another_program_signals_are_its_own() {
     program.terminate();
     let status = program.wait(SOON).expect("it ends");
     assert_eq!((status.signal(), status.code()), (Some(15), None));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_takes_what_its_client_takes() {
+    // A client that takes 20 MiB, and a worker that is told nothing: what was enqueued runs.
+    // Guard: `WorkerBuilder::build` takes the larger of both.
+    let server = TestServer::start();
+    let client = hworker::Client::builder().redis_url(server.url()).max_payload(20 << 20);
+    let client = client.build().expect("a client");
+    let large = "x".repeat(17 << 20);
+    weigh::with("large".into(), large).on(&client).enqueue().await.expect("enqueued");
+    let _worker = InProcess::run(server.worker().client(&client).register::<weigh>());
+    let what = format!("{} bytes", 17 << 20);
+    let ran = || server.runs_of("large").iter().any(|run| run.what == what);
+    server.eventually("it runs", SOON, ran);
+    server.drained(SOON);
 }

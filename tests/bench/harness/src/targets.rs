@@ -33,6 +33,7 @@ impl Sheet<'_> {
         self.at_least("w1", "one", "hworker", "limit", 0.9);
         self.at_least("w1", "one-current", "hworker", "limit", 0.9);
         self.at_least("w1", "64", "hworker", "limit", 1.3);
+        self.at_least("w1", "64-current", "hworker", "limit", 1.3);
         self.at_least("w1", "bulk", "hworker", "limit", 0.75);
     }
 

@@ -5,14 +5,14 @@ use crate::Failure;
 use crate::contenders::Contender;
 use crate::server::Server;
 
-/// `one` is a task of a multi-thread runtime, `one-current` the same in a current-thread runtime.
-pub const SETTINGS: &[&str] = &["one", "one-current", "64", "bulk"];
+/// `one` is a task of a multi-thread runtime, `one-current` the same in a current-thread runtime; so are `64` and `64-current`.
+pub const SETTINGS: &[&str] = &["one", "one-current", "64", "64-current", "bulk"];
 
 pub fn takes(setting: &str, contender: &Contender) -> bool {
     match setting {
         "bulk" => contender.has_bulk,
         // The runtime is Rust's.
-        "one-current" => contender.name != "bullmq-node",
+        "one-current" | "64-current" => contender.name != "bullmq-node",
         _ => true,
     }
 }
@@ -26,6 +26,7 @@ pub fn run(bench: &Bench, setting: &str, contender: &Contender) -> Result<Sample
         "one" => &[("jobs", few)],
         "one-current" => &[("jobs", few), ("current_thread", 1)],
         "64" => &[("jobs", many), ("tasks", 64)],
+        "64-current" => &[("jobs", many), ("tasks", 64), ("current_thread", 1)],
         _ => &[("jobs", bulk), ("bulk", 1000)],
     };
     let empty = server.used_memory()?;

@@ -1,0 +1,176 @@
+//! Looking into a queue while it is busy.
+
+use std::time::Duration;
+
+use hworker::{Client, JobId, JobState};
+use hworker_tests::{Fault, Proxy, TestServer, act};
+
+use crate::SOON;
+
+fn envelope(number: usize, padding: usize) -> String {
+    let text = "x".repeat(padding);
+    format!(r#"{{"v":1,"id":"job-{number}","job":"elsewhere","args":{{"text":"{text}"}}}}"#)
+}
+
+/// Jobs that nobody takes, 0 at the front.
+fn fill(server: &TestServer, jobs: usize) {
+    let mut push = redis::cmd("LPUSH");
+    push.arg("hworker-jobs-default");
+    for number in 0..jobs {
+        push.arg(envelope(number, 10));
+    }
+    server.redis().run::<u64>(&push).expect("pushed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_found_while_those_before_it_are_taken() {
+    // 700 are taken between two chunks of a search: what stood behind them is found by the same search.
+    // Guard: `search_pending` goes from the back to the front.
+    let server = TestServer::start();
+    fill(&server, 1200);
+    let proxy = Proxy::before(&server);
+    let client = Client::new(proxy.url()).expect("a client");
+    proxy.fault(4, "LRANGE", Fault::HoldRequest);
+    let search = tokio::spawn(async move {
+        client.inspect("default").find(&JobId::from("job-800")).await.expect("asked")
+    });
+    server.eventually("the fourth chunk is asked for", SOON, || proxy.held() == 1);
+    let taken: Vec<String> = server.redis().ask(&["RPOP", "hworker-jobs-default", "700"]);
+    assert_eq!(taken.len(), 700);
+    proxy.release();
+    let found = search.await.expect("no panic").expect("it is there");
+    assert!(matches!(found.state, JobState::Pending), "{found:?}");
+    assert_eq!(proxy.count("LLEN"), 1, "by the first search");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_is_found_while_those_that_are_due_before_it_leave() {
+    // The same of those that wait for a time.
+    // Guard: `search_scheduled` goes from the last to the first.
+    let server = TestServer::start();
+    let mut add = redis::cmd("ZADD");
+    add.arg("hworker-scheduled-default");
+    for number in 0..1200 {
+        add.arg(4_000_000_000_000 + number).arg(envelope(number, 10));
+    }
+    server.redis().run::<u64>(&add).expect("added");
+    let proxy = Proxy::before(&server);
+    let client = Client::new(proxy.url()).expect("a client");
+    // The first asks for the workers.
+    proxy.fault(5, "ZRANGE", Fault::HoldRequest);
+    let search = tokio::spawn(async move {
+        client.inspect("default").find(&JobId::from("job-750")).await.expect("asked")
+    });
+    server.eventually("the fourth chunk is asked for", SOON, || proxy.held() == 1);
+    let _: u64 = server.redis().ask(&["ZREMRANGEBYRANK", "hworker-scheduled-default", "0", "699"]);
+    proxy.release();
+    let found = search.await.expect("no panic").expect("it is there");
+    assert!(matches!(found.state, JobState::Scheduled { due: 4_000_000_000_750 }), "{found:?}");
+    assert_eq!(proxy.count("LLEN"), 0, "by the first search");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_was_handed_over_is_seen() {
+    // In the inbox of a worker that has not taken it: it counts as running, and is found there.
+    // Guard: `Queue::counts` and `Queue::running` look into inboxes.
+    let server = TestServer::start();
+    {
+        let mut redis = server.redis();
+        let now = redis.time_us() / 1000;
+        let _: u64 = redis.ask(&["ZADD", "hworker-workers-default", &now.to_string(), "w.1"]);
+        let record = ["HSET", "hworker-worker-default:w.1", "session", "1", "dead_after", "60000"];
+        let _: u64 = redis.ask(&record);
+        let _: u64 = redis.ask(&["LPUSH", "hworker-inbox-default:w.1", &envelope(1, 1)]);
+        let _: u64 = redis.ask(&["HSET", "hworker-progress-default:w.1", "5", &envelope(2, 1)]);
+    }
+    let queue = server.inspect();
+    let counts = queue.counts().await.expect("counts");
+    assert_eq!((counts.running, counts.pending), (2, 0));
+    for id in ["job-1", "job-2"] {
+        let found = queue.find(&JobId::from(id)).await.expect("asked").expect("found");
+        assert!(
+            matches!(&found.state, JobState::Running { worker, .. } if worker == "w.1"),
+            "{found:?}"
+        );
+    }
+    let workers = queue.workers().await.expect("workers");
+    let mut running: Vec<_> = workers[0]
+        .running
+        .iter()
+        .filter_map(|job| job.id.clone())
+        .map(|id| id.to_string())
+        .collect();
+    running.sort_unstable();
+    assert_eq!(running, ["job-1", "job-2"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_payloads_are_read_a_few_at_a_time() {
+    // 64 jobs of 1 MiB: no reply has more than the first chunk of the search. And as broken payloads.
+    // Guard: `Portion`.
+    let server = TestServer::start();
+    for number in 0..64 {
+        let payload = envelope(number, 1 << 20);
+        let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &payload]);
+        let _: u64 = server.redis().ask(&["HSET", "hworker-broken-default", &payload, "1 1 x"]);
+    }
+    let proxy = Proxy::before(&server);
+    let queue = Client::new(proxy.url()).expect("a client").inspect("default");
+    assert!(queue.find(&JobId::from("job-3")).await.expect("asked").is_some());
+    assert!(proxy.count("LRANGE") > 30, "{}", proxy.count("LRANGE"));
+    assert_eq!(queue.broken().await.expect("asked").len(), 64);
+    assert!(proxy.count("HSCAN") > 10, "{}", proxy.count("HSCAN"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_long_look_holds_up_no_enqueue() {
+    // While the answer of a search is on its way, an enqueue of the same client is not behind it.
+    // Guard: `Purpose::Inspect`.
+    let server = TestServer::start();
+    fill(&server, 10);
+    let proxy = Proxy::before(&server);
+    let client = Client::new(proxy.url()).expect("a client");
+    proxy.fault(1, "LRANGE", Fault::HoldReply);
+    let looking = client.clone();
+    let search = tokio::spawn(async move {
+        looking.inspect("default").find(&JobId::from("job-3")).await.expect("asked")
+    });
+    server.eventually("it is under way", SOON, || proxy.held() == 1);
+    let job = act::with("beside".into(), Vec::new()).on(&client);
+    let enqueued = tokio::time::timeout(Duration::from_secs(2), job.enqueue()).await;
+    enqueued.expect("not behind the search").expect("enqueued");
+    proxy.release();
+    assert!(search.await.expect("no panic").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn places_beyond_the_last_are_empty() {
+    let server = TestServer::start();
+    for (offset, count) in [(10, u64::MAX), (0, u64::MAX), (u64::MAX, 1), (u64::MAX, u64::MAX)] {
+        assert_eq!(server.inspect().failed(offset, count).await.expect("asked").len(), 0);
+    }
+}
+
+#[test]
+fn everything_that_is_awaited_may_move_between_threads() {
+    // As a request handler needs it.
+    fn is_send(_: impl Send) {}
+    let client = Client::new("redis://127.0.0.1:1").expect("a client");
+    let (queue, id) = (client.inspect("default"), JobId::from("1"));
+    is_send(queue.counts());
+    is_send(queue.statistics(None));
+    is_send(queue.workers());
+    is_send(queue.find(&id));
+    is_send(queue.failed(0, 1));
+    is_send(queue.broken());
+    is_send(queue.requeue_broken(b"{"));
+    is_send(queue.delete_broken(b"{"));
+    is_send(queue.revoke(&id));
+    is_send(queue.destroy(false));
+    let job = || act::with("name".into(), Vec::new());
+    is_send(job().enqueue());
+    is_send(job().delay(Duration::from_secs(1)).enqueue());
+    is_send(act::enqueue("name".into(), Vec::new()));
+    is_send(hworker::Bulk::from_iter([job()]).enqueue());
+    is_send(hworker::run_all());
+}

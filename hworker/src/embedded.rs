@@ -33,14 +33,12 @@ mod tests;
 use std::env;
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{DirBuilder, File, Permissions, TryLockError};
+use std::fs::{DirBuilder, Permissions};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -52,10 +50,6 @@ use crate::error::Error;
 const STOP_DEADLINE: Duration = Duration::from_secs(15);
 /// For a server that nobody needs any more, with data that nobody keeps.
 const DROP_DEADLINE: Duration = Duration::from_secs(2);
-/// One whose program was killed holds its data for a few seconds more.
-const LOCK_DEADLINE: Duration = Duration::from_secs(10);
-/// In a data directory that was given: locked by the server that uses it.
-const LOCK: &str = "hworker.lock";
 /// A port that was free a moment ago may be taken when the server asks for it.
 const PORT_TRIES: u32 = 5;
 /// `sun_path` holds 104 bytes on macOS; `/hworker-XXXXXX/redis.sock` and the final zero are 27 of them.
@@ -154,7 +148,7 @@ impl ServerBuilder {
     ///
     /// # Errors
     /// [`Error::Config`] where there is no such program (it names the packages that have it), and where the server
-    /// does not answer within 10 s (it shows the end of the server's log), besides the time that it takes to load its data, or
+    /// does not answer within 10 s (it shows the end of the server's log), besides the time that it takes to load its data (which is not seen of one with a password), or
     /// another server uses its data directory.
     pub fn start(self) -> Result<Server, Error> {
         let program = program::find(self.program.as_deref())?;
@@ -173,7 +167,6 @@ impl ServerBuilder {
         let mut private = DirBuilder::new();
         let made = private.recursive(true).mode(0o700).create(data);
         made.map_err(|e| failed("make the data directory of", program, &e))?;
-        let lock = self.data_dir.as_deref().map(lock).transpose()?;
         let port = self.tcp.then(free_port).transpose();
         let port = port.map_err(|e| failed("find a port for", program, &e))?;
         let socket = home.path().join("redis.sock");
@@ -182,7 +175,7 @@ impl ServerBuilder {
             args: self.command_line(data, &socket, port.unwrap_or(0)),
             socket,
             log: home.path().join("redis.log"),
-            lock: lock.map(Arc::new),
+            data_dir: self.data_dir.clone(),
         };
         let running = Some(launch.run(home.path())?);
         Ok(Server { running, launch, port, home })
@@ -309,7 +302,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Some(running) = self.running.take() {
-            let keeps = self.launch.lock.is_some();
+            let keeps = self.launch.data_dir.is_some();
             running.terminate(if keeps { STOP_DEADLINE } else { DROP_DEADLINE });
         }
     }
@@ -327,29 +320,6 @@ fn make_home() -> io::Result<TempDir> {
         .prefix("hworker-")
         .permissions(Permissions::from_mode(0o700))
         .tempdir_in(parent)
-}
-
-/// Takes a data directory for one server, which holds the file open for as long as it lives.
-fn lock(dir: &Path) -> Result<File, Error> {
-    let path = dir.join(LOCK);
-    let wrong = |why: String| Error::config(format!("{} cannot be locked: {why}", path.display()));
-    let file = File::options().create(true).truncate(false).write(true).open(&path);
-    let file = file.map_err(|error| wrong(error.to_string()))?;
-    let deadline = Instant::now() + LOCK_DEADLINE;
-    loop {
-        match file.try_lock() {
-            Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
-                thread::sleep(Duration::from_millis(20));
-            }
-            Err(TryLockError::WouldBlock) => {
-                let why =
-                    "another server uses this data directory; two would destroy each other's data";
-                return Err(wrong(why.to_owned()));
-            }
-            Err(TryLockError::Error(error)) => return Err(wrong(error.to_string())),
-        }
-    }
 }
 
 fn free_port() -> io::Result<u16> {

@@ -4,7 +4,7 @@ mod search;
 mod types;
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use self::types::{running_job, worker_info};
 use crate::client::Client;
@@ -283,22 +283,19 @@ impl Inspect {
     /// # Errors
     /// [`Error::NotFound`] where it is not there (any more), [`Error::Unanswered`] where the answer was lost.
     pub async fn delete_broken(&self, payload: &[u8]) -> Result<(), Error> {
-        let deleted = AtomicBool::new(false);
-        let doing = Doing::Change("delete a broken payload of");
-        let all = self.first(doing, |shard, on| {
-            let deleted = &deleted;
-            async move {
-                if shard.delete_broken(&on, payload).await? {
-                    deleted.store(true, Ordering::Relaxed);
-                }
-                // The next may have it too.
-                Ok(None::<()>)
+        self.check_name()?;
+        let (mut deleted, mut failed) = (false, None);
+        for shard in &self.shards {
+            let asked =
+                self.ask(shard, |shard, on| async move { shard.delete_broken(&on, payload).await });
+            match asked.await {
+                Ok(here) => deleted |= here,
+                Err(fault) => failed = failed.or(Some(fault)),
             }
-        });
-        let all = all.await;
-        let deleted = deleted.into_inner();
-        if !deleted {
-            all?;
+        }
+        if let Some(fault) = failed {
+            let fault = if deleted { fault.half_done() } else { fault };
+            return Err(self.error(Doing::Change("delete a broken payload of"), fault));
         }
         self.or_not_found(deleted, "that broken payload")
     }
@@ -335,7 +332,6 @@ impl Inspect {
             let doing = format!("destroy the queue {}", self.name);
             return Err(Error::Refused { doing, source: crate::error::Cause::new(why) });
         }
-        self.check_name()?;
         self.check_name()?;
         let deleted = AtomicU64::new(0);
         for shard in &self.shards {

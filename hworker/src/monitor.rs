@@ -270,7 +270,8 @@ fn crashed(
         rewrite.set("crashes", &crashes);
         // Somebody knew it, or it had not come to that: the time for which nobody does begins anew.
         rewrite.remove("unknown_since");
-        Some(rewrite.bytes_within(most))
+        // A larger one is within the limit of other workers, which is not known here.
+        Some(rewrite.bytes_within(if payload.len() > most { usize::MAX } else { most }))
     });
     if rewritten.is_none() {
         info!(lease = %lease, worker, "a lease holds something that cannot be decoded; it goes back as it is");

@@ -27,8 +27,9 @@ pub(crate) struct QueueSetting {
 /// The settings of a worker, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkerConfig {
-    /// Empty: every queue that a registered job names.
     pub(crate) queues: Vec<QueueSetting>,
+    /// Every queue that a registered job names besides: none is named but those that are added.
+    pub(crate) all_queues: bool,
     pub(crate) concurrency: usize,
     pub(crate) shutdown_grace: Duration,
     pub(crate) dead_after: Duration,
@@ -67,10 +68,13 @@ impl WorkerSettings {
     /// Fills what is open from the environment and the defaults; every problem goes to `problems`.
     pub(crate) fn resolve(self, problems: &mut Problems) -> WorkerConfig {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
-        let queues = all_queues(self.queues.unwrap_or_default(), problems);
+        let given = self.queues.unwrap_or_default();
+        let said = |problems: &mut _| Environment { problems }.read("HWORKER_QUEUES", queues);
+        let (queues, all_queues) = queues_in_all(given, said, problems);
         let mut env = Environment { problems };
         let config = WorkerConfig {
             queues,
+            all_queues,
             concurrency: env.or(
                 self.concurrency,
                 "HWORKER_CONCURRENCY",
@@ -200,11 +204,16 @@ impl WorkerConfig {
     }
 }
 
-/// The queues that the program names, or where it only adds to the others, those of `HWORKER_QUEUES` as well: each once.
-fn all_queues(given: Vec<QueueSetting>, problems: &mut Problems) -> Vec<QueueSetting> {
-    let adds = given.iter().all(|queue| queue.extra);
-    let others = || Environment { problems }.read("HWORKER_QUEUES", queues);
-    let others = adds.then(others).flatten().unwrap_or_default();
+/// The queues that the program names, or where it only adds to the others, those of `HWORKER_QUEUES` as well: each once. And
+/// whether all of them are added to others.
+fn queues_in_all(
+    given: Vec<QueueSetting>,
+    said: impl FnOnce(&mut Problems) -> Option<Vec<QueueSetting>>,
+    problems: &mut Problems,
+) -> (Vec<QueueSetting>, bool) {
+    let adds = |queues: &[QueueSetting]| queues.iter().all(|queue| queue.extra);
+    let others = adds(&given).then(|| said(problems)).flatten().unwrap_or_default();
+    let only_added = adds(&given) && adds(&others);
     let mut all: Vec<QueueSetting> = Vec::with_capacity(others.len() + given.len());
     for queue in others.into_iter().chain(given) {
         let Some(known) = all.iter_mut().find(|known| known.name == queue.name) else {
@@ -220,7 +229,7 @@ fn all_queues(given: Vec<QueueSetting>, problems: &mut Problems) -> Vec<QueueSet
             (one, other) => known.limit = one.or(other),
         }
     }
-    all
+    (all, only_added)
 }
 
 /// Reads `mail,reports=2,+urgent`: names, each with its own number of slots where one is written, and with a plus where
@@ -266,19 +275,40 @@ mod tests {
             queue("urgent", Some(3), true),
             queue("urgent", None, false),
         ];
-        let all = all_queues(named, &mut problems);
+        let (all, only_added) = queues_in_all(named, |_| None, &mut problems);
         let expected = [
             queue("mail", None, false),
             queue("reports", Some(2), false),
             queue("urgent", Some(3), true),
         ];
         assert_eq!((all.as_slice(), problems.0.len()), (&expected[..], 0), "{problems:?}");
+        assert!(!only_added);
 
-        all_queues(vec![queue("a", Some(1), false), queue("a", Some(2), false)], &mut problems);
+        let twice = vec![queue("a", Some(1), false), queue("a", Some(2), false)];
+        queues_in_all(twice, |_| None, &mut problems);
         assert_eq!(
             problems.0,
             ["the queue `a` is named twice, with 1 and with 2 slots; name it once"]
         );
+    }
+
+    #[test]
+    fn queues_that_are_added_go_with_those_of_the_environment() {
+        let mut problems = Problems(Vec::new());
+        let mut all = |given: &[&str], said: &str| {
+            let queues = |names: &str| queues(names).expect("queues");
+            let given = queues(&given.join(","));
+            let said = Some(queues(said)).filter(|said| !said.is_empty());
+            let (all, only_added) = queues_in_all(given, |_| said, &mut problems);
+            (all.into_iter().map(|queue| queue.name).collect::<Vec<_>>().join(","), only_added)
+        };
+        assert_eq!(all(&[], ""), (String::new(), true));
+        assert_eq!(all(&["+urgent"], ""), ("urgent".into(), true));
+        assert_eq!(all(&["+urgent"], "mail"), ("mail,urgent".into(), false));
+        assert_eq!(all(&["+urgent"], "+mail"), ("mail,urgent".into(), true));
+        assert_eq!(all(&["+urgent"], "urgent"), ("urgent".into(), false), "that one alone");
+        assert_eq!(all(&[], "urgent,+urgent"), ("urgent".into(), false));
+        assert_eq!(all(&["reports", "+urgent"], "mail"), ("reports,urgent".into(), false));
     }
 
     #[test]

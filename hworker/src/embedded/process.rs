@@ -2,13 +2,12 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,6 +18,10 @@ use crate::error::Error;
 
 const START_DEADLINE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(2);
+/// One whose program was killed holds its data for a few seconds more.
+const LOCK_DEADLINE: Duration = Duration::from_secs(10);
+/// In a data directory that was given: locked by the server that uses it.
+pub(super) const LOCK: &str = "hworker.lock";
 
 /// All that it takes to start the same server again.
 pub(super) struct Launch {
@@ -26,8 +29,8 @@ pub(super) struct Launch {
     pub(super) args: Vec<OsString>,
     pub(super) socket: PathBuf,
     pub(super) log: PathBuf,
-    /// Of the data directory.
-    pub(super) lock: Option<Arc<File>>,
+    /// One that was given: the server locks it.
+    pub(super) data_dir: Option<PathBuf>,
 }
 
 impl fmt::Debug for Launch {
@@ -44,7 +47,8 @@ impl fmt::Debug for Launch {
 impl Launch {
     /// Starts the process, with a guard that would remove `home`, and waits until it answers.
     pub(super) fn run(&self, home: &Path) -> Result<Running, Error> {
-        let child = self.spawn().map_err(|e| failed("start", &self.program, &e))?;
+        let lock = self.data_dir.as_deref().map(lock).transpose()?.flatten();
+        let child = self.spawn(lock).map_err(|e| failed("start", &self.program, &e))?;
         let guard = Guard::start(&child, home);
         let mut running = Running { child, guard };
         let mut deadline = Instant::now() + START_DEADLINE;
@@ -68,15 +72,14 @@ impl Launch {
         Ok(running)
     }
 
-    fn spawn(&self) -> io::Result<Child> {
+    fn spawn(&self, lock: Option<File>) -> io::Result<Child> {
         // Its complaints about its own options go to the standard output and error, before it has a log.
         let log = OpenOptions::new().create(true).append(true).open(&self.log)?;
-        // The server holds the lock itself, for it may outlive this process by a few seconds.
-        let lock = self.lock.as_ref().map(|lock| lock.try_clone()).transpose()?;
         Command::new(&self.program)
             .args(&self.args)
             // With a locale that the machine does not have, it would refuse to start.
             .env("LC_ALL", "C")
+            // The server holds the lock itself, for as long as it lives: it may outlive this process by a few seconds.
             .stdin(lock.map_or_else(Stdio::null, Stdio::from))
             .stdout(log.try_clone()?)
             .stderr(log)
@@ -137,6 +140,39 @@ impl Running {
             thread::sleep(POLL);
         }
         true
+    }
+}
+
+/// Takes a data directory for one server, which is to hold the file open; `None` where nobody can write.
+fn lock(dir: &Path) -> Result<Option<File>, Error> {
+    let path = dir.join(LOCK);
+    let wrong = |why: String| Error::config(format!("{} cannot be locked: {why}", path.display()));
+    let file = match File::options().create(true).truncate(false).write(true).open(&path) {
+        Ok(file) => file,
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
+            ) =>
+        {
+            return Ok(None);
+        }
+        Err(error) => return Err(wrong(error.to_string())),
+    };
+    let deadline = Instant::now() + LOCK_DEADLINE;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(Some(file)),
+            Err(TryLockError::WouldBlock) if Instant::now() < deadline => {
+                thread::sleep(Duration::from_millis(20));
+            }
+            Err(TryLockError::WouldBlock) => {
+                let why =
+                    "another server uses this data directory; two would destroy each other's data";
+                return Err(wrong(why.to_owned()));
+            }
+            Err(TryLockError::Error(error)) => return Err(wrong(error.to_string())),
+        }
     }
 }
 

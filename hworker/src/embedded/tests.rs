@@ -150,7 +150,7 @@ fn a_data_directory_is_used_by_one_server_at_a_time() {
         assert_eq!(ask(&second.join().unwrap().unwrap(), "GET a"), "1");
     });
     let _third = Server::builder().data_dir(data.path()).start().unwrap();
-    let refused = lock(data.path()).unwrap_err().to_string();
+    let refused = Server::builder().data_dir(data.path()).start().unwrap_err().to_string();
     assert!(refused.contains("another server uses this data directory"), "{refused}");
 }
 
@@ -159,12 +159,15 @@ fn a_server_holds_its_data_directory_itself() {
     // As after the death of its program, which it outlives for a moment.
     let data = TempDir::new().unwrap();
     let mut server = Server::builder().data_dir(data.path()).start().unwrap();
-    server.launch.lock = None;
-    let path = data.path().join(LOCK);
-    let free = || File::open(&path).unwrap().try_lock().is_ok();
+    let path = data.path().join(process::LOCK);
+    let free = || fs::File::open(&path).unwrap().try_lock().is_ok();
     assert!(!free());
     server.kill();
     assert!(free());
+    // One that has stopped is in nobody's way.
+    let mut other = Server::builder().data_dir(data.path()).start().unwrap();
+    other.stop().unwrap();
+    server.restart().unwrap();
 }
 
 #[test]

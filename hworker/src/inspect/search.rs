@@ -2,7 +2,8 @@
 
 use super::types::{Failed, Found, JobState, errors, since};
 use crate::envelope::{Envelope, JobId};
-use crate::store::{Connection, Fault, Portion, Queue, RunningEntry, server_time};
+use crate::keys::WorkerKeys;
+use crate::store::{Connection, Fault, Lease, Portion, Queue, RunningEntry, server_time};
 
 /// So many jobs are read twice, in case others came back to the front meanwhile.
 const OVERLAP: usize = 100;
@@ -131,16 +132,28 @@ async fn search_broken(queue: &Queue, on: &Connection, id: &JobId) -> Result<Opt
 
 /// Takes a job from whoever holds it under a lease; false where nobody does.
 pub(super) async fn revoke(queue: &Queue, on: &Connection, id: &JobId) -> Result<bool, Fault> {
+    match holder(queue, on, id).await.map_err(Fault::without_a_job)? {
+        Some((keys, lease)) => queue.revoke(on, &keys, &lease).await,
+        None => Ok(false),
+    }
+}
+
+/// Who holds a job, and under which lease.
+async fn holder(
+    queue: &Queue,
+    on: &Connection,
+    id: &JobId,
+) -> Result<Option<(WorkerKeys, Lease)>, Fault> {
     for worker in queue.worker_ids(on).await? {
         let keys = queue.keys.worker(&worker);
         for RunningEntry { lease, payload } in queue.running(on, &keys).await? {
             if let Some(lease) = lease.filter(|_| found(&payload, id, JobState::Pending).is_some())
             {
-                return queue.revoke(on, &keys, &lease).await;
+                return Ok(Some((keys, lease)));
             }
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 fn found(payload: &[u8], id: &JobId, state: JobState) -> Option<Found> {

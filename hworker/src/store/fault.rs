@@ -123,8 +123,8 @@ impl Fault {
         Self { kind: FaultKind::Connection, ..self }
     }
 
-    /// The same of a question: whatever became of it, no job was sent with it.
-    pub(super) fn without_a_job(self) -> Self {
+    /// The same of a question: whatever became of it, nothing was changed by it.
+    pub(crate) fn without_a_job(self) -> Self {
         Self { sent: false, ..self }
     }
 

@@ -262,7 +262,8 @@ impl Queue {
             let mut scan = redis::cmd("SCAN");
             scan.arg(&cursor).arg("MATCH").arg(self.keys.pattern()).arg("COUNT").arg(SCAN);
             let keys;
-            (cursor, keys) = scanned(on.call(&scan, CALL_WITHIN).await?)?;
+            let scan = on.call(&scan, CALL_WITHIN).await.map_err(Fault::without_a_job)?;
+            (cursor, keys) = scanned(scan)?;
             let own: Vec<_> = list(keys)?
                 .into_iter()
                 .filter(|key| std::str::from_utf8(key).is_ok_and(|key| self.keys.owns(key)))

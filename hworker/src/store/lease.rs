@@ -142,6 +142,8 @@ pub(crate) enum End {
     },
     Broken {
         reason: String,
+        /// Of the payload, which stays at the server.
+        bytes: usize,
     },
     /// Given back uncounted; `None` keeps the bytes.
     Released {
@@ -151,26 +153,22 @@ pub(crate) enum End {
 }
 
 impl Settlement {
-    /// About how many bytes it sends.
+    /// About how many bytes it sends, or has the server copy.
     pub(crate) fn size(&self) -> usize {
         let payload = match &self.end {
             End::Acked { .. } => 0,
             End::Retried { envelope, .. } => envelope.len(),
             End::Failed { record, .. } => record.len(),
-            End::Broken { reason } => reason.len(),
+            // The server copies it, and those among which it looks for the oldest.
+            End::Broken { reason, bytes } => reason.len() + bytes.saturating_mul(7),
             End::Released { envelope, .. } => envelope.as_ref().map_or(0, Vec::len),
         };
         payload + self.lease.name_length()
     }
 
-    /// How much of a script it takes, counted in jobs that are moved.
-    pub(crate) fn moves(&self) -> usize {
-        match self.end {
-            End::Acked { .. } => 0,
-            // The server looks at several payloads, to find the oldest, and copies each.
-            End::Broken { .. } => 25,
-            _ => 1,
-        }
+    /// Whether the job just ends.
+    pub(crate) fn is_ack(&self) -> bool {
+        matches!(self.end, End::Acked { .. })
     }
 
     fn is_release(&self) -> bool {
@@ -307,7 +305,7 @@ impl Queue {
                     call.arg("retry").arg(*job).lease(lease).number(*delay_ms).arg(envelope)
                 }
                 End::Failed { job, record } => call.arg("fail").arg(*job).lease(lease).arg(record),
-                End::Broken { reason } => call.arg("break").lease(lease).arg(reason),
+                End::Broken { reason, .. } => call.arg("break").lease(lease).arg(reason),
             };
             sizes.push(1);
         }

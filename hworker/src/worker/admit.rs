@@ -77,7 +77,7 @@ pub(super) fn admit(
     payload: Vec<u8>,
 ) -> Result<Admitted, Option<Settlement>> {
     check(incarnation, lane, lease.clone(), payload).map_err(|end| {
-        if let End::Broken { reason } = &end {
+        if let End::Broken { reason, .. } = &end {
             let text = format!("a job is broken: {reason}");
             let warning = Warning { text, ..Warning::default() };
             incarnation.core.throttle.warn(&lane.queue.name, Reason::Broken, warning);
@@ -278,14 +278,17 @@ impl Unread {
     fn end(self, incarnation: &Incarnation, lane: &Lane, payload: &[u8]) -> End {
         let core = &incarnation.core;
         let (reason, what, passed_on) = match self {
-            Self::Broken(reason) => return End::Broken { reason: bounded(&reason, 500) },
+            Self::Broken(reason) => {
+                return End::Broken { reason: bounded(&reason, 500), bytes: payload.len() };
+            }
             Self::Elsewhere { reason, what, since } => (reason, what, since),
         };
         let now = core.clock.unix_ms();
         let since = passed_on.unwrap_or(now);
         let waited = Duration::from_millis(now.saturating_sub(since));
         if passed_on.is_some() && waited >= core.config.unknown_for {
-            return End::Broken { reason: format!("{what}; passed on for {waited:?} before") };
+            let reason = format!("{what}; passed on for {waited:?} before");
+            return End::Broken { reason, bytes: payload.len() };
         }
         if passed_on.is_none() {
             let text =

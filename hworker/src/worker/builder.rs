@@ -214,7 +214,7 @@ impl WorkerBuilder {
 
         let mut names: BTreeSet<String> =
             config.queues.iter().map(|queue| queue.name.clone()).collect();
-        if config.queues.iter().all(|queue| queue.extra) {
+        if config.all_queues {
             names.extend(registry.queues().into_iter().map(str::to_owned));
         }
         let queues = names.iter().flat_map(|name| client.shards(name, config.limits)).collect();

@@ -162,7 +162,7 @@ async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Roo
                     text: format!("job is broken: {reason}"),
                 };
                 incarnation.core.throttle.warn(&lane.queue.name, Reason::Args, warning);
-                End::Broken { reason }
+                End::Broken { reason, bytes: job.payload.len() }
             };
             return First::Ended(Over(unstarted(lane, job, end), room));
         }

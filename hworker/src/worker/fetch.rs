@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 use tracing::{debug, error, info, trace, warn};
 
 use self::plan::{Ask, Awaits};
@@ -37,6 +37,9 @@ const HOLD: Duration = Duration::from_millis(2);
 /// them have ended, or after `HOLD`, so that it works while others run, and is not asked to wake this worker for each. A call for one job costs as
 /// much as one for many; Linux treats network cards alike (NAPI).
 const NUMBERS: usize = 32;
+
+/// A wait that is to end is looked at so often.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A server that refuses or is busy is asked again after this.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
@@ -137,7 +140,10 @@ impl Fetch {
                     self.more = true;
                 }
                 Left::CutOff => self.more = true,
-                Left::Void => return self.incarnation.void.cancel(),
+                Left::Void => {
+                    self.incarnation.void.cancel();
+                    return self.leave().await;
+                }
                 Left::Retired => return,
             }
         }
@@ -449,6 +455,26 @@ impl Fetch {
             }
         }
         None
+    }
+
+    /// Leaves a server that does not know this worker: one that has forgotten it, with all that it had, may have handed it a job
+    /// since, which nobody else would look for.
+    async fn leave(&self) {
+        let (lane, incarnation) = (&self.lane, &self.incarnation);
+        // Which ends when the life does.
+        while lane.is_waiting() {
+            let _ = timeout(LOOK_AGAIN, lane.changed.notified()).await;
+        }
+        let mut reconnect = Reconnect::soon();
+        loop {
+            let left = async {
+                let connection = incarnation.core.client.connection(&lane.queue).await?;
+                lane.queue.retire(&connection, &lane.keys, &incarnation.id).await
+            };
+            let Err(fault) = left.await else { return };
+            debug!(queue = %lane.queue.name, "leaving it failed: {fault}");
+            reconnect.pause().await;
+        }
     }
 
     async fn retire(&self, connection: &Connection) -> Left {

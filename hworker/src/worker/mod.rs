@@ -38,17 +38,15 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, info, warn};
+use tracing::{error, info, warn};
 
 pub use builder::WorkerBuilder;
 pub use health::{Health, Unwell};
 
 use crate::error::Error;
-use crate::join::join_all;
 use crate::log;
-use crate::reconnect::Reconnect;
 use crate::store::{Connection, FaultKind, server_info};
-use incarnation::{Core, Incarnation, Lane};
+use incarnation::{Core, Incarnation};
 
 /// After the grace, what was given back is on its way to the server for at most so long.
 const FLUSH_WITHIN: Duration = Duration::from_secs(3);
@@ -274,12 +272,7 @@ impl Worker {
             self.drain(incarnation).await;
         }
         incarnation.retiring.cancel();
-        let retired = async {
-            while fetchers.join_next().await.is_some() {}
-            if again {
-                join_all(incarnation.lanes.iter().map(|lane| leave(incarnation, lane))).await;
-            }
-        };
+        let retired = async { while fetchers.join_next().await.is_some() {} };
         if timeout(RETIRE_WITHIN, retired).await.is_err() {
             warn!("the server could not be told that this worker stops; others will find out");
         }
@@ -334,23 +327,6 @@ async fn give_up(incarnation: &Incarnation) {
     }
     for lane in &incarnation.lanes {
         lane.leases.lose_all();
-    }
-}
-
-/// Leaves a queue whose server does not know the worker: one that has forgotten it, with all that it had, may have handed it a job
-/// since, which nobody else would look for.
-async fn leave(incarnation: &Incarnation, lane: &Lane) {
-    let mut reconnect = Reconnect::soon();
-    loop {
-        let left = async {
-            let connection = incarnation.core.client.connection(&lane.queue).await?;
-            lane.queue.retire(&connection, &lane.keys, &incarnation.id).await
-        };
-        match left.await {
-            Ok(_) => return,
-            Err(fault) => debug!(queue = %lane.queue.name, "leaving it failed: {fault}"),
-        }
-        reconnect.pause().await;
     }
 }
 

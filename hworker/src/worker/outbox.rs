@@ -86,7 +86,7 @@ pub(super) fn fitting<'a>(settlements: impl ExactSizeIterator<Item = &'a Settlem
     let (all, mut bytes, mut moves) = (settlements.len(), 0, 0);
     let fitting = settlements.take(SCRIPT_JOBS).take_while(|settlement| {
         bytes += settlement.size();
-        moves += settlement.moves();
+        moves += usize::from(!settlement.is_ack());
         bytes <= SCRIPT_BYTES && moves <= SCRIPT_MOVES
     });
     // One always goes, however large it is.

@@ -48,7 +48,8 @@ pub(super) fn end(
         return End::Acked { job: name };
     }
     let Some(mut rewrite) = rewrite(job) else {
-        return End::Broken { reason: "the envelope could be read but not rewritten".into() };
+        let reason = "the envelope could be read but not rewritten".into();
+        return End::Broken { reason, bytes: job.payload.len() };
     };
     match transition {
         Transition::Ack => End::Acked { job: name },
@@ -98,7 +99,10 @@ fn failed(
     });
     match record {
         Ok(record) => End::Failed { job: job.definition.name, record },
-        Err(error) => End::Broken { reason: format!("its failure could not be recorded: {error}") },
+        Err(error) => {
+            let reason = format!("its failure could not be recorded: {error}");
+            End::Broken { reason, bytes: job.payload.len() }
+        }
     }
 }
 

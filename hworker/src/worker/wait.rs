@@ -87,8 +87,8 @@ async fn keep_waiting(incarnation: Arc<Incarnation>, lane: Arc<Lane>, seat: Seat
         };
         match connected.await {
             Ok((connection, id)) => {
-                reconnect.succeeded();
                 failing_since = None;
+                let began = Instant::now();
                 let fault =
                     serve(&incarnation, &lane, &connection, &seat, id, &mut wanted, &mut said)
                         .await;
@@ -96,6 +96,12 @@ async fn keep_waiting(incarnation: Arc<Incarnation>, lane: Arc<Lane>, seat: Seat
                 debug!(queue = %lane.queue.name, "the connection for waiting has ended: {fault:?}");
                 // What is in the inbox may be what ended it.
                 lane.look();
+                if fault.is_none() || began.elapsed() >= LOOK_EVERY {
+                    reconnect.succeeded();
+                } else {
+                    // A server that lets in whom it does not serve, as one of a cluster that is down.
+                    reconnect.pause().await;
+                }
             }
             Err(fault) => {
                 seat.clear();
@@ -151,7 +157,7 @@ async fn serve(
         let wait = wait(lane, connection, seat, session, way);
         tokio::pin!(wait);
         let since = Instant::now();
-        lane.waits.fetch_add(1, Ordering::AcqRel);
+        let under_way = UnderWay::begin(incarnation, lane);
         let in_time = tokio::select! {
             // An answer that is here is taken, whatever else has happened.
             biased;
@@ -166,11 +172,6 @@ async fn serve(
             Some(answer) => Some(answer),
             None => ended(incarnation, lane, id, wait).await,
         };
-        lane.waits.fetch_add(1, Ordering::AcqRel);
-        if incarnation.stopping.is_cancelled() {
-            // Who retires waits for that, so that nothing is handed to a worker that has retired.
-            lane.changed.notify_one();
-        }
         let brought = answer?;
         if brought.is_ok() {
             // Whoever decides about the next wait has to see first what came with this one.
@@ -207,6 +208,7 @@ async fn serve(
             Brought::Reserved(Reserved::Stale) => lane.look(),
             Brought::Reserved(Reserved::Void) => incarnation.void.cancel(),
         });
+        drop(under_way);
         match fault {
             _ if given_up => return None,
             Ok(()) if in_vain < IN_VAIN => {}
@@ -218,6 +220,27 @@ async fn serve(
                 lane.look();
                 pause(LOOK_EVERY, &incarnation.stopping).await;
             }
+        }
+    }
+}
+
+/// A wait that is under way, until what it brought is handed over.
+struct UnderWay<'a>(&'a Incarnation, &'a Lane);
+
+impl<'a> UnderWay<'a> {
+    fn begin(incarnation: &'a Incarnation, lane: &'a Lane) -> Self {
+        lane.waits.fetch_add(1, Ordering::AcqRel);
+        Self(incarnation, lane)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let Self(incarnation, lane) = self;
+        lane.waits.fetch_add(1, Ordering::AcqRel);
+        if incarnation.stopping.is_cancelled() {
+            // Who retires waits for that, so that nothing is handed to a worker that has retired.
+            lane.changed.notify_one();
         }
     }
 }

@@ -159,9 +159,8 @@ fn a_variable_that_cannot_be_read_is_not_taken_for_one_that_is_not_set() {
 }
 
 #[test]
-fn queues_that_are_added_go_with_those_of_the_environment() {
-    // `.extra_queue(..)` beside HWORKER_QUEUES, and a limit for one of them.
-    // Guard: `all_queues`.
+fn a_queue_with_two_limits_is_a_problem() {
+    // Guard: `queues_in_all`.
     let server = TestServer::start();
     let mut worker = server.worker_process(&[("HWORKER_QUEUES", "default,+a=1,+a=2")]);
     assert!(!worker.wait(SOON).expect("it ends").success());

@@ -159,8 +159,8 @@ impl Settlement {
             End::Acked { .. } => 0,
             End::Retried { envelope, .. } => envelope.len(),
             End::Failed { record, .. } => record.len(),
-            // The server copies it, and those among which it looks for the oldest.
-            End::Broken { reason, bytes } => reason.len() + bytes.saturating_mul(7),
+            // The server copies it, and some others beside it; no more of them are reserved at once, so that settling keeps up.
+            End::Broken { reason, bytes } => reason.len() + bytes,
             End::Released { envelope, .. } => envelope.as_ref().map_or(0, Vec::len),
         };
         payload + self.lease.name_length()

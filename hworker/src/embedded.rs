@@ -148,8 +148,8 @@ impl ServerBuilder {
     ///
     /// # Errors
     /// [`Error::Config`] where there is no such program (it names the packages that have it), and where the server
-    /// does not answer within 10 s (it shows the end of the server's log), besides the time that it takes to load its data (which is not seen of one with a password), or
-    /// another server uses its data directory.
+    /// does not answer within 10 s (it shows the end of the server's log), besides the time that it takes to load its data
+    /// (which is not seen of one with a password), or another server uses its data directory.
     pub fn start(self) -> Result<Server, Error> {
         let program = program::find(self.program.as_deref())?;
         for _ in 1..PORT_TRIES {

@@ -51,7 +51,7 @@ impl Registry {
 
     /// Adds a job type unless the very same is there already.
     pub(crate) fn add(&mut self, definition: &'static Definition) {
-        // By what they say: a constant has no address of its own, and another crate refers to a copy.
+        // By what they say: a constant has no address of its own, and another crate may refer to a copy.
         let same =
             |known: &&Definition| known.name == definition.name && known.place == definition.place;
         if !self.definitions.iter().any(same) {

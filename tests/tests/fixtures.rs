@@ -50,7 +50,7 @@ fn a_worker_finds_the_jobs_of_the_libraries_that_it_links() {
     assert_eq!(names.lines().collect::<Vec<_>>(), expected);
 }
 
-/// In another crate the constant that describes it is another one, and so is its address.
+/// In another crate the constant that describes it may be a copy, with another address.
 #[test]
 fn a_linked_job_that_is_named_too_is_one_job() {
     succeeded(&cargo(&["build", "--release"]));

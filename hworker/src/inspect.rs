@@ -290,7 +290,11 @@ impl Inspect {
                 self.ask(shard, |shard, on| async move { shard.delete_broken(&on, payload).await });
             match asked.await {
                 Ok(here) => deleted |= here,
-                Err(fault) => failed = failed.or(Some(fault)),
+                // One that may have changed something says more than one that has not.
+                Err(fault) => {
+                    failed =
+                        failed.filter(|known: &Fault| known.sent || !fault.sent).or(Some(fault));
+                }
             }
         }
         if let Some(fault) = failed {

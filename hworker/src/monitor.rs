@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 use crate::envelope::{CRASHES, Crash, Envelope, Rewrite};
-use crate::keys::WorkerKeys;
 use crate::store::{Connection, Fault, Lease, Queue, Recovered, SCRIPT_BYTES};
 use crate::time::{ServerClock, day, millis};
 
@@ -31,14 +30,11 @@ const CAREFUL_FOR: Duration = Duration::from_secs(30);
 const SWEEP_OFTEN_FOR: Duration = Duration::from_secs(40);
 const SWEEP_RARELY: Duration = Duration::from_secs(60);
 
-/// Records that are read after one heartbeat; the rest waits for the next.
-const LEARN_AT_ONCE: usize = 100;
+/// Records that are read after one heartbeat, in one write; the rest waits for the next.
+const LEARN_AT_ONCE: usize = 1000;
 
 /// Jobs that are recovered with one call, at most; fewer where they are large.
 const CHUNK: usize = 200;
-
-/// The first of them, before it is known how large they are.
-const FIRST_CHUNK: usize = 8;
 
 /// Watches the other workers of one queue.
 #[derive(Debug, Default)]
@@ -89,18 +85,20 @@ impl Monitor {
         Some(Duration::from_millis(server_now.saturating_sub(oldest)))
     }
 
-    /// The server remembers these and no others, so nobody else needs to be.
+    /// These are in sight and no others, so nobody else needs to be remembered.
     pub(crate) fn remembers_only(&mut self, silent: &[(String, String)]) {
         let there: HashSet<_> = silent.iter().map(|(worker, _)| worker.as_str()).collect();
         self.dead.retain(|worker, _| there.contains(worker.as_str()));
     }
 
-    /// A heartbeat of our own, sent then, was accepted, and these workers were not heard of lately.
+    /// A heartbeat of our own, sent then, was accepted, and these workers were not heard of lately. `sweeps` says whether this is
+    /// who looks after the dead.
     pub(crate) fn accepted(
         &mut self,
         sent: Instant,
         own_dead_after: Duration,
         server_now: u64,
+        sweeps: bool,
         mut silent: Vec<(String, String)>,
     ) -> Vec<Task> {
         let gap = self.last_accepted.map(|last| sent.saturating_duration_since(last));
@@ -121,7 +119,8 @@ impl Monitor {
         for (worker, seen) in silent {
             if let Some(swept) = self.dead.get_mut(&worker) {
                 let silent_for = silent_for(&seen, server_now);
-                if silent_for < SWEEP_OFTEN_FOR || swept.elapsed() >= SWEEP_RARELY {
+                let often = sweeps && silent_for < SWEEP_OFTEN_FOR;
+                if often || swept.elapsed() >= SWEEP_RARELY {
                     *swept = Instant::now();
                     tasks.push(Task::Sweep { worker, seen });
                 }
@@ -196,24 +195,31 @@ fn ms(seen: &str) -> u64 {
 
 /// Declares a worker dead unless it was heard of since, and gives everything that it held back to the front of the
 /// queue, the oldest next. `None` when it lives after all.
+///
+/// Every worker watches every other, so several come to the same one, on the connection that all of it `shares`: who is the first to
+/// declare it dead makes one more for what it leaves behind, as does who finds something left of one that `is_dead` already.
 pub(crate) async fn recover(
     queue: &Queue,
-    on: &Connection,
+    shared: &Connection,
+    connect: impl Future<Output = Result<Connection, Fault>>,
     clock: &ServerClock,
-    worker: &str,
-    seen: &str,
+    (worker, seen): (&str, &str),
+    is_dead: bool,
 ) -> Result<Option<u64>, Fault> {
-    let keys = queue.keys.worker(worker);
     let today = day(clock.unix_ms());
-    let mut given = match queue.recover(on, worker, seen, &today, &[]).await? {
-        Recovered::Alive => return Ok(None),
-        Recovered::Given { jobs, left: 0 } => jobs,
-        Recovered::Given { jobs, .. } => {
-            jobs + recover_leases(queue, on, clock, worker, seen, &keys).await?
-        }
-    };
+    let first = queue.recover(shared, worker, seen, &today, &[]).await?;
+    let Recovered::Given { jobs: mut given, left, declared } = first else { return Ok(None) };
+    if declared {
+        warn!(queue = %queue.name, worker, "a worker is dead");
+    } else if !is_dead {
+        return Ok(Some(given));
+    }
+    if left > 0 {
+        given += recover_leases(queue, &connect.await?, clock, worker, seen).await?;
+    }
     // What a half-open connection captured meanwhile.
-    if let Recovered::Given { jobs, .. } = queue.recover(on, worker, seen, &today, &[]).await? {
+    let last = queue.recover(shared, worker, seen, &today, &[]).await?;
+    if let Recovered::Given { jobs, .. } = last {
         given += jobs;
     }
     if given > 0 {
@@ -228,29 +234,37 @@ async fn recover_leases(
     clock: &ServerClock,
     worker: &str,
     seen: &str,
-    keys: &WorkerKeys,
 ) -> Result<u64, Fault> {
+    let keys = &queue.keys.worker(worker);
     let mut leases = queue.leases(on, keys).await?;
     leases.sort_by_key(|lease| std::cmp::Reverse(lease.token()));
-    let (mut given, mut rest, mut size) = (0, leases.as_slice(), FIRST_CHUNK);
-    while !rest.is_empty() {
-        let (chunk, after) = rest.split_at(size.min(rest.len()));
-        rest = after;
-        let held = queue.held(on, keys, chunk).await?;
-        let bytes: usize = held.iter().map(|(_, payload)| payload.len()).sum();
-        let (now, most) = (clock.unix_ms(), queue.largest());
-        let crashed: Vec<_> = held
-            .into_iter()
-            .map(|(lease, payload)| crashed(lease, payload, worker, now, most))
-            .collect();
-        match queue.recover(on, worker, seen, &day(now), &crashed).await? {
-            Recovered::Given { jobs, .. } => given += jobs,
-            Recovered::Alive => return Ok(given),
+    let mut given = 0;
+    for some in leases.chunks(CHUNK) {
+        let sizes = queue.held_bytes(on, keys, some).await?;
+        let (mut rest, mut sizes) = (some, sizes.as_slice());
+        while !rest.is_empty() {
+            let (chunk, after) = rest.split_at(fitting(sizes, SCRIPT_BYTES).min(rest.len()));
+            (rest, sizes) = (after, &sizes[chunk.len().min(sizes.len())..]);
+            let held = queue.held(on, keys, chunk).await?;
+            let (now, most) = (clock.unix_ms(), queue.largest());
+            let crashed: Vec<_> = held
+                .into_iter()
+                .map(|(lease, payload)| crashed(lease, payload, worker, now, most))
+                .collect();
+            match queue.recover(on, worker, seen, &day(now), &crashed).await? {
+                Recovered::Given { jobs, .. } => given += jobs,
+                Recovered::Alive => return Ok(given),
+            }
         }
-        // As many as would have stayed within the bytes of one script; those to come are hardly much larger.
-        size = (SCRIPT_BYTES * chunk.len() / bytes.max(1)).clamp(1, CHUNK);
     }
     Ok(given)
+}
+
+/// How many of these sizes, from the first, come to no more than so many bytes together; one at the least.
+fn fitting(sizes: &[usize], bytes: usize) -> usize {
+    let mut left = bytes;
+    let fits = |size: &&usize| left.checked_sub(**size).map(|rest| left = rest).is_some();
+    sizes.iter().take_while(fits).count().max(1)
 }
 
 /// The envelope with one crash more, within so many bytes if fewer errors do that; what cannot be decoded goes back as it is, for a worker to call it broken.
@@ -314,7 +328,7 @@ mod tests {
             } else {
                 Vec::new()
             };
-            let tasks = monitor.accepted(sent, DEAD_AFTER, now, silent);
+            let tasks = monitor.accepted(sent, DEAD_AFTER, now, true, silent);
             if tasks.contains(&Task::Learn { worker: "w".into(), seen: seen_ms.to_string() }) {
                 monitor.learn("w", false, None);
             }
@@ -354,7 +368,7 @@ mod tests {
         let silent = || vec![("w".to_owned(), "1".to_owned())];
         for beat in 0..20 {
             let sent = start + COUNTS_AT_MOST * beat;
-            let tasks = monitor.accepted(sent, DEAD_AFTER, 1_000_000, silent());
+            let tasks = monitor.accepted(sent, DEAD_AFTER, 1_000_000, true, silent());
             monitor.learn("w", false, None);
             assert!(!tasks.iter().any(|task| matches!(task, Task::Recover { .. })));
             if beat % 2 == 1 {
@@ -367,14 +381,20 @@ mod tests {
     fn a_worker_has_its_own_dead_after() {
         let mut monitor = Monitor::default();
         let start = Instant::now();
-        let first =
-            monitor.accepted(start, DEAD_AFTER, 1_000_000, vec![("w".into(), "990000".into())]);
+        let first = monitor.accepted(
+            start,
+            DEAD_AFTER,
+            1_000_000,
+            true,
+            vec![("w".into(), "990000".into())],
+        );
         assert_eq!(first, [Task::Learn { worker: "w".into(), seen: "990000".into() }]);
         monitor.learn("w", false, Some(Duration::from_secs(60)));
         let recovered = (1..60).find(|beat| {
             let now = 1_000_000 + 1_500 * beat;
             let sent = start + COUNTS_AT_MOST * *beat as u32;
-            monitor.accepted(sent, DEAD_AFTER, now, vec![("w".into(), "990000".into())]).len() == 1
+            monitor.accepted(sent, DEAD_AFTER, now, true, vec![("w".into(), "990000".into())]).len()
+                == 1
         });
         assert_eq!(recovered, Some(34));
     }
@@ -385,8 +405,13 @@ mod tests {
         let start = Instant::now();
         for beat in 0..20 {
             let silent = vec![("w".to_owned(), "1".to_owned())];
-            let tasks =
-                monitor.accepted(start + COUNTS_AT_MOST * beat, DEAD_AFTER, 1_000_000, silent);
+            let tasks = monitor.accepted(
+                start + COUNTS_AT_MOST * beat,
+                DEAD_AFTER,
+                1_000_000,
+                true,
+                silent,
+            );
             assert_eq!(tasks, [Task::Learn { worker: "w".into(), seen: "1".into() }]);
         }
         assert_eq!(monitor.watches_back(1_000_000), Some(Duration::from_millis(999_999)));

@@ -224,7 +224,7 @@ impl Both {
             key("scheduled"),
             key("jobs"),
         ];
-        let args = [format!("w.{id}"), "4000".into(), "0".into()];
+        let args = [format!("w.{id}"), "4000".into(), "60000".into(), "1".into()];
         let reply = list(&self.script("heartbeat", &keys, &args));
         if reply[0] == "void" {
             return Answered::Void;

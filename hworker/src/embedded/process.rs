@@ -143,7 +143,7 @@ impl Running {
     }
 }
 
-/// Takes a data directory for one server, which is to hold the file open; `None` where nobody can write.
+/// Takes a data directory for one server, which is to hold the file open; `None` where we can neither write nor read such a file.
 fn lock(dir: &Path) -> Result<Option<File>, Error> {
     let path = dir.join(LOCK);
     let wrong = |why: String| Error::config(format!("{} cannot be locked: {why}", path.display()));
@@ -155,7 +155,9 @@ fn lock(dir: &Path) -> Result<Option<File>, Error> {
                 io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem
             ) =>
         {
-            return Ok(None);
+            // Somebody else's, whose server may write the data all the same.
+            let Ok(file) = File::open(&path) else { return Ok(None) };
+            file
         }
         Err(error) => return Err(wrong(error.to_string())),
     };

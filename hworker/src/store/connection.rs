@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ConnectionInfo, PushKind, RedisError, Value};
+use redis::{
+    AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, PushKind, RedisError, Value,
+};
 use tokio::sync::Notify;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -53,6 +55,7 @@ pub(super) async fn open_with(
             }
             Ok::<(), redis::aio::SendError>(())
         });
+    let server_address = server.addr().clone();
     let client = redis::Client::open(server).map_err(|error| Fault::from_redis(error, false))?;
     let connecting = async {
         if let Some(seat) = seat
@@ -84,6 +87,7 @@ pub(super) async fn open_with(
         ended,
         timer,
         _held: held,
+        server: Arc::new(server_address),
         home: None,
         confirms: None,
         sent: Arc::default(),
@@ -98,6 +102,8 @@ pub(crate) struct Connection {
     timer: Arc<EarlyTimer>,
     /// With the last clone the connection ends, and whoever watches it.
     _held: Arc<DropGuard>,
+    /// Where it leads.
+    server: Arc<ConnectionAddr>,
     /// The cluster, and which of its servers this one leads to.
     home: Option<(Arc<Cluster>, Node)>,
     /// How safe what is written here has to be, and who asks whether it is.
@@ -120,6 +126,11 @@ impl Connection {
     /// How safe what is written on it has to be, and who asks whether it is.
     pub(super) fn confirms(&self) -> Option<&Arc<Questions>> {
         self.confirms.as_ref()
+    }
+
+    /// Whether both lead to the same server.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        self.server == other.server
     }
 
     /// Whether the connection was not seen to end. What is asked of one that is not alive is certainly not sent.
@@ -193,7 +204,7 @@ impl Connection {
         &self,
         commands: &redis::Pipeline,
         within: Duration,
-    ) -> Result<Vec<Value>, Fault> {
+    ) -> Result<Vec<Result<Value, Fault>>, Fault> {
         if !self.is_alive() {
             return Err(Fault::not_sent("the connection has ended"));
         }
@@ -208,7 +219,7 @@ impl Connection {
             Value::ServerError(error) => Err(self.fault(error.into())),
             reply => Ok(reply),
         };
-        replies.into_iter().map(refused).collect()
+        Ok(replies.into_iter().map(refused).collect())
     }
 
     /// Sends commands in one write, and awaits the reply that follows so many others.

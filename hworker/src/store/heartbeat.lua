@@ -9,14 +9,15 @@
 -- KEYS[7] jobs       LIST    waiting envelopes
 -- ARGV[1] worker     its id
 -- ARGV[2] timer_ttl  ms that the timer is kept without a heartbeat
--- ARGV[3] window     ms; workers heard of longer ago are left out, 0 leaves out none
+-- ARGV[3] window     ms; workers heard of longer ago are left out
+-- ARGV[4] everyone   '1': whoever keeps the timer is told of those too
 --
 -- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting, 1 if it keeps the timer or 0, ms until the
 -- next scheduled job is due or -1, worker, last heartbeat, worker, last heartbeat, ...} with every worker that was last
--- heard of more than 2 s ago or in the future; {'void'} when the worker was declared dead or is not known.
+-- heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the worker was declared dead or is not known.
 local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local timer, scheduled, jobs = KEYS[5], KEYS[6], KEYS[7]
-local worker, timer_ttl, window = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local worker, timer_ttl, window, everyone = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 
 local known = redis.call('HMGET', record, 'session', 'dead')
 if not known[1] or known[2] then return {'void'} end
@@ -44,6 +45,7 @@ local function add(from, to)
   local heard = redis.call('ZRANGEBYSCORE', workers, from, to, 'WITHSCORES', 'LIMIT', 0, 1000)
   for _, value in ipairs(heard) do reply[#reply + 1] = value end
 end
-add(window == 0 and '-inf' or now - window, now - 2000)
+-- Whoever died today is in there: one worker looks after them, or the cost would grow with the square of the fleet.
+add(everyone and keeps == 1 and '-inf' or now - window, now - 2000)
 add('(' .. now, '+inf')
 return reply

@@ -82,7 +82,7 @@ impl Queue {
                 ask.cmd("HLEN").arg(&keys.progress).cmd("LLEN").arg(&keys.inbox);
             }
             let replies = on.call_all(&ask, CALL_WITHIN).await?;
-            let lengths = replies.iter().map(|reply| number("a length", reply));
+            let lengths = replies.into_iter().map(|reply| number("a length", &reply?));
             let lengths: Vec<_> =
                 lengths.map(|length| length.map(i64::unsigned_abs)).collect::<Result<_, _>>()?;
             let [known, pending, scheduled, failed, broken, held @ ..] = lengths.as_slice() else {

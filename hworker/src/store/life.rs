@@ -11,7 +11,7 @@ use std::time::Duration;
 /// The timer is kept for so long without a heartbeat.
 const TIMER_TTL_MS: u64 = 4_000;
 
-/// Silent workers that are read with one command.
+/// Workers that are read with one command, or asked about in one write.
 const SILENT_AT_ONCE: usize = 1000;
 
 /// A worker is remembered for so long after its death.
@@ -51,15 +51,30 @@ pub(crate) struct Heard {
 /// What `recover` answers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Recovered {
-    Given { jobs: u64, left: u64 },
+    /// `declared` is true of the call that made it dead.
+    Given {
+        jobs: u64,
+        left: u64,
+        declared: bool,
+    },
     Alive,
 }
 
 /// What another worker's record says to a monitor.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Remembered {
     pub(crate) dead: bool,
     pub(crate) dead_after: Option<Duration>,
+}
+
+impl Remembered {
+    fn read(reply: Value) -> Result<Self, Fault> {
+        let mut reply = Reply::list("HMGET", reply)?;
+        let dead = reply.maybe_bytes()?.is_some();
+        let dead_after = reply.maybe_bytes()?;
+        let dead_after = dead_after.and_then(|ms| String::from_utf8(ms).ok()?.parse().ok());
+        Ok(Self { dead, dead_after: dead_after.map(Duration::from_millis) })
+    }
 }
 
 impl Queue {
@@ -94,13 +109,15 @@ impl Queue {
         Ok(Reconciled::Session { session, now, leases })
     }
 
-    /// Says that the worker lives. `window` leaves out workers that were last heard of longer ago.
+    /// Says that the worker lives. `window` leaves out workers that were last heard of longer ago; `everyone`, of whom
+    /// keeps the timer alone, does not.
     pub(crate) async fn heartbeat(
         &self,
         on: &Connection,
         keys: &WorkerKeys,
         worker: &str,
-        window: Option<Duration>,
+        window: Duration,
+        everyone: bool,
         within: Duration,
     ) -> Result<Beat, Fault> {
         let mut call = Call::new(
@@ -115,7 +132,8 @@ impl Queue {
                 &self.keys.jobs,
             ],
         );
-        call.arg(worker).number(TIMER_TTL_MS).number(window.map_or(0, crate::time::millis));
+        call.arg(worker).number(TIMER_TTL_MS).number(crate::time::millis(window));
+        call.number(u64::from(everyone));
         let mut reply = Reply::list("heartbeat", on.run(&call, within).await?)?;
         match reply.text()?.as_str() {
             "ok" => {}
@@ -137,29 +155,36 @@ impl Queue {
         Ok(Beat::Accepted(heard))
     }
 
-    /// What a worker's record says of its death; a record that is missing says nothing.
+    /// What the records of these workers say of their deaths, in their order; one that is missing, or is not ours, says nothing.
     pub(crate) async fn remembered(
         &self,
         on: &Connection,
-        keys: &WorkerKeys,
-    ) -> Result<Remembered, Fault> {
-        let mut command = redis::cmd("HMGET");
-        command.arg(&keys.record).arg("dead").arg("dead_after");
-        let mut reply = Reply::list("HMGET", on.call(&command, CALL_WITHIN).await?)?;
-        let dead = reply.maybe_bytes()?.is_some();
-        let dead_after = reply.maybe_bytes()?;
-        let dead_after = dead_after.and_then(|ms| String::from_utf8(ms).ok()?.parse().ok());
-        Ok(Remembered { dead, dead_after: dead_after.map(Duration::from_millis) })
+        workers: &[&str],
+    ) -> Result<Vec<Remembered>, Fault> {
+        let mut remembered = Vec::with_capacity(workers.len());
+        for some in workers.chunks(SILENT_AT_ONCE) {
+            let mut ask = redis::pipe();
+            for worker in some {
+                ask.cmd("HMGET").arg(self.keys.worker(worker).record).arg("dead").arg("dead_after");
+            }
+            for reply in on.call_all(&ask, CALL_WITHIN).await? {
+                remembered.push(reply.and_then(Remembered::read).unwrap_or_default());
+            }
+        }
+        Ok(remembered)
     }
 
-    /// The workers that were last heard of more than 2 s before `now` or after it, however many there are.
+    /// The workers that were last heard of more than 2 s before `now`, and no longer ago than `window`, or after it, however many
+    /// there are.
     pub(crate) async fn silent(
         &self,
         on: &Connection,
         now: u64,
+        window: Option<Duration>,
     ) -> Result<Vec<(String, String)>, Fault> {
+        let from = |window| now.saturating_sub(crate::time::millis(window)).to_string();
         let ranges = [
-            ("-inf".to_owned(), now.saturating_sub(2_000).to_string()),
+            (window.map_or_else(|| "-inf".to_owned(), from), now.saturating_sub(2_000).to_string()),
             (format!("({now}"), "+inf".to_owned()),
         ];
         let mut silent = Vec::new();
@@ -184,23 +209,24 @@ impl Queue {
         Ok(silent)
     }
 
-    /// Whether any of these workers has a lease or something in its inbox.
+    /// Whether each of these workers has a lease or something in its inbox.
     pub(crate) async fn hold_anything(
         &self,
         on: &Connection,
         workers: &[&str],
-    ) -> Result<bool, Fault> {
+    ) -> Result<Vec<bool>, Fault> {
+        let mut hold = Vec::with_capacity(workers.len());
         for some in workers.chunks(SILENT_AT_ONCE) {
-            let mut command = redis::cmd("EXISTS");
+            let mut ask = redis::pipe();
             for worker in some {
                 let keys = self.keys.worker(worker);
-                command.arg(keys.inbox).arg(keys.progress);
+                ask.cmd("EXISTS").arg(keys.inbox).arg(keys.progress);
             }
-            if number("EXISTS", &on.call(&command, CALL_WITHIN).await?)? > 0 {
-                return Ok(true);
+            for reply in on.call_all(&ask, CALL_WITHIN).await? {
+                hold.push(number("EXISTS", &reply?)? > 0);
             }
         }
-        Ok(false)
+        Ok(hold)
     }
 
     /// Declares a worker dead unless it was heard of since `seen`, and gives back its inbox and these jobs, the
@@ -233,10 +259,30 @@ impl Queue {
         }
         let mut reply = Reply::list("recover", on.run(&call, CALL_WITHIN).await?)?;
         match reply.text()?.as_str() {
-            "ok" => Ok(Recovered::Given { jobs: reply.count()?, left: reply.count()? }),
+            "ok" => Ok(Recovered::Given {
+                jobs: reply.count()?,
+                left: reply.count()?,
+                declared: reply.count()? == 1,
+            }),
             "alive" => Ok(Recovered::Alive),
             word => Err(Fault::reply("recover", format!("unknown word `{word}`"))),
         }
+    }
+
+    /// The bytes of the envelopes under these leases; 0 for those that are gone.
+    pub(crate) async fn held_bytes(
+        &self,
+        on: &Connection,
+        keys: &WorkerKeys,
+        leases: &[Lease],
+    ) -> Result<Vec<usize>, Fault> {
+        let mut ask = redis::pipe();
+        for lease in leases {
+            ask.cmd("HSTRLEN").arg(&keys.progress).arg(lease.to_string());
+        }
+        let replies = on.call_all(&ask, CALL_WITHIN).await?;
+        let bytes = replies.into_iter().map(|reply| number("HSTRLEN", &reply?));
+        bytes.map(|bytes| Ok(usize::try_from(bytes?).unwrap_or(usize::MAX))).collect()
     }
 
     /// The envelopes under these leases; those that are gone are left out.

@@ -12,7 +12,8 @@
 -- ARGV[3] day_ttl  seconds that the counters of a day are kept
 -- ARGV[4] now lease, envelope; repeated, the youngest lease first
 --
--- Returns {'ok', how many were given back, how many leases are left}; {'alive'} when the worker was heard of since.
+-- Returns {'ok', how many were given back, how many leases are left, 1 if this call declared it dead or 0}; {'alive'} when the
+-- worker was heard of since.
 -- Invariant: from the mark on, every reserve and heartbeat under that id is void; each lease is given back once.
 local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local jobs, stat, day = KEYS[5], KEYS[6], KEYS[7]
@@ -30,7 +31,9 @@ redis.call('HLEN', day)
 
 -- A removal first: a full server lets a script go on once it has written.
 redis.call('HDEL', progress, '')
-redis.call('HSETNX', record, 'dead', redis.call('TIME')[1])
+local declared = redis.call('HSETNX', record, 'dead', redis.call('TIME')[1])
+-- Nobody asks who the dead were.
+redis.call('HDEL', record, 'name', 'host', 'pid', 'version', 'concurrency', 'queues')
 
 local given = 0
 for _ = 1, 1000 do
@@ -48,4 +51,4 @@ if given > 0 then
   redis.call('HINCRBY', day, 'recovered', given)
   redis.call('EXPIRE', day, day_ttl)
 end
-return {'ok', given, redis.call('HLEN', progress)}
+return {'ok', given, redis.call('HLEN', progress), declared}

@@ -22,5 +22,7 @@ for _ = 1, 1000 do
 end
 local time = redis.call('TIME')
 redis.call('HSETNX', record, 'dead', time[1])
+-- Nobody asks who the dead were.
+redis.call('HDEL', record, 'name', 'host', 'pid', 'version', 'concurrency', 'queues')
 redis.call('ZADD', workers, 'NX', time[1] * 1000 + math.floor(time[2] / 1000), worker)
 return redis.call('HLEN', progress)

@@ -59,14 +59,19 @@ local function retry(delay, envelope)
   end
 end
 
+-- What is looked at to make room in `broken` is copied, and may be large: after 4 MB one at a time has to do.
+local looked_at = 0
+
 local function quarantine(payload, reason)
   if broken_limit == 0 then return end
   local old = redis.call('HGET', broken, payload)
   -- Two where there are more than that, as after the limit was lowered.
   for _ = 1, old and 0 or 2 do
     if redis.call('HLEN', broken) < broken_limit then break end
-    local sample, oldest, oldest_at = redis.call('HRANDFIELD', broken, 5, 'WITHVALUES'), nil, math.huge
+    local some = looked_at < 4 * 1024 * 1024 and 5 or 1
+    local sample, oldest, oldest_at = redis.call('HRANDFIELD', broken, some, 'WITHVALUES'), nil, math.huge
     for i = 1, #sample, 2 do
+      looked_at = looked_at + #sample[i]
       local at = tonumber(string.match(sample[i + 1], '^%d+ (%d+)')) or 0
       if at < oldest_at then oldest, oldest_at = sample[i], at end
     end

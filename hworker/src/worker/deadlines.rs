@@ -14,6 +14,7 @@ use super::incarnation::{Incarnation, Lane};
 use super::outbox;
 use crate::backoff::Backoff;
 use crate::job::Policy;
+use crate::join::join_all;
 use crate::store::{End, Fault, Settlement};
 use crate::time::day;
 
@@ -36,6 +37,7 @@ pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
         sleep(if idle { IDLE_TICK } else { TICK }).await;
         for lane in &incarnation.lanes {
             overdue(incarnation, lane, &mut unsent);
+            lane.leases.forget_old();
         }
         let silent = incarnation.runtime.silent();
         if silent < STUCK {
@@ -125,23 +127,31 @@ async fn give_to_others(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mu
 
 /// Sends what the supervisor settled; what fails is sent again at the next tick.
 pub(super) async fn send(incarnation: &Incarnation, unsent: &mut Unsent) {
-    for lane in &incarnation.lanes {
+    // Side by side: one server that is away holds up no other's.
+    let sends = incarnation.lanes.iter().map(|lane| {
         let of_lane = |(other, _): &mut (Arc<Lane>, Settlement)| Arc::ptr_eq(other, lane);
-        let all: Vec<_> =
-            unsent.extract_if(.., of_lane).map(|(_, settlement)| settlement).collect();
-        let mut rest = all.as_slice();
-        while !rest.is_empty() {
-            let (batch, others) = rest.split_at(outbox::fitting(rest.iter()));
-            rest = others;
-            let sent = async {
-                let connection = incarnation.core.client.connection(&lane.queue).await?;
-                let today = day(incarnation.core.clock.unix_ms());
-                lane.queue.settle(&connection, &lane.keys, &today, batch).await
-            };
-            match sent.await {
-                Ok(_) => lane.leases.settled(batch.to_vec()),
-                Err(_) => unsent.extend(batch.iter().map(|one| (Arc::clone(lane), one.clone()))),
-            }
+        let all = unsent.extract_if(.., of_lane).map(|(_, settlement)| settlement).collect();
+        send_of(incarnation, lane, all)
+    });
+    let sends: Vec<_> = sends.collect();
+    unsent.extend(join_all(sends).await.into_iter().flatten());
+}
+
+/// Sends what belongs to one queue; gives what did not get there.
+async fn send_of(incarnation: &Incarnation, lane: &Arc<Lane>, all: Vec<Settlement>) -> Unsent {
+    let (mut rest, mut unsent) = (all.as_slice(), Vec::new());
+    while !rest.is_empty() {
+        let (batch, others) = rest.split_at(outbox::fitting(rest.iter()));
+        rest = others;
+        let sent = async {
+            let connection = incarnation.core.client.connection(&lane.queue).await?;
+            let today = day(incarnation.core.clock.unix_ms());
+            lane.queue.settle(&connection, &lane.keys, &today, batch).await
+        };
+        match sent.await {
+            Ok(_) => lane.leases.settled(batch.to_vec()),
+            Err(_) => unsent.extend(batch.iter().map(|one| (Arc::clone(lane), one.clone()))),
         }
     }
+    unsent
 }

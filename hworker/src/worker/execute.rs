@@ -23,13 +23,16 @@ use super::slots::Slot;
 use super::throttle::{Reason, Warning};
 use crate::backoff::Backoff;
 use crate::context::{Attempt, Context};
-use crate::envelope::describe;
+use crate::envelope::{bounded, describe};
 use crate::job::{Body, Invocation, Policy, StartError};
 use crate::outcome::Returned;
 use crate::store::{End, Lease, Settlement};
 
 /// Code that blocks is given up so long after its deadline.
 pub(super) const BLOCKING_GRACE: Duration = Duration::from_secs(2);
+
+/// So much is kept, and logged, of why arguments could not be read.
+const REASON_BYTES: usize = 500;
 
 /// What a body holds while it runs; dropping it makes room for the next.
 #[derive(Debug)]
@@ -226,7 +229,7 @@ pub(super) fn conclude(
         time_left: job.retry_until.map(time_left),
     };
     // `backoff` and `on_error` may be functions of the user's.
-    let transition = panic::catch(|| decide(finish, &attempts)).unwrap_or_else(|panic| {
+    let mut transition = panic::catch(|| decide(finish, &attempts)).unwrap_or_else(|panic| {
         let evidence =
             Evidence::new("panic", format!("`backoff` or `on_error` panicked: {}", panic.message));
         if job.number < job.max_attempts {
@@ -239,6 +242,9 @@ pub(super) fn conclude(
             Transition::Fail(evidence)
         }
     });
+    if let Transition::Retry(_, evidence) | Transition::Fail(evidence) = &mut transition {
+        evidence.message = bounded(&evidence.message, settle::MESSAGE_BYTES);
+    }
     let (name, id, queue, attempt) = (job.definition.name, &job.id, &lane.queue.name, job.number);
     match &transition {
         Transition::Ack => {}
@@ -287,6 +293,7 @@ fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
             if job.is_encrypted() && why.starts_with("unknown field") {
                 why = format!("unknown field at line {} column {}", error.line(), error.column());
             }
+            let why = bounded(&why, REASON_BYTES);
             Err(Unstarted::Broken(format!("the arguments do not fit the job: {why}")))
         }
         Ok(Err(StartError::Inject(error))) => {

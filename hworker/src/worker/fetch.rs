@@ -41,6 +41,9 @@ const NUMBERS: usize = 32;
 /// A wait that is to end is looked at so often.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
+/// A connection that has lasted so long is of use; one that ends sooner, without an answer, is made less and less often.
+const SERVED_FOR: Duration = Duration::from_secs(1);
+
 /// A server that refuses or is busy is asked again after this.
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 
@@ -66,6 +69,8 @@ struct Fetch {
     /// While jobs come in numbers.
     next_look: Option<NextLook>,
     first: bool,
+    /// Round trips since the start that went as they should.
+    answers: u64,
     /// When the server last began a session for it.
     connected_at: Instant,
     /// Refusals since the start; about one a minute is logged.
@@ -103,6 +108,7 @@ impl Fetch {
             look: false,
             next_look: None,
             first: true,
+            answers: 0,
             connected_at: Instant::now(),
             refusals: 0,
         }
@@ -113,15 +119,24 @@ impl Fetch {
         let mut outages = self.incarnation.core.outages.count();
         let mut broken = None;
         loop {
-            let left = match self.connect(&mut reconnect).await {
+            let left = match self.connect().await {
                 Ok(Some((connection, session))) => {
-                    let count = self.incarnation.core.outages.count();
+                    let (count, began) = (self.incarnation.core.outages.count(), Instant::now());
+                    let answers = self.answers;
                     // Where there was an outage meanwhile, that is why.
                     if let Some(why) = broken.take().filter(|_| count == outages) {
                         warn!(queue = %self.lane.queue.name, "made a new connection: {why}");
                     }
                     outages = count;
-                    self.serve(&connection, session).await
+                    let left = self.serve(&connection, session).await;
+                    if self.answers > answers || began.elapsed() >= SERVED_FOR {
+                        reconnect.succeeded();
+                    } else if matches!(left, Left::Reconnect(_)) {
+                        // What ends it each time it is asked for jobs is not to be asked as often as it can be.
+                        self.seat.clear();
+                        reconnect.pause().await;
+                    }
+                    left
                 }
                 Ok(None) => Left::Void,
                 Err(fault) => {
@@ -150,10 +165,7 @@ impl Fetch {
     }
 
     /// Makes a connection and reconciles; `None` when the worker is void.
-    async fn connect(
-        &mut self,
-        reconnect: &mut Reconnect,
-    ) -> Result<Option<(Connection, u64)>, Fault> {
+    async fn connect(&mut self) -> Result<Option<(Connection, u64)>, Fault> {
         let (lane, incarnation) = (&self.lane, &self.incarnation);
         let address = incarnation.core.client.address();
         let connection = address.connect_on(&self.seat, &lane.queue).await?;
@@ -170,7 +182,6 @@ impl Fetch {
         self.first = false;
         self.connected_at = Instant::now();
         incarnation.core.clock.heard(now);
-        reconnect.succeeded();
 
         let mut comparison = lane.leases.begin(session, &believed, leases);
         if lane.leases.lacks_lease() {
@@ -411,10 +422,11 @@ impl Fetch {
         if taking.is_some() {
             lane.asks.one_is_over();
         }
-        match fault {
-            Some(fault) => self.after_fault(&fault).await,
-            None => None,
+        if let Some(fault) = fault {
+            return self.after_fault(&fault).await;
         }
+        self.answers += 1;
+        None
     }
 
     fn has_settled(&mut self, batch: Vec<Settlement>, settled: &Settled) {

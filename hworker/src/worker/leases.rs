@@ -120,6 +120,25 @@ impl Table {
         settlement
     }
 
+    /// Takes out what was settled so long ago, and more where that is too much.
+    fn forget(&mut self, age: Duration) -> Vec<Batch> {
+        let mut forgotten = Vec::new();
+        while let Some(oldest) = self.settled.front() {
+            let fits = self.remembered <= REMEMBERED && self.bytes <= REMEMBERED_BYTES;
+            if fits && oldest.at.elapsed() < age {
+                break;
+            }
+            let Some(oldest) = self.settled.pop_front() else { break };
+            self.bytes -= oldest.bytes;
+            self.remembered -= oldest.settlements.len();
+            forgotten.push(oldest);
+        }
+        if self.settled.is_empty() {
+            self.settled.shrink_to_fit();
+        }
+        forgotten
+    }
+
     fn compare(&self, believed: &HashSet<Lease>, server: Vec<Lease>) -> Comparison {
         let mut comparison = Comparison::default();
         let there: HashSet<_> = server.iter().cloned().collect();
@@ -239,26 +258,23 @@ impl Leases {
         for settlement in &settlements {
             table.held.remove(&settlement.lease);
         }
-        let bytes = settlements.iter().map(Settlement::size).sum();
+        let bytes = settlements.iter().map(Settlement::kept).sum();
         table.bytes += bytes;
         table.remembered += settlements.len();
         table.settled.push_back(Batch { at: Instant::now(), bytes, settlements });
-        let mut forgotten = Vec::new();
-        while let Some(oldest) = table.settled.front() {
-            let fits = table.remembered <= REMEMBERED && table.bytes <= REMEMBERED_BYTES;
-            if fits && oldest.at.elapsed() < REMEMBERED_FOR {
-                break;
-            }
-            let Some(oldest) = table.settled.pop_front() else { break };
-            table.bytes -= oldest.bytes;
-            table.remembered -= oldest.settlements.len();
-            forgotten.push(oldest);
-        }
+        let forgotten = table.forget(REMEMBERED_FOR);
         if table.count() == 0 {
             self.emptied.notify_waiters();
         }
         // What is forgotten is dropped outside the lock.
         drop(table);
+        drop(forgotten);
+    }
+
+    /// Forgets what was settled too long ago to be asked for, also where nothing more is settled.
+    pub(super) fn forget_old(&self) {
+        let forgotten = self.table().forget(REMEMBERED_FOR);
+        drop(forgotten);
     }
 
     /// How many leases are known: as many as the server should count, give or take what is under way.

@@ -13,6 +13,7 @@ use tokio::time::{sleep, timeout};
 use super::deadlines::{Unsent, send};
 use super::incarnation::{Incarnation, Lane};
 use super::ready::WaitingJob;
+use crate::join::join_all;
 use crate::reconnect::Reconnect;
 use crate::store::{End, Lease, Settlement};
 
@@ -68,18 +69,19 @@ impl Lookout {
 
 /// Keeps the lookout, for as long as this life lasts. `bodies` is the runtime of the bodies.
 pub(super) async fn keep(incarnation: &Arc<Incarnation>, bodies: &Handle) {
-    let (tell, told) = mpsc::unbounded_channel();
-    // Side by side, so that a server that is slow to take something back holds up nobody here.
-    tokio::join!(look(incarnation, bodies, tell), release(incarnation, told));
+    let mut lanes = Vec::new();
+    let mut releases = Vec::new();
+    for lane in &incarnation.lanes {
+        let (gives_back, given) = mpsc::unbounded_channel();
+        lanes.push(Seen::new(lane, gives_back));
+        releases.push(release(incarnation, lane, given));
+    }
+    // Side by side, so that a server that is slow to take something back, or away, holds up nobody here, and no other queue.
+    tokio::join!(look(incarnation, bodies, lanes), join_all(releases));
 }
 
-async fn look(
-    incarnation: &Incarnation,
-    bodies: &Handle,
-    gives_back: mpsc::UnboundedSender<Unsent>,
-) {
+async fn look(incarnation: &Incarnation, bodies: &Handle, mut lanes: Vec<Seen<'_>>) {
     let lookout = &incarnation.lookout;
-    let mut lanes: Vec<_> = incarnation.lanes.iter().map(Seen::new).collect();
     let mut active = Instant::now();
     let mut listener = Listener::new(bodies);
     loop {
@@ -99,7 +101,7 @@ async fn look(
             let waited = seen.lane.ready.take_ahead(AHEAD_AT_MOST);
             if !waited.is_empty() {
                 // Whoever takes it has not ended: it is a part of the same future.
-                let _ = gives_back.send(taken_back(seen.lane, &waited));
+                let _ = seen.gives_back.send(taken_back(seen.lane, &waited));
             }
             if !seen.lane.ready.is_empty() {
                 lookout.tell();
@@ -146,11 +148,12 @@ struct Seen<'a> {
     turns: u64,
     /// When one last waited for a runner.
     waited: Option<Instant>,
+    gives_back: mpsc::UnboundedSender<Unsent>,
 }
 
 impl<'a> Seen<'a> {
-    fn new(lane: &'a Arc<Lane>) -> Self {
-        Self { lane, turns: 0, waited: None }
+    fn new(lane: &'a Arc<Lane>, gives_back: mpsc::UnboundedSender<Unsent>) -> Self {
+        Self { lane, turns: 0, waited: None, gives_back }
     }
 
     /// Whether the loop that fetches had a turn since the last time.
@@ -181,13 +184,15 @@ fn taken_back(lane: &Arc<Lane>, waited: &[WaitingJob]) -> Unsent {
 }
 
 /// Sends what goes back, until the server has it.
-async fn release(incarnation: &Incarnation, mut given: mpsc::UnboundedReceiver<Unsent>) {
+async fn release(
+    incarnation: &Incarnation,
+    lane: &Lane,
+    mut given: mpsc::UnboundedReceiver<Unsent>,
+) {
     while let Some(mut unsent) = given.recv().await {
         while let Ok(more) = given.try_recv() {
             unsent.extend(more);
         }
-        let of_lane = |lane: &&Arc<Lane>| unsent.iter().any(|(of, _)| Arc::ptr_eq(of, lane));
-        let lanes: Vec<_> = incarnation.lanes.iter().filter(of_lane).collect();
         let mut reconnect = Reconnect::soon();
         send(incarnation, &mut unsent).await;
         while !unsent.is_empty() {
@@ -195,9 +200,7 @@ async fn release(incarnation: &Incarnation, mut given: mpsc::UnboundedReceiver<U
             send(incarnation, &mut unsent).await;
         }
         // They wait at the server now, and nothing here is due to end.
-        for lane in lanes {
-            lane.look();
-        }
+        lane.look();
     }
 }
 

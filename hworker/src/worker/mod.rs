@@ -291,6 +291,8 @@ impl Worker {
         info!(worker = %incarnation.id, ?grace, "worker stops: it takes no more jobs");
         tokio::select! {
             () = emptied(incarnation) => return,
+            // What runs here runs elsewhere, or will.
+            () = incarnation.void.cancelled() => return give_up(incarnation).await,
             () = sleep(grace) => {}
             () = self.handle.now.cancelled() => {}
         }
@@ -299,7 +301,13 @@ impl Worker {
         for lane in &incarnation.lanes {
             lane.leases.cancel_running();
         }
-        if timeout(FLUSH_WITHIN, emptied(incarnation)).await.is_err() {
+        let flushed = async {
+            tokio::select! {
+                () = emptied(incarnation) => {}
+                () = incarnation.void.cancelled() => give_up(incarnation).await,
+            }
+        };
+        if timeout(FLUSH_WITHIN, flushed).await.is_err() {
             warn!(worker = %incarnation.id, "not everything could be given back in time; other workers will recover it");
         }
     }

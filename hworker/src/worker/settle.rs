@@ -10,8 +10,8 @@ use crate::envelope::{AttemptError, Crash, JobId, Rewrite, bounded};
 use crate::store::End;
 use crate::time::millis;
 
-/// What of an error's text goes into a record.
-const MESSAGE_BYTES: usize = 4_000;
+/// What of an error's text is logged, and goes into a record.
+pub(super) const MESSAGE_BYTES: usize = 4_000;
 const BACKTRACE_BYTES: usize = 8_000;
 
 /// The record of a failed job, as it is stored; `docs/wire-format.md` describes it.
@@ -111,7 +111,7 @@ fn attempt_error(incarnation: &Incarnation, job: &Job, evidence: Evidence) -> At
         attempt: job.number,
         at: incarnation.core.clock.unix_ms(),
         kind: evidence.kind.to_owned(),
-        message: bounded(&evidence.message, MESSAGE_BYTES),
+        message: evidence.message,
         place: evidence.place,
         backtrace: evidence.backtrace.map(|trace| bounded(&trace, BACKTRACE_BYTES)),
         worker: incarnation.id.to_string(),

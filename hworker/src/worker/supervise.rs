@@ -35,8 +35,8 @@ const REFUSED_AGAIN: Duration = Duration::from_millis(500);
 /// A heartbeat without an answer is given up after this.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
-/// Every so many heartbeats asks for all silent workers, the others for those of the last minute, or for as far back as
-/// somebody is watched.
+/// Every so many heartbeats asks for all silent workers, if this is who keeps the timer, the others for those of the last
+/// minute, or for as far back as somebody is watched.
 const ALL_EVERY: u64 = 40;
 const RECENT: Duration = Duration::from_secs(60);
 
@@ -85,6 +85,8 @@ struct Heart {
     incarnation: Arc<Incarnation>,
     lane: Arc<Lane>,
     monitor: Monitor,
+    /// Whether this worker keeps the timer, and with that looks after the dead.
+    keeps_timer: bool,
     beats: u64,
     /// Refused heartbeats since the start; about one a minute is logged.
     refused: u64,
@@ -121,6 +123,7 @@ impl Heart {
             incarnation,
             lane,
             monitor: Monitor::default(),
+            keeps_timer: false,
             beats: 0,
             refused: 0,
             recovering: HashSet::new(),
@@ -164,6 +167,9 @@ impl Heart {
                     let clock = &self.incarnation.core.clock;
                     let was_set = clock.unix_ms().abs_diff(heard.now) > millis(BEAT_EVERY);
                     clock.heard(heard.now);
+                    let keeps_timer = std::mem::replace(&mut self.keeps_timer, heard.keeps_timer);
+                    let begins_to_keep =
+                        heard.keeps_timer && !keeps_timer && !self.asked_for_everyone();
                     // All of it can be done again after the next heartbeat, which must not come late because of it.
                     match timeout_at(next.into(), self.after(&connection, sent, wait, heard)).await
                     {
@@ -175,8 +181,9 @@ impl Heart {
                             debug!(queue = %self.lane.queue.name, "what follows a heartbeat was not done in time");
                         }
                     }
-                    if was_set {
-                        // Who fell silent before the server's clock was set is not in sight: the next asks for everyone.
+                    if was_set || begins_to_keep {
+                        // Who fell silent before the server's clock was set, or before somebody else ended who looked after the
+                        // dead, is not in sight: the next asks for everyone.
                         self.beats = 0;
                     }
                 }
@@ -212,17 +219,21 @@ impl Heart {
 
     async fn beat(&self, connection: &Connection) -> Result<Beat, Fault> {
         let (lane, worker) = (&self.lane, &self.incarnation.id);
-        let window = self.window();
-        lane.queue.heartbeat(connection, &lane.keys, worker, window, ANSWER_WITHIN).await
+        let (window, everyone) = (self.window(), self.beats.is_multiple_of(ALL_EVERY));
+        lane.queue.heartbeat(connection, &lane.keys, worker, window, everyone, ANSWER_WITHIN).await
     }
 
-    /// How far back the next heartbeat asks for silent workers; `None` for all.
-    fn window(&self) -> Option<Duration> {
+    /// Whether the heartbeat that was accepted last did, which is counted already.
+    fn asked_for_everyone(&self) -> bool {
+        (self.beats - 1).is_multiple_of(ALL_EVERY)
+    }
+
+    /// How far back the next heartbeat asks for silent workers.
+    fn window(&self) -> Duration {
         let now = self.incarnation.core.clock.unix_ms();
         // The next one is a beat later, and a clock that is estimated may be off by as much.
         let watched = self.monitor.watches_back(now).map(|back| back + 4 * BEAT_EVERY);
-        let window = watched.map_or(RECENT, |watched| watched.max(RECENT));
-        (!self.beats.is_multiple_of(ALL_EVERY)).then_some(window)
+        watched.map_or(RECENT, |watched| watched.max(RECENT))
     }
 
     /// The server was not reached.
@@ -305,54 +316,47 @@ impl Heart {
         let mut silent = std::mem::take(&mut heard.silent);
         let own = self.incarnation.core.config.dead_after;
         let queue = self.lane.queue.clone();
+        let everyone = self.asked_for_everyone();
         if silent.len() >= NAMED {
-            silent = queue.silent(connection, heard.now).await?;
+            let window = (!everyone || !heard.keeps_timer).then(|| self.window());
+            silent = queue.silent(connection, heard.now, window).await?;
         }
-        // Counted already: the first, the one after `ALL_EVERY`, ... asked for all.
-        if (self.beats - 1).is_multiple_of(ALL_EVERY) {
+        if everyone {
             self.monitor.remembers_only(&silent);
         }
-        let mut dead = Vec::new();
-        for task in self.monitor.accepted(sent, own, heard.now, silent) {
+        let (mut unknown, mut dead) = (Vec::new(), Vec::new());
+        for task in self.monitor.accepted(sent, own, heard.now, heard.keeps_timer, silent) {
             match task {
-                Task::Learn { worker, seen } => {
-                    let (is_dead, dead_after) =
-                        match queue.remembered(connection, &queue.keys.worker(&worker)).await {
-                            Ok(record) => (record.dead, record.dead_after),
-                            Err(fault) if fault.kind == FaultKind::Connection => return Err(fault),
-                            // Not a record of ours; it says nothing.
-                            Err(_) => (false, None),
-                        };
-                    if self.monitor.learn(&worker, is_dead, dead_after) {
-                        dead.push((worker, seen));
-                    }
-                }
-                Task::Recover { worker, seen } => {
-                    if !self.recovering.contains(&worker) {
-                        warn!(queue = %queue.name, worker, "a worker is dead");
-                    }
-                    self.start_recovery(worker, seen);
-                }
+                Task::Learn { worker, seen } => unknown.push((worker, seen)),
+                Task::Recover { worker, seen } => self.start_recovery(worker, seen, false),
                 Task::Sweep { worker, seen } => dead.push((worker, seen)),
+            }
+        }
+        let ids: Vec<_> = unknown.iter().map(|(worker, _)| worker.as_str()).collect();
+        let records = queue.remembered(connection, &ids).await?;
+        for ((worker, seen), record) in unknown.into_iter().zip(records) {
+            if self.monitor.learn(&worker, record.dead, record.dead_after) {
+                dead.push((worker, seen));
             }
         }
         self.sweep(connection, heard.now, dead).await
     }
 
-    fn start_recovery(&mut self, worker: String, seen: String) {
+    /// `is_dead`: it was declared so before, and something is left.
+    fn start_recovery(&mut self, worker: String, seen: String, is_dead: bool) {
         if self.recovering.insert(worker.clone()) {
             let (incarnation, queue) = (Arc::clone(&self.incarnation), self.lane.queue.clone());
             let at_once = Arc::clone(&self.recoveries_at_once);
             self.recoveries.spawn(async move {
                 let _turn = at_once.acquire_owned().await;
-                let result = recover(&incarnation, &queue, &worker, &seen).await;
+                let result = recover(&incarnation, &queue, &worker, &seen, is_dead).await;
                 (worker, result)
             });
         }
     }
 
-    /// Looks whether a half-open connection captured anything for the dead, one question for all of them, and forgets
-    /// those that have been dead for long.
+    /// Looks whether a half-open connection captured anything for the dead, all in one write, and forgets those that have been
+    /// dead for long.
     async fn sweep(
         &mut self,
         connection: &Connection,
@@ -361,11 +365,11 @@ impl Heart {
     ) -> Result<(), Fault> {
         let queue = self.lane.queue.clone();
         let ids: Vec<_> = dead.iter().map(|(worker, _)| worker.as_str()).collect();
-        let anything = queue.hold_anything(connection, &ids).await?;
-        for (worker, seen) in dead {
+        let holds = queue.hold_anything(connection, &ids).await?;
+        for ((worker, seen), holds) in dead.into_iter().zip(holds) {
             let long_dead = monitor::silent_for(&seen, now) > LONG_SILENT;
-            if anything && queue.hold_anything(connection, &[&worker]).await? {
-                self.start_recovery(worker, seen);
+            if holds {
+                self.start_recovery(worker, seen, true);
             } else if long_dead && queue.bury(connection, &worker).await? {
                 self.monitor.forget(&worker);
             }
@@ -442,13 +446,16 @@ impl Heart {
     }
 }
 
-/// Recovery has a connection of its own: it may move much, and heartbeats must not queue behind it.
+/// What a dead worker leaves behind is moved on a connection of its own: it may be much, and heartbeats must not queue behind it.
 async fn recover(
     incarnation: &Incarnation,
     queue: &crate::store::Queue,
     worker: &str,
     seen: &str,
+    is_dead: bool,
 ) -> Result<Option<u64>, Fault> {
-    let connection = incarnation.core.client.address().connect(queue).await?;
-    monitor::recover(queue, &connection, &incarnation.core.clock, worker, seen).await
+    let core = &incarnation.core;
+    let shared = core.client.connection(queue).await?;
+    let connect = core.client.address().connect(queue);
+    monitor::recover(queue, &shared, connect, &core.clock, (worker, seen), is_dead).await
 }

@@ -170,7 +170,7 @@ async fn serve(
         let given_up = in_time.is_none();
         let answer = match in_time {
             Some(answer) => Some(answer),
-            None => ended(incarnation, lane, id, wait).await,
+            None => ended(incarnation, lane, connection, id, wait).await,
         };
         let brought = answer?;
         if brought.is_ok() {
@@ -305,13 +305,19 @@ async fn pause(duration: Duration, stopping: &CancellationToken) {
 async fn ended<T>(
     incarnation: &Incarnation,
     lane: &Lane,
+    connection: &Connection,
     id: u64,
     wait: impl Future<Output = T>,
 ) -> Option<T> {
     let answers = async {
         let end = async {
             let other = incarnation.core.client.connection(&lane.queue).await?;
-            end_wait(&other, &lane.queue, id).await
+            // Elsewhere, as after a failover, somebody else has that number.
+            if other.is_beside(connection) {
+                end_wait(&other, &lane.queue, id).await
+            } else {
+                Ok(())
+            }
         };
         if let Err(fault) = end.await {
             debug!("a wait could not be ended: {fault}");

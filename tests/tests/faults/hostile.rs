@@ -199,7 +199,7 @@ fn payloads_that_are_too_large_are_told_of() {
     wait_for_workers(&server, 1);
     let start = Instant::now();
     for number in 1..=20 {
-        push(&server, format!("{number}{}", "s3cret".repeat(1_000)).as_bytes());
+        push(&server, format!("{number}{}", "s3cret".repeat(2_000)).as_bytes());
         server.eventually("it is set aside", SOON, || counter(&server, "broken") == number);
     }
     worker.terminate();

@@ -312,7 +312,7 @@ fn what_cannot_start_from_the_inbox_is_met_under_its_lease() {
     // A little larger than what a worker takes, so that the wait brings it whole.
     let (start, end) =
         (r#"{"job":"act_from_inbox","args":{"name":"large","plan":[]},"x":""#, r#""}"#);
-    let filled = "x".repeat(2000 + 1024 + 1 - start.len() - end.len());
+    let filled = "x".repeat(2000 + 8 * 1024 + 1 - start.len() - end.len());
     push(&format!("{start}{filled}{end}"));
     server.eventually("it is set aside", SOON, || counter(server, "broken") == 4);
     runs();

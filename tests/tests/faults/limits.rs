@@ -12,8 +12,8 @@ use crate::support::{
 
 #[test]
 fn a_dead_worker_with_large_jobs() {
-    // A worker died that held 32 jobs of 1 MB -> all run, and no call moves much more than 4 MB.
-    // Guard: a recovery is cut into chunks by bytes.
+    // A worker died that held 32 jobs of 1 MB, and younger ones that are small -> all run, and no call moves much more than 4 MB.
+    // Guard: a recovery is cut into chunks by the bytes of what is in them.
     let server = TestServer::start();
     let proxy = Proxy::before(&server);
     let url = proxy.url();
@@ -23,22 +23,26 @@ fn a_dead_worker_with_large_jobs() {
         let plan = [vec![], vec![Act::Note(filler.clone())]];
         dead.holds(&number.to_string(), &envelope("large", &plan));
     }
+    for number in 33..=64 {
+        dead.holds(&number.to_string(), &envelope("small", &[]));
+    }
     dead.last_heard(6_000);
     let _worker = server.worker_process(&[("HWORKER_REDIS_URL", &url)]);
-    server.eventually("all run", 2 * SOON, || server.ended("large") == 32);
+    let all = || server.ended("large") == 32 && server.ended("small") == 32;
+    server.eventually("all run", 2 * SOON, all);
     server.drained(SOON);
     assert!(proxy.count("recover") >= 8, "{} calls", proxy.count("recover"));
-    assert_eq!((server.begun("large"), counter(&server, "recovered")), (32, 32));
+    assert_eq!((server.begun("large"), counter(&server, "recovered")), (32, 64));
 }
 
 #[test]
 fn many_workers_die_at_once() {
-    // 300 workers die at once -> all their jobs are back within about 8 s, over a few connections.
-    // Guard: a monitor recovers a few at a time.
+    // 1,000 workers die at once -> all their jobs are back within about 8 s, over a few connections.
+    // Guard: a monitor recovers a few at a time, and reads the records of all in one write.
     let server = TestServer::start();
     let _worker = server.worker_process(&[]);
     wait_for_workers(&server, 1);
-    let ids: Vec<_> = (0..300).map(|number| format!("dead.{number}")).collect();
+    let ids: Vec<_> = (0..1_000).map(|number| format!("dead.{number}")).collect();
     for id in &ids {
         let dead = Dead { server: &server, id };
         dead.holds("1", &envelope("job", &[]));
@@ -49,12 +53,80 @@ fn many_workers_die_at_once() {
         let clients: String = server.redis().ask(&["INFO", "clients"]);
         let clients = clients.lines().find_map(|line| line.strip_prefix("connected_clients:"));
         most = most.max(clients.and_then(|count| count.trim().parse().ok()).unwrap_or(0));
-        server.ended("job") == 300
+        server.ended("job") == 1_000
     });
-    println!("300 dead workers were recovered within {took:?}, with {most} connections at most");
+    println!("1,000 dead workers were recovered within {took:?}, with {most} connections at most");
     assert!(took < Duration::from_secs(12) && most < 30, "{took:?}, {most}");
     server.drained(SOON);
-    assert_eq!((server.begun("job"), counter(&server, "recovered")), (300, 300));
+    assert_eq!((server.begun("job"), counter(&server, "recovered")), (1_000, 1_000));
+}
+
+#[test]
+fn every_worker_watches_and_one_of_them_recovers() {
+    // Workers die beside eight others -> whoever declares one dead makes a connection for what it held, and whoever looks after the
+    // dead at most another; the rest sees that it is done. Those that a fleet loses at once would otherwise cost the square of its size.
+    // Guard: `monitor::recover` connects only behind a mark of its own.
+    let server = TestServer::start();
+    let _workers: Vec<_> = (0..8).map(|_| server.worker_process(&[])).collect();
+    wait_for_workers(&server, 8);
+    let received = || number_in(&server, "stats", "total_connections_received");
+    let ids: Vec<_> = (0..20).map(|number| format!("dead.{number}")).collect();
+    for id in &ids {
+        let dead = Dead { server: &server, id };
+        dead.holds("1", &envelope("job", &[]));
+        dead.last_heard(0);
+    }
+    let before = received();
+    server.eventually("all run", 2 * SOON, || server.ended("job") == 20);
+    // Each of the eight has looked again meanwhile.
+    let beats = number_in(&server, "commandstats", "cmdstat_zadd:calls");
+    let beat = || number_in(&server, "commandstats", "cmdstat_zadd:calls") >= beats + 16;
+    server.eventually("they beat twice", SOON, beat);
+    let made = received() - before;
+    println!("20 dead workers, watched by 8, took {made} connections");
+    assert!((1..=45).contains(&made), "{made}");
+    assert_eq!((server.begun("job"), counter(&server, "recovered")), (20, 20));
+}
+
+#[test]
+fn who_died_today_costs_one_worker() {
+    // 2,000 workers have ended within the day -> whoever keeps the timer looks after them, and a worker that starts reads of
+    // none of them. A fleet that is rolled out often would otherwise spend its server on its own past.
+    // Guard: `everyone` in `heartbeat.lua`.
+    let server = TestServer::start();
+    let _first = server.worker_process(&[]);
+    wait_for_workers(&server, 1);
+    let keeper = || -> Option<String> { server.redis().ask(&["GET", "hworker-timer-default"]) };
+    server.eventually("it keeps the timer", SOON, || keeper().is_some());
+    let first = keeper();
+    for number in 0..2_000 {
+        let id = format!("dead.{number}");
+        Dead { server: &server, id: &id }.last_heard(3_600_000);
+        let record = format!("hworker-worker-default:{id}");
+        let _: u64 = server.redis().ask(&["HSET", &record, "dead", "1"]);
+    }
+    let _: String = server.redis().ask(&["CONFIG", "RESETSTAT"]);
+    let _second = server.worker_process(&[]);
+    wait_for_workers(&server, 2);
+    let calls = |of: &str| number_in(&server, "commandstats", &format!("cmdstat_{of}:calls"));
+    server.eventually("both have beaten", SOON, || calls("zadd") >= 8);
+    // Each heartbeat has one of its own.
+    let read = calls("hmget");
+    println!("{read} records were read over {} heartbeats", calls("zadd"));
+    assert!(read < 100, "{read}");
+    assert_eq!(keeper(), first);
+}
+
+/// A number of `INFO`: of a line, or behind a colon of one of its fields.
+fn number_in(server: &TestServer, section: &str, name: &str) -> u64 {
+    let info: String = server.redis().ask(&["INFO", section]);
+    let (line, field) = name.split_once(':').unwrap_or((name, ""));
+    let value = info.lines().find_map(|found| found.strip_prefix(line)?.strip_prefix(':'));
+    let of_field = |value: &str| {
+        let mut fields = value.trim().split(',');
+        fields.find_map(|part| Some(part.strip_prefix(field)?.trim_start_matches('=').to_owned()))
+    };
+    value.and_then(of_field).and_then(|number| number.parse().ok()).unwrap_or(0)
 }
 
 #[test]

@@ -85,7 +85,7 @@ fn i5_heartbeat_and_prune() {
     put(&server, "job", vec![vec![Act::Sleep(HOUR_MS)], vec![]]);
     server.eventually("it runs", SOON, || server.begun("job") == 1);
     let id = begins(&server, "job")[0].worker.clone();
-    let _other = server.worker_process(&[]);
+    let mut other = server.worker_process(&[]);
     wait_for_workers(&server, 2);
     killed.kill();
     server.eventually("it is gone", RECOVERED, || serving(&server).len() == 1);
@@ -100,7 +100,10 @@ fn i5_heartbeat_and_prune() {
     let _: u64 =
         server.redis().ask(&["HSET", &record, "dead", &((now - day) / 1000 - 1).to_string()]);
     let _: u64 = server.redis().ask(&["ZADD", "hworker-workers-default", &heard, &id]);
+    // Whoever begins to keep the timer looks at all of the dead, and once a minute from then on.
     let _late = server.worker_process(&[]);
+    wait_for_workers(&server, 2);
+    other.terminate();
     server.eventually("it is forgotten", 3 * SOON, || {
         let mut redis = server.redis();
         let entry: Option<u64> = redis.ask(&["ZSCORE", "hworker-workers-default", &id]);

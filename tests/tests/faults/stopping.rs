@@ -101,6 +101,22 @@ fn a_second_signal_ends_at_once_and_still_gives_back() {
 }
 
 #[test]
+fn a_stop_does_not_wait_for_what_the_server_has_forgotten() {
+    // The server loses its data while a worker stops, with a grace of 25 s -> what runs is cancelled, since the worker holds it no
+    // more, and the worker has nothing left to wait for.
+    // Guard: `Worker::drain` hears that the worker is void.
+    let server = TestServer::start();
+    let mut worker = server.worker_process(&[]);
+    put(&server, "job", vec![vec![Act::Sleep(HOUR_MS)]]);
+    server.eventually("it runs", SOON, || server.begun("job") == 1);
+    worker.terminate();
+    server.holds("the grace holds", Duration::from_secs(1), || worker.exited().is_none());
+    let _: String = server.redis().ask(&["FLUSHALL"]);
+    let (status, took) = end_of(&mut worker, SOON);
+    assert!(status.success() && took < Duration::from_secs(8), "{status} after {took:?}");
+}
+
+#[test]
 fn a_stop_while_the_server_is_unreachable_is_bounded() {
     // SIGTERM while nothing comes through -> exit 0 within a bounded time, idle or not; others recover the jobs.
     // Guard: `FLUSH_WITHIN` and `RETIRE_WITHIN`.

@@ -90,7 +90,7 @@ fn every_worker_watches_and_one_of_them_recovers() {
 
 #[test]
 fn who_died_today_costs_one_worker() {
-    // 2,000 workers have ended within the day -> whoever keeps the timer looks after them, and a worker that starts reads of
+    // 900 workers have ended within the day -> whoever keeps the timer looks after them, and a worker that starts reads of
     // none of them. A fleet that is rolled out often would otherwise spend its server on its own past.
     // Guard: `everyone` in `heartbeat.lua`.
     let server = TestServer::start();
@@ -99,7 +99,7 @@ fn who_died_today_costs_one_worker() {
     let keeper = || -> Option<String> { server.redis().ask(&["GET", "hworker-timer-default"]) };
     server.eventually("it keeps the timer", SOON, || keeper().is_some());
     let first = keeper();
-    for number in 0..2_000 {
+    for number in 0..900 {
         let id = format!("dead.{number}");
         Dead { server: &server, id: &id }.last_heard(3_600_000);
         let record = format!("hworker-worker-default:{id}");

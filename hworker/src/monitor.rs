@@ -300,6 +300,31 @@ mod tests {
     const DEAD_AFTER: Duration = Duration::from_secs(5);
 
     #[test]
+    fn a_chunk_holds_what_fits_and_one_at_the_least() {
+        let sizes = [1, 1, 5, 1, 9, 1];
+        assert_eq!(fitting(&sizes, 6), 2);
+        assert_eq!(fitting(&sizes, 7), 3);
+        assert_eq!(fitting(&sizes[4..], 6), 1, "however large it is");
+        assert_eq!(fitting(&sizes, 100), 6);
+    }
+
+    #[test]
+    fn who_does_not_look_after_the_dead_looks_at_each_once_a_minute() {
+        let mut monitor = Monitor::default();
+        let dead = || vec![("w".to_owned(), "999000".to_owned())];
+        let mut accepted =
+            |sweeps| monitor.accepted(Instant::now(), DEAD_AFTER, 1_000_000, sweeps, dead());
+        let sweep = [Task::Sweep { worker: "w".into(), seen: "999000".into() }];
+        assert_eq!(accepted(true), [Task::Learn { worker: "w".into(), seen: "999000".into() }]);
+        monitor.learn("w", true, None);
+        let mut accepted =
+            |sweeps| monitor.accepted(Instant::now(), DEAD_AFTER, 1_000_000, sweeps, dead());
+        assert_eq!(accepted(false), []);
+        assert_eq!(accepted(true), sweep);
+        assert_eq!(accepted(true), sweep, "at every heartbeat");
+    }
+
+    #[test]
     fn errors_give_way_to_crashes() {
         let errors = r#"{"attempt":1,"at":1,"kind":"error","message":"no","worker":"w"}"#;
         let payload = format!(r#"{{"id":"7","job":"a","args":{{}},"errors":[{errors},{errors}]}}"#);

@@ -516,4 +516,26 @@ mod tests {
         assert_eq!(table.remembered, kept.len());
         assert_eq!(kept.last().map(|one| one.lease.clone()), Some(Lease::Token(99)));
     }
+
+    #[test]
+    fn a_payload_that_stays_at_the_server_takes_no_room_among_what_is_remembered() {
+        let leases = Leases::default();
+        let settled =
+            |lease, end| leases.settled(vec![Settlement { lease: Lease::Token(lease), end }]);
+        settled(1, End::Acked { job: "a" });
+        settled(2, End::Broken { reason: "why".into(), bytes: REMEMBERED_BYTES });
+        assert_eq!(leases.table().remembered, 2);
+    }
+
+    #[test]
+    fn what_is_old_is_forgotten_also_where_nothing_more_is_settled() {
+        let leases = Leases::default();
+        let end = End::Acked { job: "a" };
+        leases.settled(vec![Settlement { lease: Lease::Token(1), end }]);
+        leases.forget_old();
+        assert_eq!(leases.table().remembered, 1, "it is not old");
+        let forgotten = leases.table().forget(Duration::ZERO);
+        let table = leases.table();
+        assert_eq!((forgotten.len(), table.remembered, table.bytes), (1, 0, 0));
+    }
 }

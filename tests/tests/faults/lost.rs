@@ -400,6 +400,23 @@ fn lost_calls_of_the_inspect_api_change_once() {
 }
 
 #[test]
+fn a_connection_that_ends_at_each_reserve_is_not_made_as_often_as_it_can_be() {
+    // Whatever is asked for ends the connection, as a server's limit for its answers does -> the worker tries less and less
+    // often, and takes the jobs when it is let.
+    // Guard: `reconnect` has succeeded when something was answered, or after a second.
+    let (server, proxy, url) = through_a_proxy();
+    for nth in 1..=200 {
+        proxy.fault(nth, "reserve", Fault::LoseReply);
+    }
+    ten(&server, &[vec![]]);
+    let mut worker = server.worker_process(&[("HWORKER_REDIS_URL", &url)]);
+    server.eventually("it has tried", SOON, || proxy.count("reserve") >= 3);
+    server.holds("it goes on", Duration::from_secs(3), || worker.exited().is_none());
+    let tried = proxy.count("reconcile");
+    assert!(tried <= 20, "{tried} connections");
+}
+
+#[test]
 fn a_lost_enqueue_is_uncertain() {
     // LPUSH and schedule: on a lost request or reply after the sending, `Error::Uncertain` with the id that the job has if
     // it is in; never twice, never half; the neighbours are not touched. First, middle and last of several.

@@ -261,6 +261,24 @@ async fn is4_arguments_that_do_not_fit_are_broken_without_their_names() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn the_reason_of_arguments_that_do_not_fit_is_short() {
+    // A field that the type refuses, under a name of a megabyte -> the reason that is kept and logged is not as long.
+    // Guard: `REASON_BYTES`.
+    let server = TestServer::start();
+    let name = "x".repeat(1_000_000);
+    push(
+        &server,
+        &format!(r#"{{"job":"tell_strictly","id":"1","args":{{"strict":{{"{name}":"x"}}}}}}"#),
+    );
+    let client = server.client_with_keys(&[NEW]);
+    let _worker = InProcess::run(server.worker().client(&client).register::<tell_strictly>());
+    server.eventually("it is broken", SOON, || server.counter("broken") == 1);
+    let broken = server.inspect().broken().await.expect("the broken");
+    let reason = &broken[0].reason;
+    assert!(reason.contains("unknown field") && reason.len() < 600, "{} bytes", reason.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn is4_plain_arguments_run_unless_the_type_takes_no_others() {
     // Jobs from before their type was encrypted -> they run; with `encrypted = "only"` -> broken.
     let server = TestServer::start();

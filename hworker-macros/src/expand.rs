@@ -139,7 +139,7 @@ fn enqueue_at(model: &JobModel) -> TokenStream {
     ending(model, "enqueue_at", doc, Some(first), &quote!(.at(#time)))
 }
 
-/// A method that enqueues.
+/// A method that enqueues. Its future is `'static`, or it would seem to hold what an `impl Into<String>` borrows.
 fn ending(
     model: &JobModel,
     name: &str,
@@ -155,12 +155,13 @@ fn ending(
         #[doc = #doc]
         ///
         /// # Errors
-        /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+        /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+        /// other error means that it was not enqueued.
         #vis fn #name(
             #(#accepted),*
         ) -> impl ::core::future::Future<
             Output = ::core::result::Result<#private::JobId, #private::Error>,
-        > + ::core::marker::Send {
+        > + ::core::marker::Send + 'static {
             Self::with(#(#names),*)#setting.enqueue()
         }
     }
@@ -343,9 +344,9 @@ fn end(model: &JobModel, returned: &TokenStream) -> TokenStream {
     };
     let place = Span::mixed_site().located_at(place);
     let value = Ident::new("returned", place);
-    let told = quote_spanned!(place=> (&&&#private::tag(&#value)).form().returned(#value));
+    let told = quote_spanned!(place=> (&&&&#private::tag(&#value)).form().returned(#value));
     quote! {
-        use #private::{IsOutcome as _, IsResult as _, IsValue as _};
+        use #private::{IsNested as _, IsOutcome as _, IsResult as _, IsValue as _};
         let #value = #returned;
         #told
     }

@@ -14,7 +14,7 @@ pub use crate::job::{
     Argument, Arguments, Body, Definition, Invocation, Job, OnError, OnFault, Place, Policy,
     Registration, StartError,
 };
-pub use crate::outcome::{IsOutcome, IsResult, IsValue, Returned, tag};
+pub use crate::outcome::{IsNested, IsOutcome, IsResult, IsValue, Returned, tag};
 
 /// What `encrypted` in the attribute stands for.
 #[cfg(feature = "encryption")]

@@ -76,6 +76,39 @@ impl Context {
         Self { attempt: Arc::new(attempt) }
     }
 
+    /// A context for a unit test that calls the function of a job itself: attempt `attempt` (from 1) of 25, of a job with an id of its
+    /// own, with 120 s left. Nothing cancels it, and there is no state in it.
+    ///
+    /// ```
+    /// use hworker::Context;
+    ///
+    /// #[hworker::job]
+    /// async fn is_first(context: Context) -> bool {
+    ///     context.attempt() == 1
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(is_first(Context::for_test(1)).await);
+    /// assert!(!is_first(Context::for_test(2)).await);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn for_test(attempt: u32) -> Self {
+        let scope =
+            Scope { queue: "default".into(), worker: "test".into(), states: Arc::default() };
+        Self::new(Attempt {
+            id: JobId::fresh(),
+            job: "test",
+            number: attempt,
+            max_attempts: 25,
+            token: 1,
+            deadline: Instant::now() + Duration::from_secs(120),
+            scope: Arc::new(scope),
+            end: End::default(),
+        })
+    }
+
     /// The job's id: the same over all its attempts.
     #[must_use]
     pub fn id(&self) -> &JobId {
@@ -132,8 +165,8 @@ impl Context {
         self.attempt.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Whether the attempt is over for the worker: out of time, its lease lost, or the worker stopping. An async body
-    /// is dropped then; a blocking one should look here from time to time and return.
+    /// Whether the attempt is over for the worker: out of time, its lease lost, or the worker stopping and its grace over; until then
+    /// a stop lets it run. An async body is dropped then; a blocking one should look here from time to time and return.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.attempt.end.reached.load(Ordering::Acquire)

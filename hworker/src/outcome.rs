@@ -195,8 +195,8 @@ pub trait JobOutput {}
 impl<T: serde::Serialize> JobOutput for T {}
 
 // Which form a return type has is decided by its type: method lookup tries the impl with the most references
-// first, so `(&&&tag).form()` picks `Outcome` before `Result<T, E>` before any `T`, whatever alias hides it
-// ("autoref specialisation", as in the `anyhow!` macro).
+// first, so `(&&&&tag).form()` picks `Outcome` before a `Result` in a `Result` before `Result<T, E>` before any `T`, whatever
+// alias hides it ("autoref specialisation", as in the `anyhow!` macro).
 
 /// Carries the type of a returned value into method lookup.
 #[derive(Debug)]
@@ -208,9 +208,12 @@ pub fn tag<R>(_: &R) -> Tag<R> {
     Tag(PhantomData)
 }
 
-/// `Outcome` and `Result<Outcome, E>`.
+/// `Outcome`, `Result<Outcome, E>` and `Result<Result<Outcome, E>, F>`.
 #[derive(Debug)]
 pub struct OutcomeForm;
+/// `Result<Result<T, E>, F>`, as of a body that awaits a fallible task: serde could write the inner `Err` as a value.
+#[derive(Debug)]
+pub struct NestedForm;
 /// `Result<T, E>`.
 #[derive(Debug)]
 pub struct ResultForm;
@@ -225,8 +228,18 @@ pub trait IsOutcome {
         OutcomeForm
     }
 }
-impl IsOutcome for &&Tag<Outcome> {}
-impl<E> IsOutcome for &&Tag<Result<Outcome, E>> {}
+impl IsOutcome for &&&Tag<Outcome> {}
+impl<E> IsOutcome for &&&Tag<Result<Outcome, E>> {}
+impl<E, F> IsOutcome for &&&Tag<Result<Result<Outcome, E>, F>> {}
+
+/// Picks `NestedForm`.
+pub trait IsNested {
+    /// The form.
+    fn form(&self) -> NestedForm {
+        NestedForm
+    }
+}
+impl<T, E, F> IsNested for &&Tag<Result<Result<T, E>, F>> {}
 
 /// Picks `ResultForm`.
 pub trait IsResult {
@@ -246,7 +259,7 @@ pub trait IsValue {
 }
 impl<T> IsValue for Tag<T> {}
 
-/// Turns an `Outcome` or a `Result<Outcome, E>` into a [`Returned`].
+/// Turns an `Outcome`, alone or in one `Result` or two, into a [`Returned`].
 #[diagnostic::on_unimplemented(
     message = "a job cannot return the error type in `{Self}`",
     label = "this error type is not `Into<Box<dyn Error + Send + Sync>>`",
@@ -267,12 +280,32 @@ impl<E: JobError> IntoOutcome for Result<Outcome, E> {
         self.map_or_else(|error| Returned::Error(error.boxed()), Returned::from)
     }
 }
+#[diagnostic::do_not_recommend]
+impl<E: JobError, F: JobError> IntoOutcome for Result<Result<Outcome, E>, F> {
+    fn returned(self) -> Returned {
+        self.map_or_else(|error| Returned::Error(error.boxed()), IntoOutcome::returned)
+    }
+}
 
 #[allow(clippy::unused_self)] // a method, so that the form that was picked decides which
 impl OutcomeForm {
     /// The end of the body.
     pub fn returned(self, value: impl IntoOutcome) -> Returned {
         value.returned()
+    }
+}
+
+#[allow(clippy::unused_self)]
+impl NestedForm {
+    /// The end of the body.
+    pub fn returned<T: JobOutput, E: JobError, F: JobError>(
+        self,
+        value: Result<Result<T, E>, F>,
+    ) -> Returned {
+        match value {
+            Ok(inner) => ResultForm.returned(inner),
+            Err(error) => Returned::Error(error.boxed()),
+        }
     }
 }
 

@@ -43,7 +43,8 @@ impl send_old {
     /// Enqueues the job with these arguments, to run as soon as a worker has a free slot.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     pub fn enqueue(
         to: String,
     ) -> impl ::core::future::Future<
@@ -51,13 +52,14 @@ impl send_old {
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with(to).enqueue()
     }
     /// Enqueues the job with these arguments, to run after `delay`.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     pub fn enqueue_in(
         delay: ::core::time::Duration,
         to: String,
@@ -66,13 +68,14 @@ impl send_old {
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with(to).delay(delay).enqueue()
     }
     /// Enqueues the job with these arguments, to run at `time`.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     pub fn enqueue_at(
         time: ::std::time::SystemTime,
         to: String,
@@ -81,7 +84,7 @@ impl send_old {
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with(to).at(time).enqueue()
     }
 }
@@ -113,10 +116,10 @@ impl ::hworker::__private::Job for send_old {
             ::core::result::Result::Ok(
                 ::hworker::__private::Body::from_future(async move {
                     use ::hworker::__private::{
-                        IsOutcome as _, IsResult as _, IsValue as _,
+                        IsNested as _, IsOutcome as _, IsResult as _, IsValue as _,
                     };
                     let returned = send_old(args.to).await;
-                    (&&&::hworker::__private::tag(&returned)).form().returned(returned)
+                    (&&&&::hworker::__private::tag(&returned)).form().returned(returned)
                 }),
             )
         },

@@ -19,19 +19,21 @@ impl tick {
     /// Enqueues the job with these arguments, to run as soon as a worker has a free slot.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     fn enqueue() -> impl ::core::future::Future<
         Output = ::core::result::Result<
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with().enqueue()
     }
     /// Enqueues the job with these arguments, to run after `delay`.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     fn enqueue_in(
         delay: ::core::time::Duration,
     ) -> impl ::core::future::Future<
@@ -39,13 +41,14 @@ impl tick {
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with().delay(delay).enqueue()
     }
     /// Enqueues the job with these arguments, to run at `time`.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     fn enqueue_at(
         time: ::std::time::SystemTime,
     ) -> impl ::core::future::Future<
@@ -53,7 +56,7 @@ impl tick {
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with().at(time).enqueue()
     }
 }
@@ -81,10 +84,10 @@ impl ::hworker::__private::Job for tick {
             ::core::result::Result::Ok(
                 ::hworker::__private::Body::from_blocking(move || {
                     use ::hworker::__private::{
-                        IsOutcome as _, IsResult as _, IsValue as _,
+                        IsNested as _, IsOutcome as _, IsResult as _, IsValue as _,
                     };
                     let returned = tick();
-                    (&&&::hworker::__private::tag(&returned)).form().returned(returned)
+                    (&&&&::hworker::__private::tag(&returned)).form().returned(returned)
                 }),
             )
         },

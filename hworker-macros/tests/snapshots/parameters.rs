@@ -76,7 +76,8 @@ impl report {
     /// Enqueues the job with these arguments, to run as soon as a worker has a free slot.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     pub(crate) fn enqueue(
         who: impl ::core::convert::Into<::std::string::String>,
         ids: ::std::vec::Vec<u64>,
@@ -88,13 +89,14 @@ impl report {
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with(who, ids, limits, page, r#type).enqueue()
     }
     /// Enqueues the job with these arguments, to run after `delay`.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     pub(crate) fn enqueue_in(
         delay: ::core::time::Duration,
         who: impl ::core::convert::Into<::std::string::String>,
@@ -107,13 +109,14 @@ impl report {
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with(who, ids, limits, page, r#type).delay(delay).enqueue()
     }
     /// Enqueues the job with these arguments, to run at `time`.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     pub(crate) fn enqueue_at(
         time: ::std::time::SystemTime,
         who: impl ::core::convert::Into<::std::string::String>,
@@ -126,7 +129,7 @@ impl report {
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with(who, ids, limits, page, r#type).at(time).enqueue()
     }
 }
@@ -163,7 +166,7 @@ impl ::hworker::__private::Job for report {
             ::core::result::Result::Ok(
                 ::hworker::__private::Body::from_future(async move {
                     use ::hworker::__private::{
-                        IsOutcome as _, IsResult as _, IsValue as _,
+                        IsNested as _, IsOutcome as _, IsResult as _, IsValue as _,
                     };
                     let returned = report(
                             &args.who,
@@ -176,7 +179,7 @@ impl ::hworker::__private::Job for report {
                             injected_2,
                         )
                         .await;
-                    (&&&::hworker::__private::tag(&returned)).form().returned(returned)
+                    (&&&&::hworker::__private::tag(&returned)).form().returned(returned)
                 }),
             )
         },

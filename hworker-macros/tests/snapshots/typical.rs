@@ -37,7 +37,8 @@ impl send_welcome {
     /// Enqueues the job with these arguments, to run as soon as a worker has a free slot.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     pub fn enqueue(
         to: String,
         user_id: u64,
@@ -46,13 +47,14 @@ impl send_welcome {
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with(to, user_id).enqueue()
     }
     /// Enqueues the job with these arguments, to run after `delay`.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     pub fn enqueue_in(
         delay: ::core::time::Duration,
         to: String,
@@ -62,13 +64,14 @@ impl send_welcome {
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with(to, user_id).delay(delay).enqueue()
     }
     /// Enqueues the job with these arguments, to run at `time`.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     pub fn enqueue_at(
         time: ::std::time::SystemTime,
         to: String,
@@ -78,7 +81,7 @@ impl send_welcome {
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with(to, user_id).at(time).enqueue()
     }
 }
@@ -108,10 +111,10 @@ impl ::hworker::__private::Job for send_welcome {
             ::core::result::Result::Ok(
                 ::hworker::__private::Body::from_future(async move {
                     use ::hworker::__private::{
-                        IsOutcome as _, IsResult as _, IsValue as _,
+                        IsNested as _, IsOutcome as _, IsResult as _, IsValue as _,
                     };
                     let returned = send_welcome(args.to, args.user_id).await;
-                    (&&&::hworker::__private::tag(&returned)).form().returned(returned)
+                    (&&&&::hworker::__private::tag(&returned)).form().returned(returned)
                 }),
             )
         },

@@ -26,7 +26,8 @@ impl send {
     /// Enqueues the job with these arguments, to run as soon as a worker has a free slot.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     fn enqueue(
         to: String,
     ) -> impl ::core::future::Future<
@@ -34,13 +35,14 @@ impl send {
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with(to).enqueue()
     }
     /// Enqueues the job with these arguments, to run after `delay`.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     fn enqueue_in(
         delay: ::core::time::Duration,
         to: String,
@@ -49,13 +51,14 @@ impl send {
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with(to).delay(delay).enqueue()
     }
     /// Enqueues the job with these arguments, to run at `time`.
     ///
     /// # Errors
-    /// `Error::Uncertain` where nobody can know; every other error means that it was not enqueued.
+    /// `Error::Uncertain` where nobody can know, `Error::NotDurable` where it was enqueued, but is not as safe as was asked; every
+    /// other error means that it was not enqueued.
     fn enqueue_at(
         time: ::std::time::SystemTime,
         to: String,
@@ -64,7 +67,7 @@ impl send {
             ::hworker::__private::JobId,
             ::hworker::__private::Error,
         >,
-    > + ::core::marker::Send {
+    > + ::core::marker::Send + 'static {
         Self::with(to).at(time).enqueue()
     }
 }
@@ -93,10 +96,10 @@ impl ::hworker::__private::Job for send {
             ::core::result::Result::Ok(
                 ::hworker::__private::Body::from_future(async move {
                     use ::hworker::__private::{
-                        IsOutcome as _, IsResult as _, IsValue as _,
+                        IsNested as _, IsOutcome as _, IsResult as _, IsValue as _,
                     };
                     let returned = send(args.to).await;
-                    (&&&::hworker::__private::tag(&returned)).form().returned(returned)
+                    (&&&&::hworker::__private::tag(&returned)).form().returned(returned)
                 }),
             )
         },

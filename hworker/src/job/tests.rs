@@ -5,14 +5,15 @@
 #![allow(clippy::unused_async, clippy::too_many_arguments, clippy::ref_option)]
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use super::{
     Backoff, Body, Definition, Inject, Invocation, Job, Needs, OnError, OnFault, Policy,
     Registration, StartError, missing_states,
 };
 use crate::context::{Attempt, Context, End, Scope, State, States};
-use crate::error::BoxError;
+use crate::envelope::JobId;
+use crate::error::{BoxError, Error};
 use crate::outcome::{Outcome, Returned, Verdict, fail};
 
 fn context(states: States) -> Context {
@@ -57,6 +58,7 @@ macro_rules! returning {
 
 type Hidden = Result<(), std::io::Error>;
 type HiddenOutcome = Result<Outcome, std::io::Error>;
+type Nested = Result<Result<u8, String>, std::io::Error>;
 
 fn io() -> std::io::Error {
     std::io::Error::other("bad")
@@ -72,7 +74,10 @@ returning! {
     outcome_result -> Result<Outcome, String>, Ok(Outcome::Failure("bad".into())), Err("bad".into());
     hidden_outcome -> HiddenOutcome, Ok(Outcome::Retry("bad".into())), Err(io());
     verdict -> Result<(), Verdict>, Ok(()), Err(fail("bad"));
-    nested -> Result<Result<u8, String>, String>, Ok(Err("a value".into())), Err("bad".into());
+    nested -> Result<Result<u8, std::io::Error>, String>, Ok(Ok(1)), Err("bad".into());
+    nested_inside -> Nested, Ok(Ok(1)), Ok(Err("bad".into()));
+    nested_outcome -> Result<HiddenOutcome, String>, Ok(Ok(Outcome::Retry("bad".into()))), Err("bad".into());
+    nested_outcome_inside -> Result<HiddenOutcome, String>, Ok(Ok(Outcome::Success)), Ok(Err(io()));
 }
 
 #[tokio::test]
@@ -97,6 +102,14 @@ async fn the_form_of_what_is_returned_is_that_of_its_type() {
     assert!(matches!(run::<verdict>(BAD).await, Returned::Error(_)));
     assert!(matches!(run::<nested>(GOOD).await, Returned::Success));
     assert!(matches!(run::<nested>(BAD).await, Returned::Error(_)));
+    assert!(matches!(run::<nested_inside>(GOOD).await, Returned::Success));
+    assert!(
+        matches!(run::<nested_inside>(BAD).await, Returned::Error(error) if error.to_string() == "bad")
+    );
+    assert!(matches!(run::<nested_outcome>(GOOD).await, Returned::Retry(text) if text == "bad"));
+    assert!(matches!(run::<nested_outcome>(BAD).await, Returned::Error(_)));
+    assert!(matches!(run::<nested_outcome_inside>(GOOD).await, Returned::Success));
+    assert!(matches!(run::<nested_outcome_inside>(BAD).await, Returned::Error(_)));
 }
 
 /// What jobs saw, given to them as a state.
@@ -183,6 +196,14 @@ async fn what_is_missing_is_known_before_the_body_runs() {
     assert!(matches!(wrong, Err(StartError::Args(_))), "arguments are looked at first");
 }
 
+#[tokio::test]
+async fn a_test_makes_its_own_context() {
+    let (first, second) = (Context::for_test(1), Context::for_test(2));
+    assert_eq!((first.attempt(), second.attempt(), second.max_attempts()), (1, 2, 25));
+    assert!(first.id() != second.id() && !first.is_cancelled());
+    assert!(first.remaining() > Duration::from_secs(100));
+}
+
 #[hworker::job]
 fn blocks(text: &str) -> Result<u8, std::num::ParseIntError> {
     text.parse()
@@ -201,6 +222,23 @@ async fn a_function_that_is_not_async_blocks() {
 async fn no_arguments_are_an_empty_object() {
     assert_eq!(serde_json::to_string(&nothing {}).unwrap(), "{}");
     assert!(matches!(run::<nothing>("{}").await, Returned::Success));
+}
+
+#[hworker::job]
+async fn greet(name: &str) {
+    let _ = name;
+}
+
+#[test]
+fn the_future_of_an_enqueue_does_not_hold_what_it_was_given() {
+    // Guard: `'static` in `expand::ending`; without it this does not compile.
+    fn spawned(future: impl Future<Output = Result<JobId, Error>> + Send + 'static) {
+        drop(future);
+    }
+    let name = String::from("ada");
+    spawned(greet::enqueue(name.as_str()));
+    spawned(greet::enqueue_in(Duration::ZERO, name.as_str()));
+    spawned(greet::enqueue_at(SystemTime::now(), name.as_str()));
 }
 
 fn decide(_: &(dyn std::error::Error + Send + Sync + 'static)) -> OnFault {

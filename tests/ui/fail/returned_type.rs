@@ -30,4 +30,9 @@ fn value_in_a_result() -> Result<NotSerialised, String> {
     Ok(NotSerialised)
 }
 
+#[hworker::job]
+fn error_inside() -> Result<Hidden, String> {
+    Ok(Ok(()))
+}
+
 fn main() {}

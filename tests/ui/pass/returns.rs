@@ -54,6 +54,8 @@ jobs! {
     unit_or_text Result<(), String> = Ok(());
     unit_or_static Result<(), &'static str> = Ok(());
     number_or_box Result<u64, Box<dyn std::error::Error + Send + Sync>> = Ok(1);
+    nested Result<JobResult, String> = Ok(Err(std::io::Error::other("no")));
+    nested_outcome Result<OutcomeResult, String> = Ok(Ok(Outcome::Success));
     outcome_or_box OutcomeResult = Ok(Outcome::Success);
     alias JobResult = Ok(());
     convertible Result<(), Convertible> = Err(Convertible);

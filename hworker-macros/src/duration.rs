@@ -50,10 +50,10 @@ pub(crate) enum Backoff {
     Exponential { first: u64, cap: u64 },
 }
 
-/// The backoff of `"0s"`, `"30s"`, `"1s, 10s, 1m"`, `"exp(5s, 6h)"`.
+/// The backoff of `"0s"`, `"30s"`, `"1s, 10s, 1m"`, `"exp(5s, 6h)"`: what `CallBackoff::check` of the library takes too.
 pub(crate) fn parse_backoff(text: &str) -> Result<Backoff, String> {
     match text.trim().strip_prefix("exp") {
-        Some(delays) => exponential(delays.trim()),
+        Some(delays) => exponential(delays),
         None => Ok(match list(text)?.as_slice() {
             &[delay] => Backoff::Fixed(delay),
             delays => Backoff::List(delays.to_vec()),
@@ -125,7 +125,8 @@ mod tests {
             (" 30s ", Backoff::Fixed(30_000)),
             ("1s, 10s,1m", Backoff::List(vec![1000, 10_000, 60_000])),
             ("exp(5s, 6h)", Backoff::Exponential { first: 5000, cap: 21_600_000 }),
-            ("exp (1s,1s)", Backoff::Exponential { first: 1000, cap: 1000 }),
+            (" exp(1s,1s) ", Backoff::Exponential { first: 1000, cap: 1000 }),
+            ("exp( 1s , 2s )", Backoff::Exponential { first: 1000, cap: 2000 }),
         ];
         for (text, backoff) in table {
             assert_eq!(parse_backoff(text), Ok(backoff), "{text}");
@@ -140,6 +141,9 @@ mod tests {
             ("exponential", "first delay and the longest"),
             ("exp", "first delay and the longest"),
             ("exp(5s, 6h", "first delay and the longest"),
+            // A worker would not read it.
+            ("exp (1s, 1m)", "first delay and the longest"),
+            ("1s, 4000d", "too long"),
             ("exp()", FORM),
             ("exp(5s)", "first delay and the longest"),
             ("exp(1s, 2s, 3s)", "first delay and the longest"),

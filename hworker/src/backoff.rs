@@ -26,6 +26,9 @@ pub enum Backoff {
     Custom(fn(u32, &(dyn std::error::Error + Send + Sync + 'static)) -> Duration),
 }
 
+/// The longest delay that a program may ask for, ten years, as in the attribute.
+const LONGEST_MS: u64 = 3650 * 86_400_000;
+
 impl Backoff {
     /// `exp(5s, 6h)`
     pub const DEFAULT: Self = Self::Exponential { first_ms: 5_000, cap_ms: 6 * 3_600_000 };
@@ -39,6 +42,22 @@ pub(crate) enum CallBackoff {
 }
 
 impl CallBackoff {
+    /// Whether a caller may write this: what the attribute takes, and nothing else. Workers read a little more, which producers
+    /// in other languages may have written.
+    pub(crate) fn check(text: &str) -> Result<(), String> {
+        let longest = match Self::parse(text)? {
+            Self::Exponential { first_ms: 0, .. } => {
+                return Err("the first delay of `exp` must be longer than zero".into());
+            }
+            Self::Exponential { cap_ms, .. } => cap_ms,
+            Self::List(delays) => delays.into_iter().max().unwrap_or(0),
+        };
+        if longest > LONGEST_MS {
+            return Err(format!("`{text}` is too long, the longest duration is `3650d`"));
+        }
+        Ok(())
+    }
+
     /// Reads `"30s"`, `"1s, 10s, 1m"` and `"exp(5s, 6h)"`.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let inner = text.trim().strip_prefix("exp(").and_then(|rest| rest.strip_suffix(')'));
@@ -118,6 +137,61 @@ mod tests {
         let list = CallBackoff::parse("1s, 10s, 1m").expect("a list");
         let delays: Vec<_> = (1..=5).map(|ended| list.delay(ended).as_secs()).collect();
         assert_eq!(delays, [1, 10, 60, 60, 60]);
+    }
+
+    #[test]
+    fn a_caller_may_write_what_the_attribute_takes() {
+        // As in `hworker-macros/src/duration.rs`.
+        let taken = [
+            "0s",
+            " 30s ",
+            "1s, 10s,1m",
+            "exp(5s, 6h)",
+            " exp(1s,1s) ",
+            "exp( 1s , 2s )",
+            "007s",
+            "1d2h3m4s5ms",
+            "3650d",
+            "exp(1ms, 3650d)",
+        ];
+        for text in taken {
+            assert_eq!(CallBackoff::check(text), Ok(()), "{text}");
+        }
+        let refused = [
+            "",
+            "1s,",
+            "30",
+            "1 s",
+            "30m1h",
+            "1s1s",
+            "٣s",
+            "5µs",
+            "exponential",
+            "exp",
+            "exp(5s, 6h",
+            "exp()",
+            "exp(5s)",
+            "exp(1s, 2s, 3s)",
+            "exp(0s, 2s)",
+            "exp(0s, 0s)",
+            "exp(5s, 1s)",
+            "exp (1s, 1m)",
+            "3651d",
+            "3650d1ms",
+            "1s, 4000d",
+            "exp(1s, 4000d)",
+            "99999999999999999999s",
+        ];
+        for text in refused {
+            assert!(CallBackoff::check(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_worker_reads_more_than_a_caller_may_write() {
+        for text in ["exp(0s, 6h)", "4000d", "exp(1s, 4000d)"] {
+            assert!(CallBackoff::parse(text).is_ok(), "{text}");
+        }
     }
 
     #[test]

@@ -57,12 +57,18 @@ pub struct Bulk {
 /// Jobs of one type, whichever, that follow one another in a bulk.
 trait Run: Send {
     fn len(&self) -> usize;
+    /// Whether any of them leaves open which client it is enqueued by.
+    fn needs_client(&self) -> bool;
     fn encode(self: Box<Self>, client: Option<&Client>, into: &mut Encoded);
 }
 
 impl<J: Job> Run for Vec<Enqueue<J>> {
     fn len(&self) -> usize {
         self.len()
+    }
+
+    fn needs_client(&self) -> bool {
+        self.iter().any(Enqueue::needs_client)
     }
 
     fn encode(self: Box<Self>, client: Option<&Client>, into: &mut Encoded) {
@@ -140,11 +146,11 @@ impl Bulk {
     /// Dropping the future before it is ready leaves each chunk enqueued or not, never half.
     ///
     /// # Errors
-    /// [`Error::Invalid`] where jobs are wrong, with all that are; [`Error::Bulk`] where jobs are or may be enqueued and
+    /// [`Error::Config`] where the default client is needed and cannot be made; [`Error::Invalid`] where jobs are wrong, with all that are; [`Error::Bulk`] where jobs are or may be enqueued and
     /// others are not. With every other error none is.
     pub async fn enqueue(self) -> Result<Vec<JobId>, Error> {
         in_a_runtime()?;
-        send(self.encode()?).await
+        send(self.encode(Client::default_client)?).await
     }
 
     /// Enqueues the jobs from code that is not async, in or outside a runtime, and blocks until the server has them.
@@ -152,15 +158,23 @@ impl Bulk {
     /// # Errors
     /// As [`Bulk::enqueue`].
     pub fn enqueue_blocking(self) -> Result<Vec<JobId>, Error> {
-        block_on(send(self.encode()?))
+        block_on(send(self.encode(Client::default_client)?))
     }
 
-    /// Checks all jobs and writes their envelopes.
-    fn encode(self) -> Result<Encoded, Error> {
+    /// Checks all jobs and writes their envelopes. The default client is asked for once, and only where a job needs it: that it
+    /// cannot be made is no fault of any of them.
+    fn encode(
+        self,
+        default_client: impl FnOnce() -> Result<Client, Error>,
+    ) -> Result<Encoded, Error> {
+        let client = match self.client {
+            None if self.runs.iter().any(|run| run.needs_client()) => Some(default_client()?),
+            given => given,
+        };
         let mut encoded = Encoded::default();
-        encoded.ready.reserve(self.len());
+        encoded.ready.reserve(self.runs.iter().map(|run| run.len()).sum());
         for run in self.runs {
-            run.encode(self.client.as_ref(), &mut encoded);
+            run.encode(client.as_ref(), &mut encoded);
         }
         if encoded.wrong.is_empty() {
             Ok(encoded)
@@ -372,6 +386,28 @@ mod tests {
             (chunk.queue.name.to_string(), chunk.delayed, chunk.jobs[0], chunk.jobs.len())
         };
         chunks.iter().map(shape).collect()
+    }
+
+    #[hworker::job]
+    async fn of_a_bulk() {}
+
+    #[test]
+    fn the_default_client_is_made_once_and_only_where_it_is_needed() {
+        let mut asked = 0;
+        let bulk: Bulk = (0..3).map(|_| of_a_bulk::with()).collect();
+        let wrong = bulk.encode(|| {
+            asked += 1;
+            Err(Error::config("a wrong URL"))
+        });
+        assert!(matches!(wrong, Err(Error::Config(_))), "it is no fault of a job");
+        assert_eq!(asked, 1);
+
+        let client = Client::new("redis://localhost").expect("a client");
+        let never = || -> Result<Client, Error> { panic!("nobody needs it") };
+        let on_their_own = Bulk::new().add(of_a_bulk::with().on(&client));
+        assert_eq!(on_their_own.encode(never).map(|bulk| bulk.ready.len()).ok(), Some(1));
+        let on_one = Bulk::new().add(of_a_bulk::with()).on(&client);
+        assert_eq!(on_one.encode(never).map(|bulk| bulk.ready.len()).ok(), Some(1));
     }
 
     #[tokio::test]

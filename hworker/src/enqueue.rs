@@ -42,6 +42,23 @@ pub struct Enqueue<J: Job> {
     durability: Option<Durability>,
 }
 
+/// From the arguments as a struct, for code that does not know which job it has.
+///
+/// ```
+/// # use hworker::{Enqueue, Job};
+/// # #[hworker::job] async fn report(month: u32) { let _ = month; }
+/// fn for_tenant<J: Job>(tenant: &str, job: J) -> Enqueue<J> {
+///     Enqueue::from(job).queue(format!("tenant-{tenant}"))
+/// }
+///
+/// let _ = for_tenant("a", report { month: 11 });
+/// ```
+impl<J: Job> From<J> for Enqueue<J> {
+    fn from(job: J) -> Self {
+        Self::new(job)
+    }
+}
+
 impl<J: Job> Enqueue<J> {
     #[doc(hidden)]
     pub fn new(job: J) -> Self {
@@ -112,6 +129,10 @@ impl<J: Job> Enqueue<J> {
         self
     }
 
+    pub(crate) fn needs_client(&self) -> bool {
+        self.client.is_none()
+    }
+
     /// Enqueues the job: one round trip. `Ok` means that the server has it.
     ///
     /// Enqueues that several tasks of a runtime make at the same time share a write, without a delay for any of them and
@@ -165,7 +186,7 @@ impl<J: Job> Enqueue<J> {
         if self.timeout == Some(0) {
             problems.push("timeout is 0; write how long an attempt may run".into());
         }
-        if let Some(Err(why)) = self.backoff.as_deref().map(CallBackoff::parse) {
+        if let Some(Err(why)) = self.backoff.as_deref().map(CallBackoff::check) {
             problems.push(format!("backoff: {why}"));
         }
         if !problems.is_empty() {

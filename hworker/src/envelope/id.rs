@@ -1,10 +1,12 @@
 //! The id of a job.
 
+use std::convert::Infallible;
 use std::fmt;
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
 use crate::fresh_uuid;
@@ -46,6 +48,14 @@ impl From<String> for JobId {
     }
 }
 
+impl FromStr for JobId {
+    type Err = Infallible;
+
+    fn from_str(id: &str) -> Result<Self, Infallible> {
+        Ok(id.into())
+    }
+}
+
 impl fmt::Display for JobId {
     /// On one line: control characters, which the id of another producer may have, are escaped.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -70,5 +80,11 @@ impl fmt::Debug for JobId {
 impl Serialize for JobId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for JobId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::from)
     }
 }

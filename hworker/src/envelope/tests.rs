@@ -179,6 +179,17 @@ fn what_a_later_version_wrote_can_be_rewritten_or_is_none() {
 }
 
 #[test]
+fn an_id_can_be_an_argument() {
+    let id = JobId::fresh();
+    let json = serde_json::to_string(&id).unwrap();
+    assert_eq!(json, format!("\"{id}\""));
+    assert_eq!(serde_json::from_str::<JobId>(&json).unwrap(), id);
+    assert_eq!(serde_json::from_str::<JobId>(r#""a\u0000b""#).unwrap(), JobId::from("a\0b"));
+    assert!(serde_json::from_str::<JobId>("7").is_err());
+    assert_eq!(id.as_str().parse::<JobId>(), Ok(id));
+}
+
+#[test]
 fn an_id_is_shown_on_one_line() {
     let id = JobId::from("a\nERROR b\u{1b}[31m\u{e9}");
     assert_eq!(id.to_string(), "a\\nERROR b\\u{1b}[31m\u{e9}");

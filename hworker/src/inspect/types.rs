@@ -108,6 +108,14 @@ impl Failed {
             .map_or("null", |envelope| envelope.args.get())
     }
 
+    /// The envelope as it would have gone on, as JSON. Pushed to the list of jobs of its queue, the job runs again;
+    /// [`docs/wire-format.md`](https://github.com/hworker/hworker/blob/main/docs/wire-format.md#the-record-of-a-failed-job) says what to take
+    /// out of it before, where the kind is `crash` or `deadline`. It holds the arguments: keep it out of logs.
+    #[must_use]
+    pub fn envelope(&self) -> &str {
+        self.envelope.get()
+    }
+
     /// The errors of the last attempts, the latest last.
     #[must_use]
     pub fn errors(&self) -> Vec<AttemptError> {

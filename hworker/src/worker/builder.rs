@@ -62,7 +62,7 @@ impl WorkerBuilder {
         self
     }
 
-    /// The queues that it serves. Default: `HWORKER_QUEUES` (`mail,reports=2,+urgent`), then every queue that a registered job
+    /// The queues that it serves, and no others. Default: `HWORKER_QUEUES` (`mail,reports=2,+urgent`), then every queue that a registered job
     /// names. A queue that is named again is the same one, with what was said of it before.
     pub fn queues<I: IntoIterator<Item = S>, S: Into<String>>(mut self, queues: I) -> Self {
         let setting = |name: S| QueueSetting { name: name.into(), limit: None, extra: false };
@@ -70,18 +70,26 @@ impl WorkerBuilder {
         self
     }
 
-    /// A queue that it serves, with at most so many of its jobs running at once in this worker.
-    pub fn queue_with_slots(mut self, name: impl Into<String>, slots: usize) -> Self {
-        let setting = QueueSetting { name: name.into(), limit: Some(slots), extra: false };
-        self.settings.queues.get_or_insert_default().push(setting);
-        self
+    /// A queue that it serves, with at most so many of its jobs running at once in this worker. As with [`queues`](Self::queues), the
+    /// worker serves no others than those that are named: name them all.
+    pub fn queue_with_slots(self, name: impl Into<String>, slots: usize) -> Self {
+        self.and_queue(QueueSetting { name: name.into(), limit: Some(slots), extra: false })
     }
 
     /// A queue that it serves beside the others, those of `HWORKER_QUEUES` too, though no job type names it, for jobs that are enqueued with
     /// [`.queue(..)`](crate::Enqueue::queue); in `HWORKER_QUEUES` it is written with a plus: `+urgent`.
-    pub fn extra_queue(mut self, name: impl Into<String>) -> Self {
-        let setting = QueueSetting { name: name.into(), limit: None, extra: true };
-        self.settings.queues.get_or_insert_default().push(setting);
+    pub fn extra_queue(self, name: impl Into<String>) -> Self {
+        self.and_queue(QueueSetting { name: name.into(), limit: None, extra: true })
+    }
+
+    /// As [`extra_queue`](Self::extra_queue), with at most so many of its jobs running at once in this worker; in `HWORKER_QUEUES` it is
+    /// written `+reports=2`.
+    pub fn extra_queue_with_slots(self, name: impl Into<String>, slots: usize) -> Self {
+        self.and_queue(QueueSetting { name: name.into(), limit: Some(slots), extra: true })
+    }
+
+    fn and_queue(mut self, queue: QueueSetting) -> Self {
+        self.settings.queues.get_or_insert_default().push(queue);
         self
     }
 
@@ -233,5 +241,25 @@ impl WorkerBuilder {
             config,
         };
         Ok(Worker::new(core))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[hworker::job(queue = "builder-own")]
+    async fn on_a_queue_of_its_own() {}
+
+    #[test]
+    fn an_extra_queue_with_slots_goes_with_the_others() {
+        let client = Client::new("redis://localhost").expect("a client");
+        let registry = Registry::new().with::<on_a_queue_of_its_own>();
+        let worker = WorkerBuilder::default().client(&client).registry(registry);
+        let worker = worker.extra_queue_with_slots("builder-reports", 2).build().expect("a worker");
+        assert_eq!(worker.core.queue_names(), "builder-own,builder-reports");
+        let limits =
+            ["builder-own", "builder-reports"].map(|name| worker.core.config.queue_limit(name));
+        assert_eq!(limits, [None, Some(2)]);
     }
 }

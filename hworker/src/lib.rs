@@ -58,15 +58,17 @@ pub use worker::{Health, Stopped, Unwell, Worker, WorkerBuilder, WorkerHandle};
 
 /// Runs every job that the program links, on every queue that they name, until SIGTERM or SIGINT.
 ///
-/// This is `Worker::builder().build()?.run().await?`, see [`Worker::run`], but for one thing: when a blocking body does not
-/// return after the worker has stopped, the process is ended with code 0 all the same; its job was given back.
+/// This is `Worker::builder().build()?.run().await?`, see [`Worker::run`], but for one thing: where a body still ran when the grace was
+/// over, the process is ended here with code 0, since the end of a tokio runtime would wait for what blocks in it. Their jobs were
+/// given back. Where all came to their end it returns, and what is behind it in `main` runs.
 ///
 /// # Errors
-/// [`Error::Config`] with everything that is wrong: settings, names, missing states, no linked job.
+/// [`Error::Config`] with everything that is wrong: settings, names, missing states, no linked job; also where the server is too old.
+/// [`Error::Refused`] where the server does not let the worker in, or cannot do what [`Durability`] asks.
 pub async fn run_all() -> Result<(), Error> {
     log::install();
     let stopped = Worker::builder().build()?.run().await?;
-    if stopped.blocking_bodies_left > 0 {
+    if stopped.left_something() {
         std::process::exit(0);
     }
     Ok(())

@@ -14,6 +14,8 @@ pub enum Act {
     Sleep(u64),
     /// Blocks its thread for so many milliseconds.
     Block(u64),
+    /// Has a thread of tokio's pool block for so many milliseconds, and waits for it.
+    BlockPool(u64),
     /// Notes a line.
     Note(String),
     /// Waits until the test opens the gate.
@@ -121,6 +123,10 @@ async fn perform(
         match act {
             Act::Sleep(ms) => tokio::time::sleep(Duration::from_millis(ms)).await,
             Act::Block(ms) => std::thread::sleep(Duration::from_millis(ms)),
+            Act::BlockPool(ms) => {
+                let blocks = move || std::thread::sleep(Duration::from_millis(ms));
+                tokio::task::spawn_blocking(blocks).await?;
+            }
             Act::Note(what) => runs.note(&name, &what, number, &runner),
             Act::Gate(gate) => {
                 while !runs.is_open(&gate) {

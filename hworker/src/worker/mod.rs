@@ -30,6 +30,7 @@ mod trip;
 mod turn;
 mod wait;
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -92,6 +93,25 @@ impl WorkerHandle {
 pub struct Stopped {
     /// Blocking bodies that have not returned: their jobs were given back or settled, their threads still run.
     pub blocking_bodies_left: usize,
+    /// Whether any body still ran when the grace was over, or blocked a thread that was given up before. Dropping the runtime
+    /// then may wait for ever: for that thread, or for what a body gave to `tokio::task::spawn_blocking`.
+    pub cut_off: bool,
+}
+
+impl Stopped {
+    /// Whether something may still run for which the end of the runtime would wait.
+    pub(crate) fn left_something(self) -> bool {
+        self.cut_off || self.blocking_bodies_left > 0
+    }
+}
+
+/// How a life of a worker ended.
+enum Ending {
+    /// There is to be another.
+    Again,
+    Over {
+        cut_off: bool,
+    },
 }
 
 impl Worker {
@@ -126,20 +146,31 @@ impl Worker {
     ///
     /// Dropping the future ends the worker as a crash would: its jobs are recovered by others.
     ///
+    /// From the call on these two signals do not end the process by themselves any more, not even when the worker has stopped: a program
+    /// that goes on then handles them itself, and calls [`run_until`](Worker::run_until). One that ends should know that dropping a
+    /// tokio runtime waits, for ever if need be, for bodies that block their thread and for what they gave to
+    /// `tokio::task::spawn_blocking` (see [`Stopped::cut_off`]): let `Runtime::shutdown_background()` end it, or take
+    /// [`run_all`](crate::run_all).
+    ///
     /// # Errors
-    /// [`Error::Config`] when the process cannot handle signals or start threads, or health cannot be told where it was asked
-    /// for.
+    /// As [`run_until`](Worker::run_until); [`Error::Config`] also when the process cannot handle signals.
     pub async fn run(self) -> Result<Stopped, Error> {
         log::install();
-        let signals = signals(self.handle.clone())?;
-        self.run_until(signals).await
+        // Not a task of its own, which would outlive the worker.
+        let signals = Signals::listen()?.tell(self.handle.clone());
+        tokio::select! {
+            stopped = self.run_until(std::future::pending()) => stopped,
+            never = signals => match never {},
+        }
     }
 
     /// Runs until `stop` completes, or until its [handle](Worker::handle) says so; for a worker inside a program that handles
     /// signals, and the log, by itself.
     ///
     /// # Errors
-    /// [`Error::Config`] when the process cannot start threads, or health cannot be told where it was asked for.
+    /// [`Error::Config`] when the process cannot start threads, health cannot be told where it was asked for, or the server is too old;
+    /// [`Error::Refused`] where the server does not let the worker in, or cannot do what a [`Durability`](crate::Durability) asks
+    /// that the program enqueues or settles with.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
         tokio::pin!(stop);
         if cfg!(panic = "abort") {
@@ -162,18 +193,18 @@ impl Worker {
             self.announce(&incarnation);
             let life = self.live(&incarnation);
             tokio::pin!(life);
-            let again = tokio::select! {
-                again = &mut life => again?,
+            let ending = tokio::select! {
+                ending = &mut life => ending?,
                 () = &mut stop, if !self.handle.stop.is_cancelled() => {
                     self.handle.stop();
                     life.await?
                 }
             };
-            if !again {
+            if let Ending::Over { cut_off } = ending {
                 self.core.throttle.tell_all();
                 let blocking_bodies_left = self.core.blocking_threads.load(Ordering::Acquire);
                 info!(worker = %incarnation.id, blocking_bodies_left, "worker stopped");
-                return Ok(Stopped { blocking_bodies_left });
+                return Ok(Stopped { blocking_bodies_left, cut_off });
             }
             warn!(worker = %incarnation.id, "the server does not know this worker any more: it was declared dead and its jobs were given to others, or the server lost its data; it goes on under a new id");
         }
@@ -230,8 +261,8 @@ impl Worker {
         );
     }
 
-    /// One life under one id; says whether there is to be another.
-    async fn live(&self, incarnation: &Arc<Incarnation>) -> Result<bool, Error> {
+    /// One life under one id.
+    async fn live(&self, incarnation: &Arc<Incarnation>) -> Result<Ending, Error> {
         let finished = CancellationToken::new();
         let _ends_supervisor = finished.clone().drop_guard();
         let _ends_bodies = EndsBodies(incarnation);
@@ -266,11 +297,12 @@ impl Worker {
             }
         };
         incarnation.stopping.cancel();
-        if again {
+        let cut_off = if again {
             give_up(incarnation).await;
+            false
         } else {
-            self.drain(incarnation).await;
-        }
+            self.drain(incarnation).await
+        };
         incarnation.retiring.cancel();
         let retired = async { while fetchers.join_next().await.is_some() {} };
         if timeout(RETIRE_WITHIN, retired).await.is_err() {
@@ -282,21 +314,32 @@ impl Worker {
         finished.cancel();
         // So that two lives do not overlap.
         let _ = timeout(RETIRE_WITHIN, incarnation.unsupervised.cancelled()).await;
-        Ok(again)
+        if again {
+            return Ok(Ending::Again);
+        }
+        // Whoever reserves has let go of its slots by now; a body that was given up long ago may still block its thread.
+        let cut_off = cut_off || has_bodies(incarnation);
+        Ok(Ending::Over { cut_off })
     }
 
-    /// Lets what runs finish within the grace, then gives the rest back.
-    async fn drain(&self, incarnation: &Incarnation) {
+    /// Lets what runs finish within the grace, then gives the rest back. Says whether there was a rest.
+    async fn drain(&self, incarnation: &Incarnation) -> bool {
         let grace = self.core.config.shutdown_grace;
         info!(worker = %incarnation.id, ?grace, "worker stops: it takes no more jobs");
+        let running =
+            || incarnation.lanes.iter().map(|lane| lane.leases.running().len()).sum::<usize>();
         tokio::select! {
-            () = emptied(incarnation) => return,
-            // What runs here runs elsewhere, or will.
-            () = incarnation.void.cancelled() => return give_up(incarnation).await,
+            () = emptied(incarnation) => return false,
+            () = incarnation.void.cancelled() => {
+                // What runs here runs elsewhere, or will.
+                let running = running();
+                give_up(incarnation).await;
+                return running > 0;
+            }
             () = sleep(grace) => {}
             () = self.handle.now.cancelled() => {}
         }
-        let running: usize = incarnation.lanes.iter().map(|lane| lane.leases.running().len()).sum();
+        let running = running();
         warn!(worker = %incarnation.id, running, "the grace is over: jobs that still run are given back");
         for lane in &incarnation.lanes {
             lane.leases.cancel_running();
@@ -310,6 +353,7 @@ impl Worker {
         if timeout(FLUSH_WITHIN, flushed).await.is_err() {
             warn!(worker = %incarnation.id, "not everything could be given back in time; other workers will recover it");
         }
+        running > 0
     }
 }
 
@@ -338,45 +382,68 @@ async fn give_up(incarnation: &Incarnation) {
     }
 }
 
+/// Whether a body holds a slot, under a lease or not.
+fn has_bodies(incarnation: &Incarnation) -> bool {
+    incarnation.lanes.iter().any(|lane| lane.slots.free() < lane.slots.total())
+}
+
 async fn emptied(incarnation: &Incarnation) {
     for lane in &incarnation.lanes {
         lane.leases.emptied().await;
     }
 }
 
-/// Completes at the first SIGTERM or SIGINT; at the second, tells the worker to end without the grace.
-fn signals(handle: WorkerHandle) -> Result<impl Future<Output = ()>, Error> {
-    let cannot = |error| Error::config(format!("signals cannot be handled: {error}"));
+/// SIGTERM and SIGINT, from now on.
+struct Signals {
     #[cfg(unix)]
-    let mut signals = {
+    terminate: tokio::signal::unix::Signal,
+    #[cfg(unix)]
+    interrupt: tokio::signal::unix::Signal,
+}
+
+impl Signals {
+    #[cfg(unix)]
+    fn listen() -> Result<Self, Error> {
         use tokio::signal::unix::{SignalKind, signal};
-        (
-            signal(SignalKind::terminate()).map_err(cannot)?,
-            signal(SignalKind::interrupt()).map_err(cannot)?,
-        )
-    };
-    let (first, was_first) = tokio::sync::oneshot::channel::<()>();
-    tokio::spawn(async move {
-        let mut first = Some(first);
-        let ended = handle.now.clone();
-        loop {
-            #[cfg(unix)]
-            tokio::select! {
-                _ = signals.0.recv() => {}
-                _ = signals.1.recv() => {}
-                () = ended.cancelled() => return,
-            }
-            #[cfg(not(unix))]
-            if tokio::signal::ctrl_c().await.map_err(cannot).is_err() {
-                return;
-            }
-            match first.take() {
-                Some(first) => drop(first),
-                None => handle.stop_now(),
-            }
+        let listen = |kind| {
+            signal(kind)
+                .map_err(|error| Error::config(format!("signals cannot be handled: {error}")))
+        };
+        Ok(Self {
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    #[cfg(not(unix))]
+    fn listen() -> Result<Self, Error> {
+        Ok(Self {})
+    }
+
+    /// Waits for the next one.
+    #[cfg(unix)]
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
         }
-    });
-    Ok(async move {
-        let _ = was_first.await;
-    })
+    }
+
+    #[cfg(not(unix))]
+    async fn next(&mut self) {
+        if tokio::signal::ctrl_c().await.is_err() {
+            // There will be none.
+            std::future::pending().await
+        }
+    }
+
+    /// Stops the worker at the first one, and ends its grace at the second.
+    async fn tell(mut self, worker: WorkerHandle) -> Infallible {
+        self.next().await;
+        worker.stop();
+        loop {
+            self.next().await;
+            worker.stop_now();
+        }
+    }
 }

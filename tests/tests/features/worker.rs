@@ -188,6 +188,60 @@ fn op3_signals() {
     assert!(runs.iter().all(|run| run.attempt == 1), "{runs:?}");
 }
 
+#[test]
+fn op3_what_blocks_does_not_keep_the_process() {
+    // SIGTERM while something blocks the runtime that nobody can stop: work in tokio's pool, a body that is async and blocks, one
+    // whose attempt is over since it was given up at its timeout. The process exits with 0 soon after the grace.
+    // Guard: `Stopped::left_something` in `run_all`; without it the process ends when the last of them does.
+    const HOUR_MS: u64 = 3_600_000;
+    for (blocks, given_up) in [
+        (Act::BlockPool(HOUR_MS), false),
+        (Act::Block(HOUR_MS), false),
+        (Act::Block(HOUR_MS), true),
+    ] {
+        let server = TestServer::start();
+        let mut worker = server.worker_process(&[("HWORKER_SHUTDOWN_GRACE", "1s")]);
+        let what = format!("{blocks:?}, given up: {given_up}");
+        let job = act::with("blocks".into(), vec![vec![blocks]]).on(server.client());
+        let short = Duration::from_millis(if given_up { 200 } else { HOUR_MS });
+        job.timeout(short).max_attempts(1).enqueue_blocking().expect("enqueued");
+        server.eventually("it runs", SOON, || server.begun("blocks") == 1);
+        if given_up {
+            server.eventually("it is given up", SOON, || server.counter("failed") == 1);
+        }
+        worker.terminate();
+        let ended = worker.wait(SOON).unwrap_or_else(|| panic!("{what}: it does not end"));
+        assert!(ended.success(), "{what}: {ended}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ct8_a_stop_that_cuts_nothing_off_says_so() {
+    // Workers that stop while jobs come and go under their hands -> what was reserved or begun then is no body that was cut off, and
+    // one that runs for longer than the grace is.
+    // Guard: what `Worker::drain` says.
+    let server = TestServer::start();
+    for _ in 0..30 {
+        let bulk: hworker::Bulk = (0..3_000).map(|_| nothing::with()).collect();
+        bulk.on(server.client()).enqueue().await.expect("enqueued");
+        let before = server.counter("processed");
+        let worker = server.run_worker::<nothing>();
+        server.eventually("it works", SOON, || server.counter("processed") > before);
+        let stopped = worker.stop().await;
+        assert_eq!((stopped.blocking_bodies_left, stopped.cut_off), (0, false));
+    }
+    let settings = server.worker().register::<act>().shutdown_grace(Duration::ZERO);
+    act::with("runs".into(), vec![vec![Act::Gate("never".into())]])
+        .on(server.client())
+        .queue("ct8")
+        .enqueue()
+        .await
+        .expect("enqueued");
+    let worker = InProcess::run(settings.extra_queue("ct8"));
+    server.eventually("it runs", SOON, || server.begun("runs") == 1);
+    assert!(worker.stop().await.cut_off);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn op7_inside_another_program() {
     // A worker in a program that does something else: it runs jobs beside the program's own work, stops when the program says

@@ -52,6 +52,9 @@ use incarnation::{Core, Incarnation};
 /// After the grace, what was given back is on its way to the server for at most so long.
 const FLUSH_WITHIN: Duration = Duration::from_secs(3);
 
+/// Whoever ran a body lets go of its slot within so long of its end: a turn of a task or two, on a machine that may be busy.
+const LET_GO_WITHIN: Duration = Duration::from_millis(500);
+
 /// The last word to the server takes at most so long.
 const RETIRE_WITHIN: Duration = Duration::from_millis(1_500);
 
@@ -317,8 +320,8 @@ impl Worker {
         if again {
             return Ok(Ending::Again);
         }
-        // Whoever reserves has let go of its slots by now; a body that was given up long ago may still block its thread.
-        let cut_off = cut_off || has_bodies(incarnation);
+        // One that was given up long ago may still block its thread.
+        let cut_off = cut_off || has_bodies(incarnation).await;
         Ok(Ending::Over { cut_off })
     }
 
@@ -382,9 +385,14 @@ async fn give_up(incarnation: &Incarnation) {
     }
 }
 
-/// Whether a body holds a slot, under a lease or not.
-fn has_bodies(incarnation: &Incarnation) -> bool {
-    incarnation.lanes.iter().any(|lane| lane.slots.free() < lane.slots.total())
+/// Whether a body holds a slot, under a lease or not, when nobody reserves or starts any more.
+async fn has_bodies(incarnation: &Incarnation) -> bool {
+    let ended = async {
+        while incarnation.lanes.iter().any(|lane| lane.slots.free() < lane.slots.total()) {
+            sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(LET_GO_WITHIN, ended).await.is_err()
 }
 
 async fn emptied(incarnation: &Incarnation) {

@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[hworker::job]
-    async fn of_a_bulk() {}
+    fn of_a_bulk() {}
 
     #[test]
     fn the_default_client_is_made_once_and_only_where_it_is_needed() {

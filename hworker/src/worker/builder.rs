@@ -249,7 +249,7 @@ mod tests {
     use super::*;
 
     #[hworker::job(queue = "builder-own")]
-    async fn on_a_queue_of_its_own() {}
+    fn on_a_queue_of_its_own() {}
 
     #[test]
     fn an_extra_queue_with_slots_goes_with_the_others() {

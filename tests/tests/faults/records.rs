@@ -85,7 +85,7 @@ fn i5_heartbeat_and_prune() {
     put(&server, "job", vec![vec![Act::Sleep(HOUR_MS)], vec![]]);
     server.eventually("it runs", SOON, || server.begun("job") == 1);
     let id = begins(&server, "job")[0].worker.clone();
-    let mut other = server.worker_process(&[]);
+    let other = server.worker_process(&[]);
     wait_for_workers(&server, 2);
     killed.kill();
     server.eventually("it is gone", RECOVERED, || serving(&server).len() == 1);

@@ -37,7 +37,7 @@
 //! | CC2 | concurrency of a queue | here |
 //! | CT5 | timeout | `faults::timeouts::t1_per_job_timeout`, `t2_timeout_stops_the_body`; the default in `en13` here |
 //! | CT6 | bodies that ignore it | `faults::timeouts`: `a_blocking_body_that_ignores_its_timeout_is_given_up` and those that follow |
-//! | CT8 | graceful stop | `faults::stopping`: `g3_graceful_stop`, `g4_bounded_stop` |
+//! | CT8 | graceful stop | `faults::stopping`: `g3_graceful_stop`, `g4_bounded_stop`; what it says of itself here |
 //! | CT9 | second signal | `faults::stopping::a_second_signal_ends_at_once_and_still_gives_back` |
 //! | LR1 | lease kept while it runs | `faults::recovery::t7_long_job_keeps_its_lease` |
 //! | LR2 | lost lease is noticed | `faults::recovery::t8_lease_lost_is_noticed`; `conformance::lost_lease::d9_*` |

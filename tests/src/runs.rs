@@ -50,13 +50,17 @@ pub struct Run {
     pub worker: String,
     /// The process.
     pub pid: u32,
+    /// Which run of a body it is in that process.
+    pub run: u64,
 }
 
 impl Run {
-    /// What tells the line from every other. A token alone does not: those of two queues can be the same, since each counts
-    /// from the time in microseconds.
+    /// What tells the line from every other, but not from itself where it is written again. A token alone does not: those of
+    /// two queues can be the same, since each counts from the time in microseconds, and a body that were run twice under one
+    /// lease would be taken for one run.
     fn mark(&self) -> String {
-        format!("{}:{}:{}:{}", self.id, self.token, self.number, self.what)
+        let Self { what, id, number, token, pid, run, .. } = self;
+        format!("{id}:{token}:{number}:{pid}:{run}:{what}")
     }
 }
 
@@ -67,11 +71,14 @@ pub struct Runner {
     attempt: u32,
     token: u64,
     worker: String,
+    run: u64,
 }
 
+/// Made for each run of a body, and not for each of its notes.
 impl From<&Context> for Runner {
     fn from(context: &Context) -> Self {
         Self {
+            run: fresh_run(),
             id: context.id().to_string(),
             attempt: context.attempt(),
             token: context.token(),
@@ -89,12 +96,23 @@ impl From<&Self> for Runner {
 impl Runner {
     /// A run of which the body knows no more than the name of the job.
     pub fn of(name: &str) -> Self {
-        static RUNS: AtomicU64 = AtomicU64::new(0);
+        let run = fresh_run();
         // Other processes run jobs of that name too.
         let of_process = u64::from(std::process::id()) << 32;
-        let token = of_process + RUNS.fetch_add(1, Ordering::Relaxed);
-        Self { id: name.to_owned(), attempt: 0, token, worker: String::new() }
+        Self {
+            id: name.to_owned(),
+            attempt: 0,
+            token: of_process + run,
+            worker: String::new(),
+            run,
+        }
     }
+}
+
+/// Counts the runs of bodies in this process.
+fn fresh_run() -> u64 {
+    static RUNS: AtomicU64 = AtomicU64::new(0);
+    RUNS.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Runs {
@@ -111,9 +129,10 @@ impl Runs {
 
     /// Notes a line about a run.
     pub fn note(&self, name: &str, what: &str, number: u64, runner: impl Into<Runner>) {
-        let Runner { id, attempt, token, worker } = runner.into();
+        let Runner { id, attempt, token, worker, run } = runner.into();
         let pid = std::process::id();
-        let run = Run { at: 0, what: what.to_owned(), id, number, attempt, token, worker, pid };
+        let run =
+            Run { at: 0, what: what.to_owned(), id, number, attempt, token, worker, pid, run };
         let line = serde_json::to_string(&run).expect("a run is JSON");
         let mark = run.mark();
         let (list, marks) = (format!("test:runs:{name}"), format!("test:marks:{name}"));
@@ -180,9 +199,8 @@ impl Inject for Runs {
 mod tests {
     use super::*;
 
-    #[test]
-    fn jobs_of_two_queues_with_the_same_token_are_both_noted() {
-        let run = |id: &str| Run {
+    fn line(id: &str, run: u64) -> Run {
+        Run {
             at: 0,
             what: "end".to_owned(),
             id: id.to_owned(),
@@ -191,7 +209,18 @@ mod tests {
             token: 7,
             worker: "w".to_owned(),
             pid: 1,
-        };
-        assert_ne!(run("a").mark(), run("b").mark());
+            run,
+        }
+    }
+
+    #[test]
+    fn jobs_of_two_queues_with_the_same_token_are_both_noted() {
+        assert_ne!(line("a", 0).mark(), line("b", 0).mark());
+    }
+
+    #[test]
+    fn two_runs_of_one_lease_are_both_noted() {
+        assert_ne!(line("a", 0).mark(), line("a", 1).mark());
+        assert_eq!(line("a", 1).mark(), line("a", 1).mark(), "one that is written again");
     }
 }

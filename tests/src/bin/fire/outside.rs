@@ -186,7 +186,7 @@ mod tests {
 
     fn run(at: u64, what: &str, token: u64, attempt: u32) -> Run {
         let (what, id, worker) = (what.to_owned(), "job".to_owned(), "w".to_owned());
-        Run { at, what, id, number: 0, attempt, token, worker, pid: 7 }
+        Run { at, what, id, number: 0, attempt, token, worker, pid: 7, run: 0 }
     }
 
     fn good() -> History {

@@ -1,8 +1,12 @@
 //! Rows F: bodies that panic, return errors, and give up.
 
+use std::error::Error;
 use std::time::Duration;
 
-use hworker_tests::{Act, TestServer, act, act_blocking, act_once};
+use hworker::{BoxError, Context, Inject, OnFault};
+use hworker_tests::{Act, InProcess, TestServer, act, act_blocking, act_once};
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use crate::SOON;
 
@@ -132,6 +136,137 @@ async fn f5_panic_isolation() {
         .eventually("nothing is leaked", SOON, || left() == [("hworker-failed-default".into(), 6)]);
     assert!(worker.exited().is_none());
     assert!(server.runs_of("full").iter().all(|run| run.pid == worker.pid()));
+}
+
+/// An argument that panics when a worker reads it.
+#[derive(Serialize)]
+struct PanicsWhenRead;
+
+impl<'de> Deserialize<'de> for PanicsWhenRead {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        panic!("on purpose")
+    }
+}
+
+/// What panics when a worker makes it, under a lease that is known or before.
+struct PanicsWhenInjected<const READS_ATTEMPT: bool>;
+
+impl<const READS_ATTEMPT: bool> Inject for PanicsWhenInjected<READS_ATTEMPT> {
+    const READS_ATTEMPT: bool = READS_ATTEMPT;
+
+    fn inject(_: &Context) -> Result<Self, BoxError> {
+        panic!("on purpose")
+    }
+}
+
+fn panics_for_a_delay(_: u32, _: &(dyn Error + Send + Sync + 'static)) -> Duration {
+    panic!("on purpose")
+}
+
+fn panics_for_a_verdict(_: &(dyn Error + Send + Sync + 'static)) -> OnFault {
+    panic!("on purpose")
+}
+
+#[hworker::job(on_panic = "fail")]
+async fn takes_an_argument(argument: PanicsWhenRead) {
+    let PanicsWhenRead = argument;
+}
+
+#[hworker::job(on_panic = "fail")]
+async fn is_given_something(#[inject] given: PanicsWhenInjected<true>) {
+    let PanicsWhenInjected = given;
+}
+
+#[hworker::job(on_panic = "fail")]
+async fn is_given_something_early(#[inject] given: PanicsWhenInjected<false>) {
+    let PanicsWhenInjected = given;
+}
+
+#[hworker::job(backoff = panics_for_a_delay, max_attempts = 2)]
+async fn has_a_backoff() -> Result<(), String> {
+    Err("as always".into())
+}
+
+#[hworker::job(on_error = panics_for_a_verdict, max_attempts = 2)]
+async fn has_a_verdict() -> Result<(), String> {
+    Err("as always".into())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn f5_panic_isolation_outside_of_bodies() {
+    // What panics is not the body but the `Deserialize` of an argument, an `Inject`, a `backoff` or an `on_error`, in more jobs
+    // of each kind than there are threads -> each ends as one whose body panicked, with the default backoff where there is none to
+    // ask; the job behind them runs, nothing is leaked.
+    // Guard: `panic::catch` in `execute::body` and in `execute::conclude`.
+    const EACH: usize = 5;
+    let server = TestServer::start();
+    let worker = server.worker().concurrency(4).register::<act>().register::<takes_an_argument>();
+    let worker = worker.register::<is_given_something>().register::<is_given_something_early>();
+    let worker = worker.register::<has_a_backoff>().register::<has_a_verdict>();
+    let worker = InProcess::run(worker);
+    // Idle from here on, so that some jobs are handed over before their leases are known.
+    server.enqueue("first", Vec::new()).await;
+    server.eventually("it runs", SOON, || server.ended("first") == 1);
+    let before = server.redis().time_us() / 1000;
+    let client = server.client();
+    for _ in 0..EACH {
+        is_given_something_early::with().on(client).enqueue().await.expect("enqueued");
+        takes_an_argument::with(PanicsWhenRead).on(client).enqueue().await.expect("enqueued");
+        is_given_something::with().on(client).enqueue().await.expect("enqueued");
+        has_a_backoff::with().on(client).enqueue().await.expect("enqueued");
+        has_a_verdict::with().on(client).enqueue().await.expect("enqueued");
+    }
+    server.enqueue("behind", Vec::new()).await;
+    server.eventually("the one behind runs", SOON, || server.ended("behind") == 1);
+    let counters = || (server.counter("failed"), server.counter("retried"));
+    let each = EACH as u64;
+    server.eventually("all are settled", SOON, || counters() == (3 * each, 2 * each));
+
+    let scheduled = "hworker-scheduled-default";
+    let waiting: Vec<(String, u64)> =
+        server.redis().ask(&["ZRANGE", scheduled, "0", "-1", "WITHSCORES"]);
+    let after = server.redis().time_us() / 1000;
+    for (envelope, due) in &waiting {
+        let error = &serde_json::from_str::<Value>(envelope).expect("an envelope")["errors"][0];
+        assert_eq!((&error["kind"], &error["attempt"]), (&"panic".into(), &1.into()), "{envelope}");
+        // The default: 5 s, a quarter less or more.
+        assert!((before + 3_750..=after + 6_250).contains(due), "{before} {due} {after}");
+        // They are due, as far as the server knows.
+        let _: u64 = server.redis().ask(&["ZADD", scheduled, "1", envelope]);
+    }
+    server.eventually("all have failed", SOON, || counters() == (5 * each, 2 * each));
+    assert_eq!(waiting.len(), 2 * EACH);
+
+    let failed = server.inspect().failed(0, 100).await.expect("the records");
+    for job in [
+        "takes_an_argument",
+        "is_given_something",
+        "is_given_something_early",
+        "has_a_backoff",
+        "has_a_verdict",
+    ] {
+        let of_job: Vec<_> = failed.iter().filter(|record| record.job == job).collect();
+        assert_eq!(of_job.len(), EACH, "{job}");
+        let is_decided = job.starts_with("has_a");
+        for record in of_job {
+            let asked = "`backoff` or `on_error` panicked: on purpose";
+            let (message, attempts) = if is_decided { (asked, 2) } else { ("on purpose", 1) };
+            assert_eq!(
+                (record.kind.as_str(), record.message.as_str()),
+                ("panic", message),
+                "{job}"
+            );
+            assert_eq!(
+                (record.attempts, record.errors().len()),
+                (attempts, attempts as usize),
+                "{job}"
+            );
+        }
+    }
+    server.eventually("nothing is leaked", SOON, || {
+        server.leftovers("default") == [("hworker-failed-default".into(), 5 * each)]
+    });
+    assert!(worker.is_alive());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -40,6 +40,10 @@ pub enum Act {
     Snooze(u64),
     /// Kills its process.
     Kill,
+    /// Blocks its thread until the attempt is cancelled, and notes `cancelled`.
+    BlockUntilCancelled,
+    /// Starts a child with [`Context::spawn`] that notes `step 0`, `step 1`, ... and does not end by itself.
+    Child,
     /// Enqueues a job of this name on the default client.
     Enqueue(String),
 }
@@ -55,7 +59,7 @@ pub async fn act(
     context: Context,
     #[inject] runs: Runs,
 ) -> Result<Outcome, BoxError> {
-    perform(name, plan, Runner::from(&context), runs).await
+    perform(name, plan, Runner::from(&context), Some(&context), runs).await
 }
 
 /// The same without a look at the attempt: it may start before its lease is known.
@@ -66,7 +70,7 @@ pub async fn act_from_inbox(
     #[inject] runs: Runs,
 ) -> Result<Outcome, BoxError> {
     let runner = Runner::of(&name);
-    perform(name, plan, runner, runs).await
+    perform(name, plan, runner, None, runs).await
 }
 
 /// The same as [`act`](fn@act), with every fault final.
@@ -77,7 +81,7 @@ pub async fn act_once(
     context: Context,
     #[inject] runs: Runs,
 ) -> Result<Outcome, BoxError> {
-    perform(name, plan, Runner::from(&context), runs).await
+    perform(name, plan, Runner::from(&context), Some(&context), runs).await
 }
 
 /// The same as [`act`](fn@act), but a crash is final.
@@ -88,7 +92,7 @@ pub async fn act_unless_crashed(
     context: Context,
     #[inject] runs: Runs,
 ) -> Result<Outcome, BoxError> {
-    perform(name, plan, Runner::from(&context), runs).await
+    perform(name, plan, Runner::from(&context), Some(&context), runs).await
 }
 
 /// The same as [`act`](fn@act), on a thread of its own.
@@ -100,7 +104,7 @@ pub fn act_blocking(
     #[inject] runs: Runs,
 ) -> Result<Outcome, BoxError> {
     let runtime = tokio::runtime::Handle::current();
-    runtime.block_on(perform(name, plan, Runner::from(context), runs))
+    runtime.block_on(perform(name, plan, Runner::from(context), Some(context), runs))
 }
 
 /// Notes how long its text is.
@@ -113,6 +117,7 @@ async fn perform(
     name: String,
     plan: Plan,
     runner: Runner,
+    context: Option<&Context>,
     runs: Runs,
 ) -> Result<Outcome, BoxError> {
     let number = runs.begin(&runner);
@@ -143,6 +148,22 @@ async fn perform(
             Act::RetryIn(ms) => return Err(hworker::retry_in(Duration::from_millis(ms)).into()),
             Act::Snooze(ms) => return Err(hworker::snooze(Duration::from_millis(ms)).into()),
             Act::Kill => kill_own_process(),
+            Act::BlockUntilCancelled => {
+                while context.is_some_and(|context| !context.is_cancelled()) {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                runs.note(&name, "cancelled", number, &runner);
+            }
+            Act::Child => {
+                let context = context.ok_or("without a context there are no children")?;
+                context.spawn(steps(
+                    name.clone(),
+                    number,
+                    runner.clone(),
+                    context.clone(),
+                    runs.clone(),
+                ));
+            }
             Act::Enqueue(other) => {
                 self::act::enqueue(other, Vec::new()).await?;
             }
@@ -150,6 +171,14 @@ async fn perform(
     }
     runs.note(&name, "end", number, &runner);
     Ok(Outcome::Success)
+}
+
+/// Holds the context, as a child that looks at it does: that is not what ends it.
+async fn steps(name: String, number: u64, runner: Runner, _context: Context, runs: Runs) {
+    for step in 0.. {
+        runs.note(&name, &format!("step {step}"), number, &runner);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 fn kill_own_process() -> ! {

@@ -3,10 +3,11 @@
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use hworker_tests::{Act, Process, Proxy, TestServer};
+use hworker_tests::{Act, InProcess, Process, Proxy, TestServer, act_blocking};
 
 use crate::support::{
-    HOUR_MS, SOON, begins, block_on, counter, ms_between, now_us, put, serving, wait_for_workers,
+    HOUR_MS, SOON, begins, block_on, cancelled_at, counter, ms_between, now_us, put, serving,
+    wait_for_workers,
 };
 
 /// Waits for the end of a process, and says how long it took.
@@ -25,8 +26,10 @@ fn g3_graceful_stop() {
     put(&server, "job", vec![vec![Act::Sleep(2_000)]]);
     server.eventually("it runs", SOON, || server.begun("job") == 1);
     worker.terminate();
+    let log = server.dir().join("process-0.log");
+    let log = || std::fs::read_to_string(&log).expect("the log");
+    server.eventually("it stops", SOON, || log().contains("worker stops"));
     // Enqueued while the worker stops, so nobody takes it.
-    std::thread::sleep(Duration::from_millis(100));
     put(&server, "new", vec![]);
     let (status, _) = end_of(&mut worker, SOON);
     assert!(status.success(), "{status}");
@@ -58,6 +61,26 @@ fn g4_bounded_stop() {
     let (status, _) = end_of(&mut first, SOON);
     assert!(status.success(), "{status}");
     assert_eq!(counter(&server, "recovered"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g4_a_blocking_body_is_told_when_the_grace_is_over() {
+    // Grace 1 s, a body that blocks until it is told -> it sees it in its context at 1 s, and its job is given back.
+    // Guard: `Leases::cancel_running`.
+    let server = TestServer::start();
+    let worker = server.worker().register::<act_blocking>().shutdown_grace(Duration::from_secs(1));
+    let worker = InProcess::run(worker);
+    let plan = vec![vec![Act::BlockUntilCancelled]];
+    let job = act_blocking::with("looks".into(), plan).on(server.client());
+    job.enqueue().await.expect("enqueued");
+    server.eventually("it runs", SOON, || server.begun("looks") == 1);
+    let stopped = now_us(&server);
+    worker.stop().await;
+    server.eventually("it returns", SOON, || server.ended("looks") == 1);
+    let told = ms_between(stopped, cancelled_at(&server, "looks"));
+    assert!((1_000..2_000).contains(&told), "{told} ms");
+    assert_eq!(server.leftovers("default"), [("hworker-jobs-default".to_owned(), 1)]);
+    assert_eq!(counter(&server, "processed"), 0);
 }
 
 #[test]

@@ -77,6 +77,13 @@ pub(crate) fn begins(server: &TestServer, name: &str) -> Vec<Run> {
     server.runs_of(name).into_iter().filter(|run| run.what == "begin").collect()
 }
 
+/// When a body saw that it was cancelled.
+#[track_caller]
+pub(crate) fn cancelled_at(server: &TestServer, name: &str) -> u64 {
+    let runs = server.runs_of(name);
+    runs.iter().find(|run| run.what == "cancelled").expect("it was cancelled").at
+}
+
 /// The time by the server's clock, in microseconds.
 pub(crate) fn now_us(server: &TestServer) -> u64 {
     server.redis().time_us()

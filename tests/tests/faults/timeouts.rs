@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use hworker::Worker;
-use hworker_tests::{Act, TestServer, act, act_blocking, act_once};
+use hworker_tests::{Act, Run, TestServer, act, act_blocking, act_once};
 
-use crate::support::{HOUR_MS, SOON, begins, block_on, counter, ms_between, now_us, put, serving};
+use crate::support::{
+    HOUR_MS, SOON, begins, block_on, cancelled_at, counter, ms_between, now_us, put, serving,
+};
 
 #[test]
 fn t1_per_job_timeout() {
@@ -57,6 +59,84 @@ fn t2_timeout_stops_the_body() {
     server.eventually("all are settled", SOON, || {
         server.leftovers("default") == [("hworker-failed-default".to_owned(), 2)]
     });
+}
+
+#[test]
+fn t2_a_blocking_body_is_told_at_its_deadline() {
+    // Body past its timeout is cancelled: one that blocks sees it in its context at the deadline, and what it returns within the
+    // grace does not ack.
+    // Guard: `Context::end` at the deadline, in `run_blocking`; at the end of the attempt it comes 2 s later.
+    let server = TestServer::start();
+    let _worker = server.worker_process(&[]);
+    let plan = vec![vec![Act::BlockUntilCancelled]];
+    let job = act_blocking::with("looks".into(), plan).on(server.client());
+    job.timeout(Duration::from_secs(1)).max_attempts(1).enqueue_blocking().expect("enqueued");
+    server.eventually("it returns", SOON, || server.ended("looks") == 1);
+    server.eventually("it fails", SOON, || counter(&server, "failed") == 1);
+    let told = ms_between(begins(&server, "looks")[0].token, cancelled_at(&server, "looks"));
+    println!("a blocking body was told {told} ms after its start that its second was over");
+    assert!((1_000..2_000).contains(&told), "{told} ms");
+    let failed = block_on(server.inspect().failed(0, 10)).expect("the failed jobs");
+    assert_eq!((failed[0].kind.as_str(), counter(&server, "processed")), ("timeout", 0));
+}
+
+#[test]
+fn children_end_with_their_body() {
+    // What a body started with `Context::spawn` ends when the body returns, panics, is dropped at its deadline or loses its
+    // lease; and at the deadline of one that blocks, though that runs on.
+    // Guard: `Context::end` aborts them; a child that holds the context keeps the set of them alive.
+    let server = TestServer::start();
+    let _worker = server.worker_process(&[]);
+    let (second, hour) = (Duration::from_secs(1), Duration::from_millis(HOUR_MS));
+    let begins_with_a_child = |rest: &[Act]| [&[Act::Child][..], rest].concat();
+    let note = Act::Note("last".into());
+    let panic = [Act::Sleep(300), note.clone(), Act::Panic("on purpose".into())];
+    for (name, timeout, rest) in [
+        ("returns", hour, &[Act::Sleep(300), note][..]),
+        ("panics", hour, &panic[..]),
+        ("is dropped", second, &[Act::Sleep(HOUR_MS)][..]),
+        ("is revoked", hour, &[Act::Sleep(HOUR_MS)][..]),
+    ] {
+        let plan = vec![begins_with_a_child(rest), vec![]];
+        let job = act::with(name.into(), plan).on(server.client()).timeout(timeout);
+        let id = job.enqueue_blocking().expect("enqueued");
+        if name == "is revoked" {
+            server.eventually("its child runs", SOON, || !steps(&server, name).is_empty());
+            block_on(server.inspect().revoke(&id)).expect("revoked");
+        }
+    }
+    let plan = vec![begins_with_a_child(&[Act::Block(5_000)])];
+    let job = act_blocking::with("blocks".into(), plan).on(server.client());
+    job.timeout(second).max_attempts(1).enqueue_blocking().expect("enqueued");
+    server.eventually("the blocking one is given up", SOON, || counter(&server, "failed") == 1);
+    server.eventually("the others end", SOON, || counter(&server, "processed") == 4);
+
+    let last_step = |name| steps(&server, name).last().expect("a step").at;
+    for name in ["returns", "panics", "is dropped", "is revoked", "blocks"] {
+        server.eventually("its child goes no further", SOON, || {
+            ms_between(last_step(name), now_us(&server)) > 500
+        });
+    }
+    let last_note = |name| {
+        let runs = server.runs_of(name);
+        runs.iter().find(|run| run.what == "last").expect("a note").at
+    };
+    // A token is its time.
+    let deadline = |name| begins(&server, name)[0].token + 1_000_000;
+    for (name, end) in [
+        ("returns", last_note("returns")),
+        ("panics", last_note("panics")),
+        ("is dropped", deadline("is dropped")),
+        ("blocks", deadline("blocks")),
+    ] {
+        let after = ms_between(end, last_step(name));
+        assert!(after < 500, "{name}: its child went on for {after} ms");
+    }
+}
+
+/// What children noted.
+fn steps(server: &TestServer, name: &str) -> Vec<Run> {
+    server.runs_of(name).into_iter().filter(|run| run.what.starts_with("step")).collect()
 }
 
 #[test]

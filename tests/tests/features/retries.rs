@@ -377,12 +377,21 @@ fn rt14_positions() {
     runtime.block_on(server.inspect().revoke(&id)).expect("revoked");
     begun(3);
     second.kill();
+    // The only slot is taken until it is back; at the right end is what is taken next.
+    let holder = json!({"job": "act", "args": {"name": "holder", "plan": [[{"Gate": "free"}]]}});
+    server.redis().ask::<u64>(&["RPUSH", "hworker-jobs-default", &holder.to_string()]);
     let _third = server.worker_process(&one_slot);
+    server.eventually("the slot is taken", SOON, || server.begun("holder") == 1);
+    server.eventually("it is recovered", SOON, || server.counter("recovered") == 1);
+    server.open("free");
     server.eventually("all end", SOON, || server.ended("order") == 4);
     let runs = server.runs_of("order");
     let notes = runs.iter().map(|run| run.what.as_str());
     let notes: Vec<_> = notes.filter(|what| !["begin", "end"].contains(what)).collect();
     assert_eq!(notes, ["a", "b", "c", "last"]);
+    let recovered = runs.iter().position(|run| run.id == id.as_str() && run.number == 3);
+    let next = runs.iter().position(|run| run.what == "a");
+    assert!(recovered.is_some() && recovered < next, "before the others: {runs:?}");
     let attempts: Vec<_> = runs
         .iter()
         .filter(|run| run.what == "begin" && run.id == id.as_str())

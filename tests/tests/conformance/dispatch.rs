@@ -34,6 +34,45 @@ async fn d1_dispatch_by_name() {
     }
 }
 
+#[hworker::job(queue = "p5-q1")]
+async fn of_q1() {}
+
+#[hworker::job(queue = "p5-q2")]
+async fn of_q2() {}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p5_named_queues() {
+    // Worker for q1 never takes q2's jobs, though it knows their type, and says that it serves q1 alone; queue set lists both for
+    // one to which no queue is named.
+    // Guard: `all_queues` where the worker is built.
+    let server = TestServer::start();
+    let client = server.client();
+    let registered = || server.worker().register::<of_q1>().register::<of_q2>().concurrency(4);
+    let worker_queues = async |queue: &str| {
+        let workers = client.inspect(queue).workers().await.expect("the workers");
+        workers.into_iter().map(|worker| worker.queues).collect::<Vec<_>>()
+    };
+    let only_q1 = InProcess::run(registered().queues(["p5-q1"]));
+    for _ in 0..5 {
+        of_q2::with().on(client).enqueue().await.expect("enqueued");
+        of_q1::with().on(client).enqueue().await.expect("enqueued");
+    }
+    let processed = async |queue: &str| {
+        let counters = client.inspect(queue).statistics(None).await.expect("the counters");
+        counters.get("processed").copied().unwrap_or(0)
+    };
+    server.eventually_async("those of q1 run", SOON, async || processed("p5-q1").await == 5).await;
+    assert_eq!(worker_queues("p5-q1").await, [["p5-q1"]]);
+    assert!(worker_queues("p5-q2").await.is_empty());
+    only_q1.stop().await;
+    let left = client.inspect("p5-q2").counts().await.expect("the counts");
+    assert_eq!((left.pending, processed("p5-q2").await), (5, 0));
+
+    let _both = InProcess::run(registered());
+    server.eventually_async("those of q2 run", SOON, async || processed("p5-q2").await == 5).await;
+    assert_eq!(worker_queues("p5-q2").await, [["p5-q1", "p5-q2"]]);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn d2_unknown_name_is_kept_as_broken() {
     // Enqueue a name that nobody registered -> no body runs, the job is kept among the broken with the reason "unknown job",

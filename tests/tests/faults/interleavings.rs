@@ -364,21 +364,34 @@ fn a_worker_that_wakes_minutes_after_it_was_recovered() {
 
 #[test]
 fn a_refusal_of_2_seconds_that_hits_two_beats_of_a_worker() {
-    // The server refuses every script of one worker for 2 s, and nothing of the monitor's -> nobody is declared dead.
-    // Guard: a refused heartbeat is repeated after 0.5 s.
+    // The server refuses every script of one worker for 2 s, and nothing of the monitor's -> nobody is declared dead: it goes on
+    // beating meanwhile, and one beat is accepted soon after.
+    // Guard: a refused heartbeat is repeated after 0.5 s (`REFUSED_AGAIN`).
     let server = TestServer::start();
+    let proxy = Proxy::before(&server);
     let rules = ["ACL", "SETUSER", "refused", "on", ">secret", "~*", "&*", "+@all"];
     let _: String = server.redis().ask(&rules);
-    let url = format!("{}?user=refused&pass=secret", server.url());
+    let url = format!("{}?user=refused&pass=secret", proxy.url());
     let _worker = server.worker_process(&[("HWORKER_REDIS_URL", &url)]);
     put(&server, "job", vec![vec![Act::Gate("go".into())]]);
     server.eventually("it runs", SOON, || server.begun("job") == 1);
+    let id = serving(&server)[0].id.clone();
+    let last_beat = || server.redis().ask::<u64>(&["ZSCORE", "hworker-workers-default", &id]);
     let _monitor = server.worker_process(&[]);
     wait_for_workers(&server, 2);
     for _ in 0..3 {
         let _: String = server.redis().ask(&["ACL", "SETUSER", "refused", "-evalsha", "-eval"]);
+        let before = proxy.count("heartbeat");
+        server.eventually("a beat is refused", SOON, || proxy.count("heartbeat") > before);
+        // The longest that it can be without an accepted beat: from one that is refused first.
+        let before = proxy.count("heartbeat");
         std::thread::sleep(Duration::from_secs(2));
+        let refused = proxy.count("heartbeat") - before;
+        assert!((3..=4).contains(&refused), "{refused} more beats were refused in 2 s");
         let _: String = server.redis().ask(&["ACL", "SETUSER", "refused", "+evalsha", "+eval"]);
+        let over = now_us(&server) / 1000;
+        server.eventually("a beat is accepted", SOON, || last_beat() >= over);
+        assert!(last_beat() < over + 900, "{} ms later", last_beat() - over);
         // Faults are at least 3 s apart.
         server.holds("nobody is recovered", Duration::from_secs(4), || {
             counter(&server, "recovered") == 0

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hworker::{Client, JobId, JobState};
-use hworker_tests::{Fault, Proxy, TestServer, act};
+use hworker_tests::{Act, Fault, InProcess, Proxy, TestServer, act};
 
 use crate::SOON;
 
@@ -141,6 +141,28 @@ async fn a_long_look_holds_up_no_enqueue() {
     enqueued.expect("not behind the search").expect("enqueued");
     proxy.release();
     assert!(search.await.expect("no panic").is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i1_failed_jobs_are_listed_in_pages() {
+    // 45 failures, in pages of 10 -> 10, 10, 10, 10, 5, and nothing; no id twice, the newest first.
+    // Guard: the offset of `Queue::failed`.
+    let server = TestServer::start();
+    let _worker = InProcess::run(server.worker().register::<act>().concurrency(1));
+    let mut ids = Vec::new();
+    for _ in 0..45 {
+        ids.push(server.enqueue("fails", vec![vec![Act::Failure("no".into())]]).await.to_string());
+    }
+    server.eventually("all have failed", SOON, || server.counter("failed") == 45);
+    let (mut listed, mut pages) = (Vec::new(), Vec::new());
+    for page in 0..6 {
+        let failed = server.inspect().failed(10 * page, 10).await.expect("the records");
+        pages.push(failed.len());
+        listed.extend(failed.into_iter().map(|record| record.id));
+    }
+    assert_eq!(pages, [10, 10, 10, 10, 5, 0]);
+    listed.reverse();
+    assert_eq!(listed, ids);
 }
 
 #[tokio::test(flavor = "multi_thread")]

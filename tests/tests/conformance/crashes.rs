@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
 use hworker_tests::{Act, TestServer, act_unless_crashed};
+use serde_json::json;
 
 use crate::{RECOVERED, SOON};
 
@@ -53,6 +54,35 @@ async fn f8_crashes_are_bounded_and_counted_apart() {
     assert_eq!((ended.len(), server.ended("neighbour")), (99, 99));
     assert_eq!(server.leftovers("default"), [("hworker-failed-default".to_owned(), 1)]);
     server.holds("it does not run again", Duration::from_secs(2), || server.begun("killer") == 4);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f8_crashes_count_for_a_day() {
+    // Four crashes of 23 h 59 min ago -> failed without a run; three of them -> failed at the next death.
+    // Guard: `CRASHES_COUNT_FOR_MS` in `admit::check`.
+    let server = TestServer::start();
+    let then = server.redis().time_us() / 1000 - (24 * 60 - 1) * 60_000;
+    let push = |name: &str, crashes: usize| {
+        let crashes = vec![json!({"at": then, "worker": "w"}); crashes];
+        let plan = json!([[{"Sleep": 200}, "Kill"], []]);
+        let args = json!({"name": name, "plan": plan});
+        let envelope = json!({"job": "act", "id": name, "args": args, "crashes": crashes});
+        let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &envelope.to_string()]);
+    };
+    push("four", 4);
+    let mut worker = server.worker_process(&[]);
+    server.eventually("it has failed", SOON, || server.counter("failed") == 1);
+    assert_eq!(server.begun("four"), 0);
+    push("three", 3);
+    assert!(worker.wait(SOON).is_some(), "it kills the worker\n{}", server.report());
+    let _next = server.worker_process(&[]);
+    server.eventually("it has failed", RECOVERED, || server.counter("failed") == 2);
+    assert_eq!((server.begun("three"), server.ended("three")), (1, 0));
+    let failed = server.inspect().failed(0, 10).await.expect("the records");
+    let evidence: Vec<_> =
+        failed.iter().map(|record| (record.id.as_str(), record.crashes.len())).collect();
+    assert_eq!(evidence, [("three", 4), ("four", 4)]);
+    assert!(failed.iter().all(|record| record.kind == "crash"), "{failed:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use hworker::{JobId, JobState};
-use hworker_tests::{Act, Machine, TestServer, act, produce, weigh};
+use hworker_tests::{Act, Machine, Proxy, TestServer, act, produce, weigh};
 
 use crate::SOON;
 
@@ -182,6 +182,28 @@ async fn q7_large_payloads() {
     assert_eq!((runs.len(), ids.len()), (5000, 5000));
     let expected = format!("{size} bytes");
     assert!(size > 50_000 && runs.iter().all(|run| run.what == expected));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn q7_large_payloads_are_handed_over_a_few_at_a_time() {
+    // 32 jobs of 1 MB and as many free slots: one reserve hands over at most about 4 MB, so the worker takes several.
+    // Guard: `SCRIPT_BYTES` in `Queue::reserve_call`.
+    const JOBS: usize = 32;
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    let unread = Act::Note("x".repeat(1_000_000));
+    for _ in 0..JOBS {
+        server.enqueue("large", vec![vec![Act::Gate("go".into())], vec![unread.clone()]]).await;
+    }
+    let slots = JOBS.to_string();
+    let settings = [("HWORKER_CONCURRENCY", slots.as_str()), ("HWORKER_REDIS_URL", &proxy.url())];
+    let _worker = server.worker_process(&settings);
+    server.eventually("all run", SOON * 2, || server.begun("large") == JOBS);
+    let reserves = proxy.count("reserve");
+    // The fifth begins within 4 MiB.
+    assert!(reserves >= JOBS.div_ceil(5), "{reserves} reserves");
+    server.open("go");
+    server.drained(SOON);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -403,6 +403,18 @@ mod tests {
     }
 
     #[test]
+    fn after_a_lost_connection_a_worker_is_watched_for_its_whole_dead_after() {
+        // A heartbeat in the future is old at once: what is left is for how long it was watched.
+        for (connection_lost, beats) in [(false, 2), (true, 4)] {
+            let mut monitor = Monitor::default();
+            monitor.missed(connection_lost);
+            let start = Instant::now();
+            let after = beats_until_recovered(&mut monitor, start, COUNTS_AT_MOST, 99_000_000);
+            assert_eq!(after, Some(beats), "connection lost: {connection_lost}");
+        }
+    }
+
+    #[test]
     fn a_worker_has_its_own_dead_after() {
         let mut monitor = Monitor::default();
         let start = Instant::now();

@@ -630,35 +630,51 @@ fn d9_stopped_worker_settles_too_late() {
 
 #[test]
 fn o2_atomic_transitions() {
-    // Kill the worker process between any two commands -> the job is in exactly one state; here: at random, many times.
+    // Kill the worker process between any two commands -> the job is in exactly one state; here: at random, many times, and
+    // each time while jobs are under leases of its.
     // Guard: every move is one script.
+    const JOBS: u64 = 600;
+    const KILLS: u64 = 12;
     let server = TestServer::start();
     let settings =
         [("HWORKER_DEAD_AFTER", "2s"), ("HWORKER_CRASH_LIMIT", "32"), ("HWORKER_CONCURRENCY", "5")];
-    let names: Vec<_> = (0..300).map(|number| format!("job-{number}")).collect();
+    let names: Vec<_> = (0..JOBS).map(|number| format!("job-{number}")).collect();
     for (number, name) in names.iter().enumerate() {
+        let again = |act| vec![vec![Act::Sleep(10), act], vec![Act::Sleep(10)]];
         let plan = match number % 3 {
-            0 => vec![vec![Act::RetryIn(10)], vec![]],
-            1 => vec![vec![Act::Retry("again".into())], vec![]],
-            _ => vec![vec![Act::Sleep(5)]],
+            0 => again(Act::RetryIn(10)),
+            1 => again(Act::Retry("again".into())),
+            _ => vec![vec![Act::Sleep(20)]],
         };
         put(&server, name, plan);
     }
+    let held = || server.redis().total("hworker-progress-default:*");
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    for _ in 0..12 {
+    for _ in 0..KILLS {
+        // Of the dead; nobody lives long enough here to recover it.
+        let before = held();
         let mut workers = [server.worker_process(&settings), server.worker_process(&settings)];
+        server.eventually("jobs are under leases", SOON, || held() > before);
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        std::thread::sleep(Duration::from_millis(60 + (random >> 33) % 200));
+        std::thread::sleep(Duration::from_millis((random >> 33) % 40));
         for worker in &mut workers {
             worker.kill();
         }
         // Each job is in one place: all together are as many as were not acked.
         let in_places: u64 = server.leftovers("default").iter().map(|(_, count)| count).sum();
-        assert_eq!(in_places + counter(&server, "processed"), 300, "{}", server.report());
+        assert_eq!(in_places + counter(&server, "processed"), JOBS, "{}", server.report());
     }
+    let struck = held();
+    println!("{KILLS} times two workers were killed, which held {struck} leases in all");
+    assert!(struck >= KILLS, "{struck} leases were struck");
     let _last = server.worker_process(&settings);
-    server.eventually("all ran", 6 * SOON, || counter(&server, "processed") == 300);
+    server.eventually("all ran", 6 * SOON, || counter(&server, "processed") == JOBS);
     server.drained(SOON);
+    assert!(
+        counter(&server, "recovered") >= struck,
+        "{} of {struck}",
+        counter(&server, "recovered")
+    );
     assert!(names.iter().all(|name| server.ended(name) >= 1));
 }
 

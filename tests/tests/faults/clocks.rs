@@ -1,6 +1,7 @@
 //! Clocks that are off, and clocks that jump.
 
-use std::time::Duration;
+use std::collections::HashSet;
+use std::time::{Duration, SystemTime};
 
 use hworker_tests::{Act, Clock, Process, TestServer, act};
 
@@ -106,6 +107,66 @@ fn jumps(seconds: i64) {
         ms_between(killed, now_us(&server))
     );
     server.drained(SOON);
+}
+
+#[test]
+fn the_clocks_of_workers_jump() {
+    // The clocks of two workers jump by +1 h and by -1 h while a body runs and jobs come -> nobody is declared dead, no body is
+    // out of time, jobs start soon, retries and delayed jobs wait as long as before, and one that may be tried for another minute
+    // is tried.
+    // Guard: `ServerClock`, which carries the server's `TIME` forward by the monotonic clock.
+    std::thread::scope(|both| {
+        for jump in [3_600, -3_600] {
+            both.spawn(move || workers_jump(jump));
+        }
+    });
+}
+
+fn workers_jump(seconds: i64) {
+    let Some(clock) = Clock::new() else { return };
+    let server = TestServer::start();
+    let _workers = [worker(&clock, &server), worker(&clock, &server)];
+    wait_for_workers(&server, 2);
+    let later = |ms| vec![vec![Act::RetryIn(ms)], vec![]];
+    put(&server, "held", vec![vec![Act::Gate("go".into())]]);
+    put(&server, "retried across", later(2_000));
+    server.eventually("one runs", SOON, || server.begun("held") == 1);
+    server.eventually("one waits", SOON, || counter(&server, "retried") == 1);
+    clock.set(seconds);
+    for number in 0..5 {
+        let name = format!("job-{number}");
+        let put_at = now_us(&server);
+        put(&server, &name, vec![vec![Act::Sleep(200)]]);
+        server.eventually("it runs", SOON, || server.ended(&name) == 1);
+        let after = ms_between(put_at, begins(&server, &name)[0].at);
+        assert!(after < 1_000, "{after} ms");
+    }
+    put(&server, "retried", later(1_000));
+    let bounded = act::with("bounded".into(), later(100)).on(server.client());
+    let bounded = bounded.retry_until(SystemTime::now() + Duration::from_secs(60));
+    bounded.enqueue_blocking().expect("enqueued");
+    let due = now_us(&server) + 1_000_000;
+    let delayed = act::with("delayed".into(), vec![]).on(server.client());
+    delayed.delay(Duration::from_secs(1)).enqueue_blocking().expect("enqueued");
+    for name in ["retried across", "retried", "bounded", "delayed"] {
+        server.eventually(name, SOON, || server.ended(name) == 1);
+    }
+    for (name, delay) in [("retried across", 2_000), ("retried", 1_000), ("bounded", 100)] {
+        let runs = begins(&server, name);
+        let gap = ms_between(runs[0].at, runs[1].at);
+        assert!((delay..delay + 700).contains(&gap), "{name}: {gap} ms");
+    }
+    let at = begins(&server, "delayed")[0].at;
+    assert!(at >= due - 1_000 && ms_between(due, at) < 700, "{} ms late", ms_between(due, at));
+    server.holds("nobody is dead", Duration::from_secs(6), || counter(&server, "recovered") == 0);
+    server.open("go");
+    server.drained(SOON);
+    assert_eq!((server.begun("held"), counter(&server, "processed")), (1, 10));
+    let log = ["process-0.log", "process-1.log"]
+        .map(|log| std::fs::read_to_string(server.dir().join(log)).expect("the log"));
+    let hours: HashSet<_> =
+        log.iter().flat_map(|log| log.lines()).map(|line| line.get(..13)).collect();
+    assert!(hours.len() > 1, "their clock has jumped");
 }
 
 #[test]

@@ -30,14 +30,14 @@
 //! | RT12 | crashes are counted apart | `conformance::crashes::f8_crashes_are_bounded_and_counted_apart` |
 //! | RT13 | a stop burns no attempt | `faults::stopping::g4_bounded_stop` |
 //! | RT14 | positions | here |
-//! | RT17 | panics | `conformance::failure`: `f1_panic_retry`, `f5_panic_isolation`, `f10_failure_record_content` (place and backtrace) |
+//! | RT17 | panics | `conformance::failure`: `f1_panic_retry`, `f5_panic_isolation`, `f5_panic_isolation_outside_of_bodies`, `f10_failure_record_content` (place and backtrace) |
 //! | RT18 | undecodable payloads | `conformance::garbage::d3_undecodable_raw_bytes` and those that follow; `faults::recovery::t12_corrupt_progress_entry` |
 //! | RT19 | unknown job type | `conformance::dispatch::d2_unknown_name_during_a_deploy`, `d2_unknown_name_is_kept_as_broken` |
 //! | CC1 | concurrency of a process | `conformance::concurrency::c1_concurrency_per_worker`, `cc1_concurrency_over_all_queues_of_a_worker` |
 //! | CC2 | concurrency of a queue | here |
 //! | CT5 | timeout | `faults::timeouts::t1_per_job_timeout`, `t2_timeout_stops_the_body`; the default in `en13` here |
-//! | CT6 | bodies that ignore it | `faults::timeouts`: `a_blocking_body_that_ignores_its_timeout_is_given_up` and those that follow |
-//! | CT8 | graceful stop | `faults::stopping`: `g3_graceful_stop`, `g4_bounded_stop`; what it says of itself here |
+//! | CT6 | bodies that ignore it | `faults::timeouts`: `t2_a_blocking_body_is_told_at_its_deadline` and those that follow |
+//! | CT8 | graceful stop | `faults::stopping`: `g3_graceful_stop`, `g4_bounded_stop`, `g4_a_blocking_body_is_told_when_the_grace_is_over`; what it says of itself here |
 //! | CT9 | second signal | `faults::stopping::a_second_signal_ends_at_once_and_still_gives_back` |
 //! | LR1 | lease kept while it runs | `faults::recovery::t7_long_job_keeps_its_lease` |
 //! | LR2 | lost lease is noticed | `faults::recovery::t8_lease_lost_is_noticed`; `conformance::lost_lease::d9_*` |

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tracing::{info, warn};
 
 use crate::envelope::{CRASHES, Crash, Envelope, Rewrite};
-use crate::store::{Connection, Fault, Lease, Queue, Recovered, SCRIPT_BYTES};
+use crate::store::{Connection, Fault, FaultKind, Lease, Queue, Recovered, SCRIPT_BYTES};
 use crate::time::{ServerClock, day, millis};
 
 /// How long a worker must be watched before it is declared dead.
@@ -28,7 +28,6 @@ const CAREFUL_FOR: Duration = Duration::from_secs(30);
 /// The inbox of a dead worker is swept at every heartbeat for so long after it was last heard of, then once a minute.
 /// By the server's clock, so that a monitor that starts later does not begin all over with everyone who died today.
 const SWEEP_OFTEN_FOR: Duration = Duration::from_secs(40);
-const SWEEP_RARELY: Duration = Duration::from_secs(60);
 
 /// Records that are read after one heartbeat, in one write; the rest waits for the next.
 const LEARN_AT_ONCE: usize = 1000;
@@ -40,8 +39,8 @@ const CHUNK: usize = 200;
 #[derive(Debug, Default)]
 pub(crate) struct Monitor {
     watched: HashMap<String, Watched>,
-    /// When those who were declared dead were last swept.
-    dead: HashMap<String, Instant>,
+    /// Those who were declared dead.
+    dead: HashSet<String>,
     last_accepted: Option<Instant>,
     lost_connection: Option<Instant>,
 }
@@ -57,8 +56,31 @@ struct Watched {
     unchanged_for: Duration,
 }
 
-/// What is to be done after a heartbeat.
+/// Whose inboxes are to be swept of those who died.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sweeps {
+    /// Somebody else looks after them.
+    Nobody,
+    /// Of those who died lately.
+    Lately,
+    Everyone,
+}
+
+/// What became of a recovery.
 #[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Recovery {
+    /// The worker lives after all.
+    Alive,
+    /// It is dead, and everything was given back.
+    Done,
+    /// It is dead, and somebody else, who was the first to find that out, gives back what it held.
+    WithAnother,
+    /// It is dead, and giving back what it held failed.
+    Failed,
+}
+
+/// What is to be done after a heartbeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Task {
     /// Its record is to be read and [`Monitor::learn`] told.
     Learn { worker: String, seen: String },
@@ -88,17 +110,16 @@ impl Monitor {
     /// These are in sight and no others, so nobody else needs to be remembered.
     pub(crate) fn remembers_only(&mut self, silent: &[(String, String)]) {
         let there: HashSet<_> = silent.iter().map(|(worker, _)| worker.as_str()).collect();
-        self.dead.retain(|worker, _| there.contains(worker.as_str()));
+        self.dead.retain(|worker| there.contains(worker.as_str()));
     }
 
-    /// A heartbeat of our own, sent then, was accepted, and these workers were not heard of lately. `sweeps` says whether this is
-    /// who looks after the dead.
+    /// A heartbeat of our own, sent then, was accepted, and these workers were not heard of lately.
     pub(crate) fn accepted(
         &mut self,
         sent: Instant,
         own_dead_after: Duration,
         server_now: u64,
-        sweeps: bool,
+        sweeps: Sweeps,
         mut silent: Vec<(String, String)>,
     ) -> Vec<Task> {
         let gap = self.last_accepted.map(|last| sent.saturating_duration_since(last));
@@ -117,11 +138,13 @@ impl Monitor {
         let (mut tasks, mut learning) = (Vec::new(), 0);
         let mut still = HashMap::new();
         for (worker, seen) in silent {
-            if let Some(swept) = self.dead.get_mut(&worker) {
-                let silent_for = silent_for(&seen, server_now);
-                let often = sweeps && silent_for < SWEEP_OFTEN_FOR;
-                if often || swept.elapsed() >= SWEEP_RARELY {
-                    *swept = Instant::now();
+            if self.dead.contains(&worker) {
+                let sweeps = match sweeps {
+                    Sweeps::Nobody => false,
+                    Sweeps::Lately => silent_for(&seen, server_now) < SWEEP_OFTEN_FOR,
+                    Sweeps::Everyone => true,
+                };
+                if sweeps {
                     tasks.push(Task::Sweep { worker, seen });
                 }
                 continue;
@@ -168,7 +191,7 @@ impl Monitor {
     /// A worker was declared dead, by us or by another.
     pub(crate) fn is_dead(&mut self, worker: &str) {
         self.watched.remove(worker);
-        self.dead.entry(worker.to_owned()).or_insert_with(Instant::now);
+        self.dead.insert(worker.to_owned());
     }
 
     /// A dead worker was forgotten by the server.
@@ -194,10 +217,13 @@ fn ms(seen: &str) -> u64 {
 }
 
 /// Declares a worker dead unless it was heard of since, and gives everything that it held back to the front of the
-/// queue, the oldest next. `None` when it lives after all.
+/// queue, the oldest next.
 ///
 /// Every worker watches every other, so several come to the same one, on the connection that all of it `shares`: who is the first to
-/// declare it dead makes one more for what it leaves behind, as does who finds something left of one that `is_dead` already.
+/// declare it dead makes one more for what it leaves behind, as does who knows that it `is_dead` and finds something left.
+///
+/// # Errors
+/// Nothing is known of the worker's death then.
 pub(crate) async fn recover(
     queue: &Queue,
     shared: &Connection,
@@ -205,27 +231,40 @@ pub(crate) async fn recover(
     clock: &ServerClock,
     (worker, seen): (&str, &str),
     is_dead: bool,
-) -> Result<Option<u64>, Fault> {
+) -> Result<Recovery, Fault> {
     let today = day(clock.unix_ms());
     let first = queue.recover(shared, worker, seen, &today, &[]).await?;
-    let Recovered::Given { jobs: mut given, left, declared } = first else { return Ok(None) };
+    let Recovered::Given { jobs: mut given, left, declared } = first else {
+        return Ok(Recovery::Alive);
+    };
     if declared {
         warn!(queue = %queue.name, worker, "a worker is dead");
     } else if !is_dead {
-        return Ok(Some(given));
+        return Ok(if left > 0 { Recovery::WithAnother } else { Recovery::Done });
     }
-    if left > 0 {
-        given += recover_leases(queue, &connect.await?, clock, worker, seen).await?;
-    }
-    // What a half-open connection captured meanwhile.
-    let last = queue.recover(shared, worker, seen, &today, &[]).await?;
-    if let Recovered::Given { jobs, .. } = last {
-        given += jobs;
-    }
+    let rest = async {
+        let leases = match left {
+            0 => 0,
+            _ => recover_leases(queue, &connect.await?, clock, worker, seen).await?,
+        };
+        // What a half-open connection captured meanwhile.
+        match queue.recover(shared, worker, seen, &today, &[]).await? {
+            Recovered::Given { jobs, .. } => Ok(leases + jobs),
+            Recovered::Alive => Ok(leases),
+        }
+    };
+    let rest: Result<u64, Fault> = rest.await;
+    given += *rest.as_ref().unwrap_or(&0);
     if given > 0 {
         warn!(queue = %queue.name, worker, jobs = given, "recovered the jobs of a dead worker");
     }
-    Ok(Some(given))
+    Ok(match rest {
+        Ok(_) => Recovery::Done,
+        Err(fault) => {
+            warn!(queue = %queue.name, worker, "the recovery of a dead worker will be tried again: {fault}");
+            Recovery::Failed
+        }
+    })
 }
 
 async fn recover_leases(
@@ -240,7 +279,11 @@ async fn recover_leases(
     leases.sort_by_key(|lease| std::cmp::Reverse(lease.token()));
     let mut given = 0;
     for some in leases.chunks(CHUNK) {
-        let sizes = queue.held_bytes(on, keys, some).await?;
+        let sizes = match queue.held_bytes(on, keys, some).await {
+            // A user with the rights of an earlier version: each by itself.
+            Err(fault) if fault.kind == FaultKind::Denied => vec![usize::MAX; some.len()],
+            sizes => sizes?,
+        };
         let (mut rest, mut sizes) = (some, sizes.as_slice());
         while !rest.is_empty() {
             let (chunk, after) = rest.split_at(fitting(sizes, SCRIPT_BYTES).min(rest.len()));
@@ -309,19 +352,22 @@ mod tests {
     }
 
     #[test]
-    fn who_does_not_look_after_the_dead_looks_at_each_once_a_minute() {
+    fn who_looks_after_the_dead_sweeps_those_of_late_often_and_sometimes_all() {
         let mut monitor = Monitor::default();
-        let dead = || vec![("w".to_owned(), "999000".to_owned())];
-        let mut accepted =
-            |sweeps| monitor.accepted(Instant::now(), DEAD_AFTER, 1_000_000, sweeps, dead());
-        let sweep = [Task::Sweep { worker: "w".into(), seen: "999000".into() }];
-        assert_eq!(accepted(true), [Task::Learn { worker: "w".into(), seen: "999000".into() }]);
-        monitor.learn("w", true, None);
-        let mut accepted =
-            |sweeps| monitor.accepted(Instant::now(), DEAD_AFTER, 1_000_000, sweeps, dead());
-        assert_eq!(accepted(false), []);
-        assert_eq!(accepted(true), sweep);
-        assert_eq!(accepted(true), sweep, "at every heartbeat");
+        let dead = || vec![("late".to_owned(), "990000".to_owned()), ("long".into(), "1".into())];
+        let accepted = |monitor: &mut Monitor, sweeps| {
+            monitor.accepted(Instant::now(), DEAD_AFTER, 1_000_000, sweeps, dead())
+        };
+        assert_eq!(accepted(&mut monitor, Sweeps::Lately).len(), 2, "both are to be learned of");
+        monitor.learn("late", true, None);
+        monitor.learn("long", true, None);
+        let late = Task::Sweep { worker: "late".into(), seen: "990000".into() };
+        let long = Task::Sweep { worker: "long".into(), seen: "1".into() };
+        for _ in 0..2 {
+            assert_eq!(accepted(&mut monitor, Sweeps::Nobody), []);
+            assert_eq!(accepted(&mut monitor, Sweeps::Lately), std::slice::from_ref(&late));
+            assert_eq!(accepted(&mut monitor, Sweeps::Everyone), [late.clone(), long.clone()]);
+        }
     }
 
     #[test]
@@ -353,7 +399,7 @@ mod tests {
             } else {
                 Vec::new()
             };
-            let tasks = monitor.accepted(sent, DEAD_AFTER, now, true, silent);
+            let tasks = monitor.accepted(sent, DEAD_AFTER, now, Sweeps::Lately, silent);
             if tasks.contains(&Task::Learn { worker: "w".into(), seen: seen_ms.to_string() }) {
                 monitor.learn("w", false, None);
             }
@@ -393,7 +439,7 @@ mod tests {
         let silent = || vec![("w".to_owned(), "1".to_owned())];
         for beat in 0..20 {
             let sent = start + COUNTS_AT_MOST * beat;
-            let tasks = monitor.accepted(sent, DEAD_AFTER, 1_000_000, true, silent());
+            let tasks = monitor.accepted(sent, DEAD_AFTER, 1_000_000, Sweeps::Lately, silent());
             monitor.learn("w", false, None);
             assert!(!tasks.iter().any(|task| matches!(task, Task::Recover { .. })));
             if beat % 2 == 1 {
@@ -422,7 +468,7 @@ mod tests {
             start,
             DEAD_AFTER,
             1_000_000,
-            true,
+            Sweeps::Lately,
             vec![("w".into(), "990000".into())],
         );
         assert_eq!(first, [Task::Learn { worker: "w".into(), seen: "990000".into() }]);
@@ -430,7 +476,15 @@ mod tests {
         let recovered = (1..60).find(|beat| {
             let now = 1_000_000 + 1_500 * beat;
             let sent = start + COUNTS_AT_MOST * *beat as u32;
-            monitor.accepted(sent, DEAD_AFTER, now, true, vec![("w".into(), "990000".into())]).len()
+            monitor
+                .accepted(
+                    sent,
+                    DEAD_AFTER,
+                    now,
+                    Sweeps::Lately,
+                    vec![("w".into(), "990000".into())],
+                )
+                .len()
                 == 1
         });
         assert_eq!(recovered, Some(34));
@@ -446,7 +500,7 @@ mod tests {
                 start + COUNTS_AT_MOST * beat,
                 DEAD_AFTER,
                 1_000_000,
-                true,
+                Sweeps::Lately,
                 silent,
             );
             assert_eq!(tasks, [Task::Learn { worker: "w".into(), seen: "1".into() }]);

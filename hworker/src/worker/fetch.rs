@@ -156,6 +156,7 @@ impl Fetch {
                 }
                 Left::CutOff => self.more = true,
                 Left::Void => {
+                    self.lane.leases.abandon();
                     self.incarnation.void.cancel();
                     return self.leave().await;
                 }

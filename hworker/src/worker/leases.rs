@@ -346,6 +346,16 @@ impl Leases {
         self.lose_handed();
     }
 
+    /// Loses every lease, of what is settled too: the server knows none of them.
+    pub(super) fn abandon(&self) {
+        self.lose_all();
+        let mut table = self.table();
+        table.held.retain(|_, state| !matches!(state, State::Ending));
+        if table.count() == 0 {
+            self.emptied.notify_waiters();
+        }
+    }
+
     /// Cancels what runs; each body's task then gives its lease back.
     pub(super) fn cancel_running(&self) {
         for running in self.running() {

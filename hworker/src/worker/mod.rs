@@ -329,31 +329,18 @@ impl Worker {
     async fn drain(&self, incarnation: &Incarnation) -> bool {
         let grace = self.core.config.shutdown_grace;
         info!(worker = %incarnation.id, ?grace, "worker stops: it takes no more jobs");
-        let running =
-            || incarnation.lanes.iter().map(|lane| lane.leases.running().len()).sum::<usize>();
         tokio::select! {
-            () = emptied(incarnation) => return false,
-            () = incarnation.void.cancelled() => {
-                // What runs here runs elsewhere, or will.
-                let running = running();
-                give_up(incarnation).await;
-                return running > 0;
-            }
+            // Of what the server did not know any more, bodies may have been cut off.
+            () = emptied(incarnation) => return incarnation.void.is_cancelled(),
             () = sleep(grace) => {}
             () = self.handle.now.cancelled() => {}
         }
-        let running = running();
+        let running: usize = incarnation.lanes.iter().map(|lane| lane.leases.running().len()).sum();
         warn!(worker = %incarnation.id, running, "the grace is over: jobs that still run are given back");
         for lane in &incarnation.lanes {
             lane.leases.cancel_running();
         }
-        let flushed = async {
-            tokio::select! {
-                () = emptied(incarnation) => {}
-                () = incarnation.void.cancelled() => give_up(incarnation).await,
-            }
-        };
-        if timeout(FLUSH_WITHIN, flushed).await.is_err() {
+        if timeout(FLUSH_WITHIN, emptied(incarnation)).await.is_err() {
             warn!(worker = %incarnation.id, "not everything could be given back in time; other workers will recover it");
         }
         running > 0

@@ -1,7 +1,7 @@
 //! The supervisor: a thread with a runtime and connections of its own, so that neither bulk traffic nor a body that
 //! blocks delays heartbeats, deadlines and recovery.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use super::incarnation::{Incarnation, Lane};
 use super::liveness;
 use super::lookout;
 use super::outages::{self, Side};
-use crate::monitor::{self, Monitor, Task};
+use crate::monitor::{self, Monitor, Recovery, Sweeps, Task};
 use crate::reconnect::Reconnect;
 use crate::scheduler;
 use crate::store::{Beat, Connection, Fault, FaultKind, Heard, Lease, lengths};
@@ -45,6 +45,10 @@ const NAMED: usize = 1000;
 
 /// Dead workers that one monitor recovers at the same time, each on a connection of its own.
 const RECOVERIES_AT_ONCE: usize = 8;
+
+/// Who gives back what a dead worker held, and began before us, has so long for it before the others look, one after the other over
+/// as long again, whether something is left: he may have died too, or get no connection.
+const OTHERS_LOOK_AFTER: Duration = Duration::from_millis(4_500);
 
 /// A worker that was silent for so long may be forgotten.
 const LONG_SILENT: Duration = Duration::from_secs(86_400);
@@ -91,9 +95,11 @@ struct Heart {
     /// Refused heartbeats since the start; about one a minute is logged.
     refused: u64,
     recovering: HashSet<String>,
+    /// Dead workers of whom something may be left: their last heartbeats, and when to look again.
+    unfinished: HashMap<String, (String, Instant)>,
     /// However many die at once, every monitor makes only so many connections for them.
     recoveries_at_once: Arc<Semaphore>,
-    recoveries: JoinSet<(String, Result<Option<u64>, Fault>)>,
+    recoveries: JoinSet<(String, String, Result<Recovery, Fault>)>,
     timer: Option<Timer>,
     /// When the server was last not reached.
     failed_at: Option<Instant>,
@@ -127,6 +133,7 @@ impl Heart {
             beats: 0,
             refused: 0,
             recovering: HashSet::new(),
+            unfinished: HashMap::new(),
             recoveries_at_once: Arc::new(Semaphore::new(RECOVERIES_AT_ONCE)),
             recoveries: JoinSet::new(),
             timer: None,
@@ -168,28 +175,31 @@ impl Heart {
                     let was_set = clock.unix_ms().abs_diff(heard.now) > millis(BEAT_EVERY);
                     clock.heard(heard.now);
                     let keeps_timer = std::mem::replace(&mut self.keeps_timer, heard.keeps_timer);
-                    let begins_to_keep =
-                        heard.keeps_timer && !keeps_timer && !self.asked_for_everyone();
+                    let begins_to_keep = heard.keeps_timer && !keeps_timer;
+                    let mut again = was_set || begins_to_keep && !self.asked_for_everyone();
                     // All of it can be done again after the next heartbeat, which must not come late because of it.
                     match timeout_at(next.into(), self.after(&connection, sent, wait, heard)).await
                     {
                         Ok(Ok(())) => {}
                         Ok(Err(fault)) => {
                             debug!(queue = %self.lane.queue.name, "after a heartbeat: {fault}");
+                            again |= self.asked_for_everyone();
                         }
                         Err(_) => {
                             debug!(queue = %self.lane.queue.name, "what follows a heartbeat was not done in time");
+                            again |= self.asked_for_everyone();
                         }
                     }
-                    if was_set || begins_to_keep {
+                    if again {
                         // Who fell silent before the server's clock was set, or before somebody else ended who looked after the
-                        // dead, is not in sight: the next asks for everyone.
+                        // dead, is not in sight, or was not looked at: the next asks for everyone.
                         self.beats = 0;
                     }
                 }
                 Ok(Beat::Void) => {
                     outages::back(&self.incarnation, &self.lane, Side::Heart);
                     if !self.incarnation.retiring.is_cancelled() {
+                        self.lane.leases.abandon();
                         self.incarnation.void.cancel();
                     }
                     return;
@@ -300,17 +310,28 @@ impl Heart {
         heard: &mut Heard,
     ) -> Result<(), Fault> {
         while let Some(done) = self.recoveries.try_join_next() {
-            if let Ok((worker, result)) = done {
+            if let Ok((worker, seen, result)) = done {
                 self.recovering.remove(&worker);
-                match result {
-                    Ok(Some(_)) => self.monitor.is_dead(&worker),
-                    Ok(None) => {}
-                    Err(fault) => {
-                        warn!(worker, "the recovery of a dead worker will be tried again: {fault}");
-                        // Learned anew with the next heartbeat, and swept then.
-                        self.monitor.forget(&worker);
+                let look_after = match result {
+                    Ok(Recovery::Alive) => {
+                        self.unfinished.remove(&worker);
+                        continue;
                     }
-                }
+                    Ok(Recovery::Done) => None,
+                    Ok(Recovery::WithAnother) => {
+                        Some(OTHERS_LOOK_AFTER.mul_f64(1.0 + fastrand::f64()))
+                    }
+                    Ok(Recovery::Failed) => Some(Duration::ZERO),
+                    Err(fault) => {
+                        debug!(worker, "it is not known whether it is dead: {fault}");
+                        continue;
+                    }
+                };
+                self.monitor.is_dead(&worker);
+                match look_after {
+                    Some(after) => self.unfinished.insert(worker, (seen, Instant::now() + after)),
+                    None => self.unfinished.remove(&worker),
+                };
             }
         }
         let mut silent = std::mem::take(&mut heard.silent);
@@ -325,7 +346,12 @@ impl Heart {
             self.monitor.remembers_only(&silent);
         }
         let (mut unknown, mut dead) = (Vec::new(), Vec::new());
-        for task in self.monitor.accepted(sent, own, heard.now, heard.keeps_timer, silent) {
+        let sweeps = match (heard.keeps_timer, everyone) {
+            (false, _) => Sweeps::Nobody,
+            (true, false) => Sweeps::Lately,
+            (true, true) => Sweeps::Everyone,
+        };
+        for task in self.monitor.accepted(sent, own, heard.now, sweeps, silent) {
             match task {
                 Task::Learn { worker, seen } => unknown.push((worker, seen)),
                 Task::Recover { worker, seen } => self.start_recovery(worker, seen, false),
@@ -339,6 +365,9 @@ impl Heart {
                 dead.push((worker, seen));
             }
         }
+        let now = Instant::now();
+        let due = self.unfinished.iter().filter(|(_, (_, at))| *at <= now);
+        dead.extend(due.map(|(worker, (seen, _))| (worker.clone(), seen.clone())));
         self.sweep(connection, heard.now, dead).await
     }
 
@@ -350,7 +379,7 @@ impl Heart {
             self.recoveries.spawn(async move {
                 let _turn = at_once.acquire_owned().await;
                 let result = recover(&incarnation, &queue, &worker, &seen, is_dead).await;
-                (worker, result)
+                (worker, seen, result)
             });
         }
     }
@@ -368,6 +397,9 @@ impl Heart {
         let holds = queue.hold_anything(connection, &ids).await?;
         for ((worker, seen), holds) in dead.into_iter().zip(holds) {
             let long_dead = monitor::silent_for(&seen, now) > LONG_SILENT;
+            if !holds {
+                self.unfinished.remove(&worker);
+            }
             if holds {
                 self.start_recovery(worker, seen, true);
             } else if long_dead && queue.bury(connection, &worker).await? {
@@ -453,7 +485,7 @@ async fn recover(
     worker: &str,
     seen: &str,
     is_dead: bool,
-) -> Result<Option<u64>, Fault> {
+) -> Result<Recovery, Fault> {
     let core = &incarnation.core;
     let shared = core.client.connection(queue).await?;
     let connect = core.client.address().connect(queue);

@@ -89,6 +89,31 @@ fn every_worker_watches_and_one_of_them_recovers() {
 }
 
 #[test]
+fn whoever_finds_a_worker_dead_first_may_get_no_connection() {
+    // The password of the worker that keeps the timer has changed: the connections that it has go on, it gets no others. Workers
+    // die, and in part it is the first to find that out -> the other gives back what they held.
+    // Guard: `unfinished`, after `OTHERS_LOOK_AFTER`.
+    let server = TestServer::start();
+    let rules = ["ACL", "SETUSER", "jobs", "on", ">first", "~*", "&*", "+@all"];
+    let _: String = server.redis().ask(&rules);
+    let url = format!("{}?user=jobs&pass=first", server.url());
+    let _keeper = server.worker_process(&[("HWORKER_REDIS_URL", &url)]);
+    let kept = || -> Option<String> { server.redis().ask(&["GET", "hworker-timer-default"]) };
+    server.eventually("it keeps the timer", SOON, || kept().is_some());
+    let _other = server.worker_process(&[]);
+    wait_for_workers(&server, 2);
+    let _: String = server.redis().ask(&["ACL", "SETUSER", "jobs", "resetpass", ">second"]);
+    for number in 0..20 {
+        let id = format!("dead.{number}");
+        let dead = Dead { server: &server, id: &id };
+        dead.holds("1", &envelope("job", &[]));
+        dead.last_heard(0);
+    }
+    server.eventually("all run", 3 * SOON, || server.ended("job") == 20);
+    assert_eq!((server.begun("job"), counter(&server, "recovered")), (20, 20));
+}
+
+#[test]
 fn who_died_today_costs_one_worker() {
     // 900 workers have ended within the day -> whoever keeps the timer looks after them, and a worker that starts reads of
     // none of them. A fleet that is rolled out often would otherwise spend its server on its own past.

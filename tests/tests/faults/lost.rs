@@ -400,6 +400,22 @@ fn lost_calls_of_the_inspect_api_change_once() {
 }
 
 #[test]
+fn a_recovery_that_fails_behind_its_mark_is_tried_again() {
+    // A worker that died long ago is declared dead, and the answer behind that is lost -> what it held comes back with the next
+    // heartbeat, by the same worker, which declares nobody dead then.
+    // Guard: `Recovery::Failed`.
+    let (server, proxy, url) = through_a_proxy();
+    let dead = Dead { server: &server, id: "dead.1" };
+    dead.holds("1", &envelope("job", &[]));
+    dead.last_heard(300_000);
+    proxy.fault(1, "HSTRLEN", Fault::LoseReply);
+    let _worker = server.worker_process(&[("HWORKER_REDIS_URL", &url)]);
+    server.eventually("it runs", RECOVERED, || server.ended("job") == 1);
+    assert!(proxy.all_happened());
+    assert_eq!((server.begun("job"), counter(&server, "recovered")), (1, 1));
+}
+
+#[test]
 fn a_connection_that_ends_at_each_reserve_is_not_made_as_often_as_it_can_be() {
     // Whatever is asked for ends the connection, as a server's limit for its answers does -> the worker tries less and less
     // often, and takes the jobs when it is let.

@@ -127,7 +127,7 @@ fn a_second_signal_ends_at_once_and_still_gives_back() {
 fn a_stop_does_not_wait_for_what_the_server_has_forgotten() {
     // The server loses its data while a worker stops, with a grace of 25 s -> what runs is cancelled, since the worker holds it no
     // more, and the worker has nothing left to wait for.
-    // Guard: `Worker::drain` hears that the worker is void.
+    // Guard: `Leases::abandon`.
     let server = TestServer::start();
     let mut worker = server.worker_process(&[]);
     put(&server, "job", vec![vec![Act::Sleep(HOUR_MS)]]);

@@ -114,6 +114,24 @@ fn whoever_finds_a_worker_dead_first_may_get_no_connection() {
 }
 
 #[test]
+fn a_user_with_the_rights_of_an_earlier_version_recovers() {
+    // The worker's user may not call `HSTRLEN`, which came later than others -> it recovers jobs all the same.
+    // Guard: `recover_leases` takes each by itself then.
+    let server = TestServer::start();
+    let rules = ["ACL", "SETUSER", "jobs", "on", ">first", "~*", "&*", "+@all", "-hstrlen"];
+    let _: String = server.redis().ask(&rules);
+    let dead = Dead { server: &server, id: "dead.1" };
+    for number in 1..=20 {
+        dead.holds(&number.to_string(), &envelope("job", &[]));
+    }
+    dead.last_heard(6_000);
+    let url = format!("{}?user=jobs&pass=first", server.url());
+    let _worker = server.worker_process(&[("HWORKER_REDIS_URL", &url)]);
+    server.eventually("all run", SOON, || server.ended("job") == 20);
+    assert_eq!((server.begun("job"), counter(&server, "recovered")), (20, 20));
+}
+
+#[test]
 fn who_died_today_costs_one_worker() {
     // 900 workers have ended within the day -> whoever keeps the timer looks after them, and a worker that starts reads of
     // none of them. A fleet that is rolled out often would otherwise spend its server on its own past.

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use hworker_tests::{Act, InProcess, Process, Proxy, TestServer, act_blocking};
 
 use crate::support::{
-    HOUR_MS, SOON, begins, block_on, cancelled_at, counter, ms_between, now_us, put, serving,
-    wait_for_workers,
+    HOUR_MS, SOON, begins, block_on, cancelled_at, counter, ms_between, now_us, put, put_on,
+    serving, wait_for_workers,
 };
 
 /// Waits for the end of a process, and says how long it took.
@@ -137,6 +137,26 @@ fn a_stop_does_not_wait_for_what_the_server_has_forgotten() {
     let _: String = server.redis().ask(&["FLUSHALL"]);
     let (status, took) = end_of(&mut worker, SOON);
     assert!(status.success() && took < Duration::from_secs(8), "{status} after {took:?}");
+}
+
+#[test]
+fn a_stop_that_has_lost_one_queue_lets_the_jobs_of_the_others_end() {
+    // While a worker stops, one of its queues does not know it any more -> what ran of that one is cancelled, what runs of the
+    // other ends within the grace.
+    // Guard: `Leases::abandon` is of one queue.
+    let server = TestServer::start();
+    let mut worker = server.worker_process(&[("HWORKER_QUEUES", "+other")]);
+    put(&server, "lost", vec![vec![Act::Sleep(HOUR_MS)]]);
+    put_on(&server, "other", "kept", vec![vec![Act::Sleep(3_000)]]);
+    let both = || server.begun("lost") == 1 && server.begun("kept") == 1;
+    server.eventually("both run", SOON, both);
+    worker.terminate();
+    let record = format!("hworker-worker-default:{}", begins(&server, "lost")[0].worker);
+    let _: u64 = server.redis().ask(&["DEL", &record]);
+    let (status, took) = end_of(&mut worker, SOON);
+    assert!(status.success() && took < Duration::from_secs(8), "{status} after {took:?}");
+    assert_eq!((server.begun("kept"), server.ended("kept"), server.ended("lost")), (1, 1, 0));
+    assert_eq!(server.leftovers("other"), []);
 }
 
 #[test]

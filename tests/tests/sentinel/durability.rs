@@ -102,6 +102,10 @@ async fn a_job_that_did_not_reach_its_replica_is_in_once() {
 
     servers.start_again(1);
     servers.wait_until_replicated(0);
+    let _: String = servers.redis(0).ask(&["SET", "test:reached", "yes"]);
+    // One that has just been synchronised may take a while to answer.
+    let answers = || servers.redis(0).ask::<u64>(&["WAIT", "1", "1000"]) == 1;
+    servers.eventually("it answers", SOON, answers);
     job(&client).enqueue().await.expect("enqueued");
     assert_eq!(servers.redis(1).len(JOBS), 1004);
 }

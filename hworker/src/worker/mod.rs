@@ -329,13 +329,16 @@ impl Worker {
     async fn drain(&self, incarnation: &Incarnation) -> bool {
         let grace = self.core.config.shutdown_grace;
         info!(worker = %incarnation.id, ?grace, "worker stops: it takes no more jobs");
+        let running =
+            || incarnation.lanes.iter().map(|lane| lane.leases.running().len()).sum::<usize>();
+        let ran = running();
         tokio::select! {
-            // Of what the server did not know any more, bodies may have been cut off.
-            () = emptied(incarnation) => return incarnation.void.is_cancelled(),
+            // Of what the server did not know any more, bodies were cut off.
+            () = emptied(incarnation) => return ran > 0 && incarnation.void.is_cancelled(),
             () = sleep(grace) => {}
             () = self.handle.now.cancelled() => {}
         }
-        let running: usize = incarnation.lanes.iter().map(|lane| lane.leases.running().len()).sum();
+        let running = running();
         warn!(worker = %incarnation.id, running, "the grace is over: jobs that still run are given back");
         for lane in &incarnation.lanes {
             lane.leases.cancel_running();

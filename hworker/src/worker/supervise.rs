@@ -176,24 +176,28 @@ impl Heart {
                     clock.heard(heard.now);
                     let keeps_timer = std::mem::replace(&mut self.keeps_timer, heard.keeps_timer);
                     let begins_to_keep = heard.keeps_timer && !keeps_timer;
-                    let mut again = was_set || begins_to_keep && !self.asked_for_everyone();
+                    let mut not_looked = false;
+                    let again = was_set || begins_to_keep && !self.asked_for_everyone();
                     // All of it can be done again after the next heartbeat, which must not come late because of it.
                     match timeout_at(next.into(), self.after(&connection, sent, wait, heard)).await
                     {
                         Ok(Ok(())) => {}
                         Ok(Err(fault)) => {
                             debug!(queue = %self.lane.queue.name, "after a heartbeat: {fault}");
-                            again |= self.asked_for_everyone();
+                            not_looked = self.asked_for_everyone();
                         }
                         Err(_) => {
                             debug!(queue = %self.lane.queue.name, "what follows a heartbeat was not done in time");
-                            again |= self.asked_for_everyone();
+                            not_looked = self.asked_for_everyone();
                         }
                     }
                     if again {
                         // Who fell silent before the server's clock was set, or before somebody else ended who looked after the
-                        // dead, is not in sight, or was not looked at: the next asks for everyone.
+                        // dead, is not in sight: the next asks for everyone.
                         self.beats = 0;
+                    } else if not_looked {
+                        // There may be more than one heartbeat has time for: the others come first.
+                        self.beats = ALL_EVERY - 4;
                     }
                 }
                 Ok(Beat::Void) => {

@@ -400,13 +400,13 @@ impl Heart {
         let ids: Vec<_> = dead.iter().map(|(worker, _)| worker.as_str()).collect();
         let holds = queue.hold_anything(connection, &ids).await?;
         for ((worker, seen), holds) in dead.into_iter().zip(holds) {
-            let long_dead = monitor::silent_for(&seen, now) > LONG_SILENT;
-            if !holds {
-                self.unfinished.remove(&worker);
-            }
             if holds {
                 self.start_recovery(worker, seen, true);
-            } else if long_dead && queue.bury(connection, &worker).await? {
+                continue;
+            }
+            self.unfinished.remove(&worker);
+            let long_dead = monitor::silent_for(&seen, now) > LONG_SILENT;
+            if long_dead && queue.bury(connection, &worker).await? {
                 self.monitor.forget(&worker);
             }
         }

@@ -1,6 +1,7 @@
 //! The loop of one queue on the runtime of the bodies: sends what has finished, takes what there is room for, one
 //! round trip after the other, so that whatever finishes during a round trip goes with the next.
 
+mod look;
 mod plan;
 
 use std::collections::VecDeque;
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, error, info, trace, warn};
 
+use self::look::{CallTime, NUMBERS, NextLook};
 use self::plan::{Ask, Awaits};
 use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside, say_lost};
 use super::incarnation::{Incarnation, Lane};
@@ -32,11 +34,6 @@ use crate::time::day;
 /// While there is something to start, or the server is soon to be looked at, what has finished waits at most so long for more to go
 /// with it.
 const HOLD: Duration = Duration::from_millis(2);
-
-/// So many short jobs of one call, that left none behind, are numbers: the server is looked at again when as many as half of
-/// them have ended, or after `HOLD`, so that it works while others run, and is not asked to wake this worker for each. A call for one job costs as
-/// much as one for many; Linux treats network cards alike (NAPI).
-const NUMBERS: usize = 32;
 
 /// A wait that is to end is looked at so often.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
@@ -68,6 +65,7 @@ struct Fetch {
     look: bool,
     /// While jobs come in numbers.
     next_look: Option<NextLook>,
+    call_time: CallTime,
     first: bool,
     /// Round trips since the start that went as they should.
     answers: u64,
@@ -75,18 +73,6 @@ struct Fetch {
     connected_at: Instant,
     /// Refusals since the start; about one a minute is logged.
     refusals: u64,
-}
-
-/// When the server is looked at again: when so many settlements are there to be sent, of older jobs too, or at this time at the latest.
-struct NextLook {
-    settlements: usize,
-    at: Instant,
-}
-
-impl NextLook {
-    fn is_due(&self, settlements: usize) -> bool {
-        settlements >= self.settlements || self.at <= Instant::now()
-    }
 }
 
 /// Why the loop left its connection.
@@ -107,6 +93,7 @@ impl Fetch {
             more: true,
             look: false,
             next_look: None,
+            call_time: CallTime::default(),
             first: true,
             answers: 0,
             connected_at: Instant::now(),
@@ -361,14 +348,15 @@ impl Fetch {
             tokio::join!(settle, reserve)
         });
         let (ahead, looks) = (ask.ahead, ask.look);
-        Trip { batch, slots, ahead, looks, halts, taking, handed, replies, answer: None }
+        let sent_at = Instant::now();
+        Trip { sent_at, batch, slots, ahead, looks, halts, taking, handed, replies, answer: None }
     }
 
     /// Takes the answers of a round trip.
     async fn has_answered(&mut self, session: u64, trip: Trip, replies: Replies) -> Option<Left> {
         let lane = Arc::clone(&self.lane);
         let (settled, reserved) = replies;
-        let Trip { batch, mut slots, ahead, halts, taking, handed, replies, .. } = trip;
+        let Trip { sent_at, batch, mut slots, ahead, halts, taking, handed, replies, .. } = trip;
         // It holds the batch too.
         drop(replies);
         let batch = Arc::unwrap_or_clone(batch);
@@ -392,8 +380,10 @@ impl Fetch {
                 self.more = left > 0;
                 let numbers = left == 0 && jobs.len() >= NUMBERS && lane.pace.is_short();
                 lane.pace.has_backlog(self.more || numbers);
-                self.next_look = numbers
-                    .then(|| NextLook { settlements: jobs.len() / 2, at: Instant::now() + HOLD });
+                self.next_look = numbers.then(|| {
+                    self.call_time.add(sent_at.elapsed(), jobs.len());
+                    NextLook::after(jobs.len(), self.call_time)
+                });
                 // What was meanwhile given back because it waited too long is older than this.
                 let mut ahead = if lane.pace.halts() == halts { ahead } else { 0 };
                 if handed.is_some() && jobs.len() > slots.len() {

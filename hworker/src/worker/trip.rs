@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Poll;
+use std::time::Instant;
 
 use super::slots::Slot;
 use crate::store::{Fault, Reserved, Settled, Settlement};
@@ -46,6 +47,7 @@ impl Asks {
 
 /// A round trip under way.
 pub(super) struct Trip {
+    pub(super) sent_at: Instant,
     pub(super) batch: Arc<Vec<Settlement>>,
     /// For the first of the jobs that it reserves.
     pub(super) slots: Vec<Slot>,

@@ -166,6 +166,21 @@ async fn i1_failed_jobs_are_listed_in_pages() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_failed_job_runs_again_from_its_record() {
+    // The envelope of a record is pushed to the queue -> the job runs again with its id, arguments and last attempt's number.
+    // Guard: `Failed::envelope` is the envelope that stands in the record, unchanged.
+    let server = TestServer::start();
+    let _worker = InProcess::run(server.worker().register::<act>());
+    let id = server.enqueue("fails first", vec![vec![Act::Failure("no".into())], vec![]]).await;
+    server.eventually("it has failed", SOON, || server.counter("failed") == 1);
+    let failed = server.inspect().failed(0, 1).await.expect("the records").remove(0);
+    server.redis().ask::<u64>(&["LPUSH", "hworker-jobs-default", failed.envelope()]);
+    server.eventually("it has run again", SOON, || server.begun("fails first") == 2);
+    let runs = server.runs_of("fails first");
+    assert!(runs.iter().all(|run| run.id == id.as_str() && run.attempt == 1), "{runs:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn places_beyond_the_last_are_empty() {
     let server = TestServer::start();
     for (offset, count) in [(10, u64::MAX), (0, u64::MAX), (u64::MAX, 1), (u64::MAX, u64::MAX)] {

@@ -382,7 +382,7 @@ impl Fetch {
                 lane.pace.has_backlog(self.more || numbers);
                 self.next_look = numbers.then(|| {
                     self.call_time.add(sent_at.elapsed(), jobs.len());
-                    NextLook::after(jobs.len(), self.call_time)
+                    NextLook::after(jobs.len(), &self.call_time)
                 });
                 // What was meanwhile given back because it waited too long is older than this.
                 let mut ahead = if lane.pace.halts() == halts { ahead } else { 0 };

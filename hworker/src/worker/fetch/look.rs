@@ -9,9 +9,9 @@ use super::HOLD;
 /// much as one for many; Linux treats network cards alike (NAPI).
 pub(super) const NUMBERS: usize = 32;
 
-/// Where a call takes this much besides its jobs, the next is not made before as long has passed: one that flushes the server's file
+/// Where no call takes less besides its jobs, the next is not made before as long has passed: one that flushes the server's file
 /// holds up the enqueues of all others for as long, whether it brings one job or hundreds.
-const LONG_CALL: Duration = Duration::from_micros(500);
+const LONG_CALL: Duration = Duration::from_micros(300);
 
 /// When the server is looked at again: when so many settlements are there to be sent, of older jobs too, or at this time at the latest.
 pub(super) struct NextLook {
@@ -21,10 +21,10 @@ pub(super) struct NextLook {
 
 impl NextLook {
     /// After a call that brought so many short jobs.
-    pub(super) fn after(jobs: usize, call: CallTime) -> Self {
+    pub(super) fn after(jobs: usize, call: &CallTime) -> Self {
         let now = Instant::now();
         if call.is_long() {
-            Self { settlements: usize::MAX, at: now + call.beside_jobs.min(HOLD) }
+            Self { settlements: usize::MAX, at: now + call.beside_jobs().min(HOLD) }
         } else {
             Self { settlements: jobs / 2, at: now + HOLD }
         }
@@ -35,29 +35,45 @@ impl NextLook {
     }
 }
 
-/// What calls take lately in the median, from being sent to being answered, besides the time for their jobs.
-#[derive(Debug, Clone, Copy, Default)]
+/// The least that any of the last calls took, from being sent to being answered, besides the time for its jobs. What most of them take
+/// says little of the server: on a busy machine they wait for a core.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct CallTime {
-    beside_jobs: Duration,
+    /// Of the last calls, fewer than `CALLS`, and of the `CALLS` before them.
+    least: [Duration; 2],
+    calls: u32,
+}
+
+impl Default for CallTime {
+    fn default() -> Self {
+        Self { least: [Duration::MAX, Duration::ZERO], calls: 0 }
+    }
 }
 
 impl CallTime {
+    const CALLS: u32 = 16;
+
     /// The server's for one job, about.
     const JOB: Duration = Duration::from_micros(2);
 
     pub(super) fn add(&mut self, took: Duration, jobs: usize) {
         let jobs = Self::JOB.saturating_mul(u32::try_from(jobs).unwrap_or(u32::MAX));
-        let beside = took.saturating_sub(jobs);
-        // Towards the median: now and then a call takes many times as long, for a thread that waited for a core.
-        let median = self.beside_jobs;
-        let step = (median / 16).max(Duration::from_micros(1));
-        self.beside_jobs =
-            if beside < median { median.saturating_sub(step) } else { beside.min(median + step) };
+        let [last, _] = &mut self.least;
+        *last = took.saturating_sub(jobs).min(*last);
+        self.calls += 1;
+        if self.calls == Self::CALLS {
+            *self = Self { least: [Duration::MAX, *last], calls: 0 };
+        }
+    }
+
+    fn beside_jobs(&self) -> Duration {
+        let [last, before] = self.least;
+        last.min(before)
     }
 
     /// Whether each call costs the server, or the way there, far more than its jobs do, as where it writes to disk before it answers.
-    fn is_long(self) -> bool {
-        self.beside_jobs >= LONG_CALL
+    fn is_long(&self) -> bool {
+        self.beside_jobs() >= LONG_CALL
     }
 }
 
@@ -72,25 +88,22 @@ mod tests {
     #[test]
     fn the_server_is_looked_at_again_when_half_has_ended_and_later_where_a_call_is_long() {
         let mut call = CallTime::default();
-        (0..1_000).for_each(|_| call.add(us(700), 200));
-        assert_eq!(call.beside_jobs, us(300), "two microseconds a job are not the call's");
-        assert!(NextLook::after(64, call).is_due(32));
-        assert!(!NextLook::after(64, call).is_due(31));
-
-        for _ in 0..50 {
-            call.add(us(1_400), 200);
-        }
+        call.add(us(1_400), 200);
+        assert!(!call.is_long(), "one says nothing");
+        (0..32).for_each(|_| call.add(us(1_400), 200));
+        assert_eq!(call.beside_jobs(), us(1_000), "two microseconds a job are not the call's");
         let began = Instant::now();
-        let look = NextLook::after(64, call);
+        let look = NextLook::after(64, &call);
         assert!(!look.is_due(64), "as long as the call itself took, all may have ended");
-        assert!((us(900)..HOLD).contains(&(look.at - began)));
-        call.add(Duration::from_secs(1), 1);
-        assert!(call.beside_jobs < us(1_200), "one that took long is an exception");
-        (0..50).for_each(|_| call.add(Duration::from_secs(1), 1));
-        let look = NextLook::after(64, call);
-        assert!(
-            look.at <= Instant::now() + HOLD,
-            "no job waits for a look longer than what has ended"
-        );
+        assert!((us(1_000)..HOLD).contains(&(look.at - began)));
+
+        (0..32).for_each(|_| call.add(Duration::from_secs(1), 1));
+        let look = NextLook::after(64, &call);
+        assert!(look.at <= Instant::now() + HOLD, "no longer than what has ended waits for others");
+
+        call.add(us(600), 200);
+        assert!(!call.is_long(), "the server can do better");
+        assert!(NextLook::after(64, &call).is_due(32));
+        assert!(!NextLook::after(64, &call).is_due(31));
     }
 }

@@ -59,6 +59,7 @@ pub fn parse() -> Result<Command, Failure> {
             unix: false,
             pinned: false,
             persistence: Persistence::None,
+            rewrites: true,
             dir: None,
         },
         payload: 100,

@@ -44,6 +44,8 @@ pub struct Setup {
     /// On a core of their own.
     pub pinned: bool,
     pub persistence: Persistence,
+    /// Rewrites its file as Redis does by default, when it has doubled: in a run of half a second once or not at all.
+    pub rewrites: bool,
     /// Where data is kept; by default where temporary files are.
     pub dir: Option<PathBuf>,
 }
@@ -88,6 +90,7 @@ impl Server {
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
         let append = if setup.persistence == Persistence::None { "no" } else { "yes" };
         let fsync = if setup.persistence == Persistence::Always { "always" } else { "everysec" };
+        let rewrite_at = if setup.rewrites { "100" } else { "0" };
         let port_text = port.to_string();
         let log = std::fs::File::create(dir.path().join("server.log"))?;
         let mut command = if setup.pinned {
@@ -108,7 +111,8 @@ impl Server {
                 "--appendonly",
                 append,
             ])
-            .args(["--appendfsync", fsync, "--loglevel", "warning", "--dir"])
+            .args(["--appendfsync", fsync, "--auto-aof-rewrite-percentage", rewrite_at])
+            .args(["--loglevel", "warning", "--dir"])
             .arg(dir.path())
             .arg("--unixsocket")
             .arg(dir.path().join("sock"))

@@ -9,8 +9,8 @@ use super::HOLD;
 /// much as one for many; Linux treats network cards alike (NAPI).
 pub(super) const NUMBERS: usize = 32;
 
-/// Where no call takes less besides its jobs, the next is not made before as long has passed: one that flushes the server's file
-/// holds up the enqueues of all others for as long, whether it brings one job or hundreds.
+/// Where no call takes less besides its jobs, the next is not made before as long has passed. On a server that flushes its file before it
+/// answers, whoever enqueues waits for what a call costs, whether it brings one job or hundreds.
 const LONG_CALL: Duration = Duration::from_micros(300);
 
 /// When the server is looked at again: when so many settlements are there to be sent, of older jobs too, or at this time at the latest.

@@ -1,14 +1,19 @@
-//! What at-least-once costs at the least: commands of the redis crate and nothing around them. A job goes from a list to
-//! a hash, and one script call settles the last batch and reserves the next. Nobody recovers, retries or counts, and
-//! arguments are not decoded.
+//! What at-least-once costs at the least. A job goes from a list to a hash, and one script call settles the last batch and
+//! reserves the next, over a socket and nothing around it. Nobody recovers, retries or counts, and arguments are not decoded.
+//! Jobs are enqueued by commands of the redis crate.
 //! With bodies that sleep there is no queue at all: tasks that do what the bodies do.
+
+mod wire;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use contender::{Args, Contender, Options, Producer};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client, Cmd};
+use redis::{AsyncConnectionConfig, Client};
+use tokio::runtime::Handle;
+
+use self::wire::Wire;
 
 /// Also run by `redis-benchmark`; the harness reads it from this file.
 const SCRIPT: &str = include_str!("settle_and_reserve.lua");
@@ -25,8 +30,12 @@ impl Contender for Limit {
             return without_a_queue(options).await;
         }
         let connections = if options.variant == "two" { 2 } else { 1 };
-        let tasks: Vec<_> =
-            (0..connections).map(|number| tokio::spawn(work(options.clone(), number))).collect();
+        // Each has a thread of its own, which it blocks.
+        let threads = (0..connections).map(|number| {
+            let (options, runtime) = (options.clone(), Handle::current());
+            tokio::task::spawn_blocking(move || runtime.block_on(work(options, number)))
+        });
+        let tasks: Vec<_> = threads.collect();
         for task in tasks {
             task.await.expect("the connection works");
         }
@@ -40,42 +49,37 @@ async fn connect(url: &str) -> MultiplexedConnection {
 }
 
 async fn work(options: Options, number: usize) {
-    let mut connection = connect(&options.url).await;
-    let hash: String = redis::cmd("SCRIPT")
-        .arg("LOAD")
-        .arg(SCRIPT)
-        .query_async(&mut connection)
-        .await
-        .expect("the script");
+    let mut wire = Wire::connect(&options.url);
+    let hash = wire.text(&redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).get_packed_command());
     let leases: Vec<String> =
         (0..options.concurrency).map(|slot| format!("{number}:{slot}")).collect();
     let progress = format!("{}-progress", options.queue);
     let inbox = format!("{}-inbox-{number}", options.queue);
     let call = |from: &str| {
         let mut call = redis::cmd("EVALSHA");
-        call.arg(&hash).arg(2).arg(&progress).arg(from).arg(&leases);
-        call
+        call.arg(&hash).arg(2).arg(&progress).arg(from).arg(&leases).get_packed_command()
     };
     let (next, handed) = (call(&options.queue), call(&inbox));
     let mut wait = redis::cmd("BLMOVE");
     wait.arg(&options.queue).arg(&inbox).arg("RIGHT").arg("LEFT").arg(0);
+    let wait = wait.get_packed_command();
     loop {
-        let mut taken = reserve(&next, &mut connection).await;
-        if taken.is_empty() {
-            let _: Vec<u8> = wait.query_async(&mut connection).await.expect("a job");
-            taken = reserve(&handed, &mut connection).await;
-        }
-        for job in taken {
-            let redis::Value::BulkString(job) = job else { panic!("a job is a string") };
-            // The least is not to look at them; but without its time no job has waited.
-            let (n, at) = if options.waits.is_some() { number_and_time(&job) } else { (0, 0) };
-            contender::body(n, at).await;
+        if !take(&mut wire, &next, &options).await {
+            wire.text(&wait);
+            take(&mut wire, &handed, &options).await;
         }
     }
 }
 
-async fn reserve(call: &Cmd, connection: &mut MultiplexedConnection) -> Vec<redis::Value> {
-    call.query_async(connection).await.expect("the script runs")
+/// Reserves jobs and runs them; says whether there were any.
+async fn take(wire: &mut Wire, call: &[u8], options: &Options) -> bool {
+    let jobs = wire.array(call);
+    for _ in 0..jobs {
+        // The least is not to look at them; but without its time no job has waited.
+        let (n, at) = wire.bulk(|job| options.waits.map_or((0, 0), |_| number_and_time(job)));
+        contender::body(n, at).await;
+    }
+    jobs > 0
 }
 
 async fn without_a_queue(options: &Options) {

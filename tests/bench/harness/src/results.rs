@@ -80,7 +80,12 @@ impl Results {
                     .next()
                     .and_then(|kb| kb.parse::<u64>().ok())
                     .map_or(0, |kb| kb.div_ceil(1 << 20)),
-                kernel: command("uname", &["-sr"])?,
+                // Its release, without what a distribution or a host adds.
+                kernel: command("uname", &["-sr"])?
+                    .split('.')
+                    .take(2)
+                    .collect::<Vec<_>>()
+                    .join("."),
             },
             server: bench.server_version.clone(),
             settings: Settings {

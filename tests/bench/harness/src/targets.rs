@@ -104,12 +104,14 @@ impl Sheet<'_> {
         }
         for (persistence, share) in [(Persistence::Everysec, 0.8), (Persistence::Always, 0.4)] {
             for what in ["drain", "both"] {
-                self.settings(
-                    "w7",
-                    &format!("{what}-{}", persistence.name()),
-                    &format!("{what}-none"),
-                    share,
-                );
+                for rewriting in ["", "-rewriting"] {
+                    self.settings(
+                        "w7",
+                        &format!("{what}-{}{rewriting}", persistence.name()),
+                        &format!("{what}-none"),
+                        share,
+                    );
+                }
             }
         }
         self.at_most("w8", "kill", "last_back_after_s", 8.0);

@@ -21,8 +21,9 @@ use crate::time::day;
 /// Deadlines are looked at so often.
 const TICK: Duration = Duration::from_millis(250);
 
-/// And so often where no job is. Shorter than [`BLOCKING_GRACE`], so that none that begins meanwhile is overdue unseen.
-const IDLE_TICK: Duration = Duration::from_secs(1);
+/// And so often where no job is, or with each heartbeat. Shorter than [`BLOCKING_GRACE`], so that none that begins meanwhile is overdue
+/// unseen.
+const IDLE_TICK: Duration = Duration::from_millis(1_900);
 
 /// What the supervisor settled and the server does not have yet.
 pub(super) type Unsent = Vec<(Arc<Lane>, Settlement)>;
@@ -33,8 +34,11 @@ pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
     // A runtime that is stuck is reported, and what it was handed but did not start goes to others.
     let mut stuck = false;
     loop {
-        let idle = incarnation.lanes.iter().all(|lane| lane.leases.count() == 0);
-        sleep(if idle { IDLE_TICK } else { TICK }).await;
+        if incarnation.lanes.iter().all(|lane| lane.leases.count() == 0) {
+            incarnation.beat_or(IDLE_TICK).await;
+        } else {
+            sleep(TICK).await;
+        }
         for lane in &incarnation.lanes {
             overdue(incarnation, lane, &mut unsent);
             lane.leases.forget_old();

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::admit::{Admitted, type_starts_from_inbox};
@@ -66,6 +67,8 @@ pub(super) struct Incarnation {
     /// Whether the runtime of the bodies goes round, and the supervisor's.
     pub(super) runtime: Arc<Liveness>,
     pub(super) supervisor: Arc<Liveness>,
+    /// A heartbeat is sent: what the supervisor looks at now and then it looks at with it, so that an idle worker wakes once for all.
+    pub(super) beat: Notify,
 }
 
 /// One queue, or one shard of a queue, as this worker serves it.
@@ -145,8 +148,14 @@ impl Incarnation {
             lookout,
             runtime: Arc::default(),
             supervisor: Arc::default(),
+            beat: Notify::new(),
             id,
         }
+    }
+
+    /// Waits for the next heartbeat of any queue to be sent, at most so long.
+    pub(super) async fn beat_or(&self, at_most: Duration) {
+        let _ = timeout(at_most, self.beat.notified()).await;
     }
 }
 

@@ -4,6 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use tokio::time::sleep;
+
+use super::incarnation::Incarnation;
 use crate::time::millis;
 
 /// How often a runtime shows that it runs.
@@ -36,12 +39,16 @@ impl Liveness {
 
 /// Shows that the runtime which polls this runs.
 pub(super) async fn show(liveness: Arc<Liveness>) {
-    let mut next = tokio::time::Instant::now();
     loop {
         liveness.runs();
-        next += EVERY;
-        // One that was late begins anew, instead of catching up.
-        next = next.max(tokio::time::Instant::now());
-        tokio::time::sleep_until(next).await;
+        sleep(EVERY).await;
+    }
+}
+
+/// The same of the supervisor, which heartbeats wake anyway.
+pub(super) async fn show_supervisor(incarnation: Arc<Incarnation>) {
+    loop {
+        incarnation.supervisor.runs();
+        incarnation.beat_or(EVERY).await;
     }
 }

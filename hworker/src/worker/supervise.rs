@@ -68,7 +68,7 @@ pub(super) fn spawn(
         let _ended = incarnation.unsupervised.clone().drop_guard();
         runtime.block_on(async {
             let mut lanes = JoinSet::new();
-            lanes.spawn(liveness::show(Arc::clone(&incarnation.supervisor)));
+            lanes.spawn(liveness::show_supervisor(Arc::clone(&incarnation)));
             for lane in &incarnation.lanes {
                 lanes.spawn(Heart::new(Arc::clone(&incarnation), Arc::clone(lane)).run());
             }
@@ -158,6 +158,7 @@ impl Heart {
                 }
             };
             let wait = self.lane.waits.load(Ordering::Acquire);
+            self.incarnation.beat.notify_waiters();
             let sent = Instant::now();
             let mut next = sent + BEAT_EVERY;
             match self.beat(&connection).await {

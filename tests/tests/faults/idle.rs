@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hworker_tests::{InProcess, Machine, TestServer, act};
+use hworker_tests::{InProcess, Machine, Process, Proxy, TestServer, act};
 
 use crate::support::{SOON, envelope, ms_between, now_us, serving, wait_for_workers};
 
@@ -178,6 +178,36 @@ fn a_hundred_idle_workers() {
     println!("100 idle workers cost {each_second:.0} commands/s, and picked up after {took:?} ms");
     assert!(each_second < 100.0, "{each_second}");
     server.drained(SOON);
+}
+
+/// How often the supervisor's thread of a worker went to sleep so far.
+#[cfg(target_os = "linux")]
+fn sleeps_of_the_supervisor(worker: &Process) -> u64 {
+    let tasks = std::fs::read_dir(format!("/proc/{}/task", worker.pid())).expect("its threads");
+    let statuses =
+        tasks.filter_map(|task| std::fs::read_to_string(task.ok()?.path().join("status")).ok());
+    let supervisor = |status: &String| status.starts_with("Name:\thworker-supervi");
+    let status = statuses.into_iter().find(supervisor).expect("the supervisor's thread");
+    let count = |line: &str| line.strip_prefix("voluntary_ctxt_switches:")?.trim().parse().ok();
+    status.lines().find_map(count).expect("how often it slept")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn an_idle_supervisor_wakes_for_its_heartbeats_alone() {
+    // Guard: `beat_or`, by which all that is looked at now and then is looked at with a heartbeat, and `MANY` calls, below which there is no
+    // `EarlyTimer`. Three times it is: tokio looks at a far timer twice, and there is the answer. It was eight times without.
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    let worker = server.worker_process(&[("HWORKER_REDIS_URL", &proxy.url())]);
+    server.eventually("it is there", SOON, || proxy.count("heartbeat") >= 2);
+    let (beats, slept) = (proxy.count("heartbeat"), sleeps_of_the_supervisor(&worker));
+    let within = Duration::from_secs(60);
+    server.eventually("heartbeats", within, || proxy.count("heartbeat") >= beats + 6);
+    let beats = (proxy.count("heartbeat") - beats) as u64;
+    let slept = sleeps_of_the_supervisor(&worker) - slept;
+    println!("slept {slept} times in {beats} heartbeats");
+    assert!(slept <= 5 * beats, "{slept} times in {beats} heartbeats");
 }
 
 /// The hash by which a script is called.

@@ -1,6 +1,7 @@
 //! What at-least-once costs at the least. A job goes from a list to a hash, and one script call settles the last batch and
 //! reserves the next, over a socket and nothing around it. Nobody recovers, retries or counts, and arguments are not decoded.
-//! Jobs are enqueued by commands of the redis crate.
+//! Jobs are enqueued by commands of the redis crate, and with the variant `crate` settled and reserved by them too: the least that an
+//! asynchronous program does, which shares its connection and its threads with others.
 //! With bodies that sleep there is no queue at all: tasks that do what the bodies do.
 
 mod wire;
@@ -10,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use contender::{Args, Contender, Options, Producer};
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Client};
+use redis::{AsyncConnectionConfig, Client, Cmd};
 use tokio::runtime::Handle;
 
 use self::wire::Wire;
@@ -28,6 +29,10 @@ impl Contender for Limit {
     async fn work(options: &Options) {
         if !options.sleep.is_zero() {
             return without_a_queue(options).await;
+        }
+        if options.variant == "crate" {
+            let work = tokio::spawn(work_by_the_crate(options.clone()));
+            return work.await.expect("the connection works");
         }
         let connections = if options.variant == "two" { 2 } else { 1 };
         // Each has a thread of its own, which it blocks.
@@ -48,21 +53,43 @@ async fn connect(url: &str) -> MultiplexedConnection {
     client.get_multiplexed_async_connection_with_config(&config).await.expect("a connection")
 }
 
+/// What a worker sends: settle and reserve from its queue, the same from where the server hands jobs to it, and the wait for one.
+struct Calls {
+    next: Cmd,
+    handed: Cmd,
+    wait: Cmd,
+}
+
+impl Calls {
+    /// `hash` is the script's.
+    fn new(options: &Options, number: usize, hash: &str) -> Self {
+        let leases: Vec<String> =
+            (0..options.concurrency).map(|slot| format!("{number}:{slot}")).collect();
+        let progress = format!("{}-progress", options.queue);
+        let inbox = format!("{}-inbox-{number}", options.queue);
+        let call = |from: &str| {
+            let mut call = redis::cmd("EVALSHA");
+            call.arg(hash).arg(2).arg(&progress).arg(from).arg(&leases);
+            call
+        };
+        let mut wait = redis::cmd("BLMOVE");
+        wait.arg(&options.queue).arg(&inbox).arg("RIGHT").arg("LEFT").arg(0);
+        Self { next: call(&options.queue), handed: call(&inbox), wait }
+    }
+}
+
+fn load() -> Cmd {
+    let mut load = redis::cmd("SCRIPT");
+    load.arg("LOAD").arg(SCRIPT);
+    load
+}
+
 async fn work(options: Options, number: usize) {
     let mut wire = Wire::connect(&options.url);
-    let hash = wire.text(&redis::cmd("SCRIPT").arg("LOAD").arg(SCRIPT).get_packed_command());
-    let leases: Vec<String> =
-        (0..options.concurrency).map(|slot| format!("{number}:{slot}")).collect();
-    let progress = format!("{}-progress", options.queue);
-    let inbox = format!("{}-inbox-{number}", options.queue);
-    let call = |from: &str| {
-        let mut call = redis::cmd("EVALSHA");
-        call.arg(&hash).arg(2).arg(&progress).arg(from).arg(&leases).get_packed_command()
-    };
-    let (next, handed) = (call(&options.queue), call(&inbox));
-    let mut wait = redis::cmd("BLMOVE");
-    wait.arg(&options.queue).arg(&inbox).arg("RIGHT").arg("LEFT").arg(0);
-    let wait = wait.get_packed_command();
+    let hash = wire.text(&load().get_packed_command());
+    let calls = Calls::new(&options, number, &hash);
+    let [next, handed, wait] =
+        [calls.next, calls.handed, calls.wait].map(|call| call.get_packed_command());
     loop {
         if !take(&mut wire, &next, &options).await {
             wire.text(&wait);
@@ -75,11 +102,41 @@ async fn work(options: Options, number: usize) {
 async fn take(wire: &mut Wire, call: &[u8], options: &Options) -> bool {
     let jobs = wire.array(call);
     for _ in 0..jobs {
-        // The least is not to look at them; but without its time no job has waited.
-        let (n, at) = wire.bulk(|job| options.waits.map_or((0, 0), |_| number_and_time(job)));
+        let (n, at) = wire.bulk(|job| looked_at(job, options));
         contender::body(n, at).await;
     }
     jobs > 0
+}
+
+async fn work_by_the_crate(options: Options) {
+    let mut connection = connect(&options.url).await;
+    let hash: String = load().query_async(&mut connection).await.expect("the script");
+    let Calls { next, handed, wait } = Calls::new(&options, 0, &hash);
+    loop {
+        if !take_by_the_crate(&mut connection, &next, &options).await {
+            let _: Vec<u8> = wait.query_async(&mut connection).await.expect("a job");
+            take_by_the_crate(&mut connection, &handed, &options).await;
+        }
+    }
+}
+
+async fn take_by_the_crate(
+    connection: &mut MultiplexedConnection,
+    call: &Cmd,
+    options: &Options,
+) -> bool {
+    let jobs: Vec<redis::Value> = call.query_async(connection).await.expect("the script runs");
+    for job in &jobs {
+        let redis::Value::BulkString(job) = job else { panic!("a job is a string") };
+        let (n, at) = looked_at(job, options);
+        contender::body(n, at).await;
+    }
+    !jobs.is_empty()
+}
+
+/// The least is not to look at a job; but without its time none has waited.
+fn looked_at(job: &[u8], options: &Options) -> (u64, u64) {
+    options.waits.map_or((0, 0), |_| number_and_time(job))
 }
 
 async fn without_a_queue(options: &Options) {

@@ -61,6 +61,7 @@ const ALL: &[Known] = &[
     },
     Known { name: "limit", program: "limit", ..KNOWN },
     Known { name: "limit:two", program: "limit", variant: "two", only_drains: true, ..KNOWN },
+    Known { name: "limit:crate", program: "limit", variant: "crate", only_drains: true, ..KNOWN },
     Known { name: "chasquimq", program: "chasquimq", server: (8, 6), ..KNOWN },
     Known {
         name: "chasquimq:defaults",

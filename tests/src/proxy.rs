@@ -17,11 +17,16 @@ use crate::relay::by_tcp;
 use crate::resp::{Command, read_command, read_reply};
 use crate::server::TestServer;
 
+/// The script that is two in one.
+const SETTLE_AND_RESERVE: &str = "settle_and_reserve";
+
 macro_rules! scripts {
     ($($name:literal)*) => {
         /// The scripts of hworker: what each is called, and its text.
-        pub const SCRIPTS: &[(&str, &str)] =
-            &[$(($name, include_str!(concat!("../../hworker/src/store/", $name, ".lua")))),*];
+        pub const SCRIPTS: &[(&str, &str)] = &[
+            $(($name, include_str!(concat!("../../hworker/src/store/", $name, ".lua"))),)*
+            (SETTLE_AND_RESERVE, include!("../../hworker/src/store/settle_and_reserve.rs")),
+        ];
     };
 }
 
@@ -100,8 +105,9 @@ struct Link {
     server: UnixStream,
 }
 
-/// What a request is called: a command in capitals, `"LPUSH"`, or the call of one of hworker's scripts, `"reserve"`.
-fn name(words: &[Vec<u8>]) -> String {
+/// What a request is called: a command in capitals, `"LPUSH"`, or the call of one of hworker's scripts, `"reserve"`; one that settles
+/// and reserves has both names.
+fn names(words: &[Vec<u8>]) -> Vec<String> {
     static BY_HASH: OnceLock<HashMap<String, &str>> = OnceLock::new();
     let by_hash = BY_HASH.get_or_init(|| {
         let hash = |text| redis::Script::new(text).get_hash().to_owned();
@@ -116,7 +122,11 @@ fn name(words: &[Vec<u8>]) -> String {
         "EVAL" => SCRIPTS.iter().find(|(_, text)| *text == word(1)).map(|(name, _)| *name),
         _ => None,
     };
-    script.map_or(command, str::to_owned)
+    match script {
+        Some(SETTLE_AND_RESERVE) => vec!["settle".into(), "reserve".into()],
+        Some(script) => vec![script.into()],
+        None => vec![command],
+    }
 }
 
 /// A command of one word.
@@ -180,7 +190,7 @@ impl Proxy {
         self.shared.state().seen.get(request).copied().unwrap_or(0)
     }
 
-    /// How many requests reached the proxy so far.
+    /// How many requests reached the proxy so far; one that settles and reserves counts for two.
     pub fn requests(&self) -> usize {
         self.shared.state().seen.values().sum()
     }
@@ -284,10 +294,11 @@ impl Shared {
 
     /// The fault that is to happen to this request.
     fn fault(&self, command: &Command) -> Option<Fault> {
-        let request = name(&command.words);
+        let names = names(&command.words);
         let mut state = self.state();
         let mut happens = None;
-        for rule in state.rules.iter_mut().filter(|rule| !rule.done && rule.request == request) {
+        let rules = state.rules.iter_mut();
+        for rule in rules.filter(|rule| !rule.done && names.contains(&rule.request)) {
             if rule.skip > 0 {
                 rule.skip -= 1;
             } else if happens.is_none() {
@@ -295,7 +306,9 @@ impl Shared {
                 happens = Some(rule.fault);
             }
         }
-        *state.seen.entry(request).or_default() += 1;
+        for name in names {
+            *state.seen.entry(name).or_default() += 1;
+        }
         happens
     }
 }

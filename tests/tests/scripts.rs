@@ -244,7 +244,15 @@ impl Both {
         ];
         let args = [session.to_string(), want.to_string(), "4000000".into(), "1000".into()];
         let args = [&args[..], &["10".to_owned()]].concat();
-        let reply = list(&self.script("reserve", &keys, &args));
+        // Every other call settles too, a lease that nobody holds.
+        let reply = if want.is_multiple_of(2) {
+            list(&self.script("reserve", &keys, &args))
+        } else {
+            let ack = ["1000", "1000", "1000", "ack", "j", "1", "nobody's", "0"];
+            let [settled, reserved] = self.settle_and_reserve(id, &ack.map(str::to_owned), &args);
+            assert_eq!(settled, ["0"]);
+            reserved
+        };
         match reply[0].as_str() {
             "void" => return Answered::Void,
             "stale" => return Answered::Stale,
@@ -286,8 +294,30 @@ impl Both {
             }
             End::Release { .. } => {}
         }
-        let reply = list(&self.script("settle", &keys, &args));
+        let reply = if matches!(end, End::Ack) && job.is_multiple_of(3) {
+            // And reserves, under a session that never was.
+            let ask = ["0", "1", "4000000", "1000", "10"].map(str::to_owned);
+            let [settled, reserved] = self.settle_and_reserve(id, &args, &ask);
+            assert!(reserved == ["stale"] || reserved == ["void"], "{reserved:?}");
+            settled
+        } else {
+            list(&self.script("settle", &keys, &args))
+        };
         Answered::Held(reply == ["ok"] || reply == ["1"])
+    }
+
+    /// Both in one call: what each of them answers.
+    fn settle_and_reserve(
+        &mut self,
+        id: Id,
+        settle: &[String],
+        reserve: &[String],
+    ) -> [Vec<String>; 2] {
+        let keys = [&keys_of_settle(id)[..], &[of_worker("inbox", id), key("token")]].concat();
+        let reply = self.script("settle_and_reserve", &keys, &[settle, reserve].concat());
+        let Value::Array(both) = &reply else { panic!("{reply:?}") };
+        assert_eq!(both.len(), 2, "{reply:?}");
+        [list(&both[0]), list(&both[1])]
     }
 
     fn recover(&mut self, id: Id, unchanged: bool, chunk: &[(Lease, Job)]) -> Answered {

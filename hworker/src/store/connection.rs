@@ -128,6 +128,11 @@ impl Connection {
         self.confirms.as_ref()
     }
 
+    /// Whether anything that is written on it is confirmed.
+    pub(crate) fn is_confirming(&self) -> bool {
+        self.confirms.is_some()
+    }
+
     /// Whether both lead to the same server.
     pub(crate) fn is_beside(&self, other: &Self) -> bool {
         self.server == other.server

@@ -207,6 +207,24 @@ impl Queue {
         reserved(on.run(&self.reserve_call(worker, session, want), within).await?)
     }
 
+    /// Settles a batch of acks and reserves, in one call.
+    pub(crate) async fn ack_and_reserve(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+        day: &str,
+        batch: &[Settlement],
+        session: u64,
+        want: usize,
+    ) -> Result<(Settled, Reserved), Fault> {
+        let keys = [&*worker.inbox, &*self.keys.token];
+        let (mut call, sizes) =
+            self.settle_call(&script::SETTLE_AND_RESERVE, &keys, worker, day, batch);
+        self.ask(&mut call, session, want);
+        let mut replies = Reply::list("settle", on.run(&call, CALL_WITHIN).await?)?;
+        Ok((settled(replies.value()?, &sizes)?, reserved(replies.value()?)?))
+    }
+
     fn reserve_call(&self, worker: &WorkerKeys, session: u64, want: usize) -> Call {
         let keys = &self.keys;
         let mut call = Call::new(
@@ -221,12 +239,17 @@ impl Queue {
                 &keys.jobs,
             ],
         );
+        self.ask(&mut call, session, want);
+        call
+    }
+
+    /// What `reserve` is asked.
+    fn ask(&self, call: &mut Call, session: u64, want: usize) {
         call.number(session)
             .number(want as u64)
             .number(SCRIPT_BYTES as u64)
             .number(self.largest() as u64)
             .number(self.limits.broken as u64);
-        call
     }
 
     /// Settles and releases a batch. Afterwards none of its leases is held.
@@ -242,7 +265,7 @@ impl Queue {
             if releases.len() == batch.len() {
                 return Ok(Settled::default());
             }
-            let (call, sizes) = self.settle_call(worker, day, batch);
+            let (call, sizes) = self.settle_call(&script::SETTLE, &[], worker, day, batch);
             let within = CALL_WITHIN + on.confirms_within();
             let (reply, confirmed) = on.run_confirmed(&call, within).await?;
             Ok(Settled { not_durable: confirmed.err(), ..settled(reply, &sizes)? })
@@ -262,29 +285,30 @@ impl Queue {
         Ok(Settled { held, stale, ..settle })
     }
 
-    /// The call, and for each of its operations how many leases it covers.
+    /// The call of a script that settles, with more keys after those that this needs, and for each of its operations how many leases
+    /// it covers.
     fn settle_call(
         &self,
+        script: &'static script::Script,
+        more: &[&str],
         worker: &WorkerKeys,
         day: &str,
         batch: &[Settlement],
     ) -> (Call, Vec<u64>) {
         let keys = &self.keys;
         let stat_of_day = keys.stat_of(day);
-        let mut call = Call::new(
-            &script::SETTLE,
-            &[
-                &worker.progress,
-                &keys.jobs,
-                &keys.scheduled,
-                &keys.bell,
-                &keys.failed,
-                &keys.broken,
-                &keys.stat,
-                &stat_of_day,
-                &worker.record,
-            ],
-        );
+        let of_settle: [&str; _] = [
+            &worker.progress,
+            &keys.jobs,
+            &keys.scheduled,
+            &keys.bell,
+            &keys.failed,
+            &keys.broken,
+            &keys.stat,
+            &stat_of_day,
+            &worker.record,
+        ];
+        let mut call = Call::new(script, &[&of_settle, more].concat());
         call.number(self.limits.failed as u64).number(self.limits.broken as u64).number(DAY_TTL_S);
         let mut sizes = Vec::new();
 

@@ -32,18 +32,18 @@ impl Reply {
         self.values.len()
     }
 
-    fn next(&mut self) -> Result<Value, Fault> {
+    pub(crate) fn value(&mut self) -> Result<Value, Fault> {
         self.values.next().ok_or_else(|| Fault::reply(self.operation, "too short"))
     }
 
     pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, Fault> {
-        let value = self.next()?;
+        let value = self.value()?;
         bytes(self.operation, value)
     }
 
     /// `None` for nil.
     pub(crate) fn maybe_bytes(&mut self) -> Result<Option<Vec<u8>>, Fault> {
-        match self.next()? {
+        match self.value()? {
             Value::Nil => Ok(None),
             value => bytes(self.operation, value).map(Some),
         }
@@ -57,7 +57,7 @@ impl Reply {
     }
 
     pub(crate) fn number(&mut self) -> Result<i64, Fault> {
-        let value = self.next()?;
+        let value = self.value()?;
         number(self.operation, &value)
     }
 

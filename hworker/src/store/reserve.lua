@@ -12,6 +12,7 @@
 -- ARGV[3] bytes        stop taking at so many bytes
 -- ARGV[4] max_payload  in bytes; what is larger is broken
 -- ARGV[5] broken_limit how many broken payloads are kept
+-- ARGV[6] settled      where `settle` has run just before, which looked at `stat` and removed something
 --
 -- Returns {'ok', jobs left, set aside as broken, first token, envelope, envelope, ...}: the leases are the tokens, counted up
 -- from the first; {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
@@ -26,13 +27,13 @@ if not known[1] or known[2] then return {'void'} end
 if known[1] ~= session then return {'stale'} end
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
-redis.call('LLEN', inbox)
-redis.call('LLEN', jobs)
+local handed, waiting = redis.call('LLEN', inbox), redis.call('LLEN', jobs)
 redis.call('HLEN', broken)
-redis.call('HLEN', stat)
+if not ARGV[6] then redis.call('HLEN', stat) end
+if handed == 0 and (waiting == 0 or want == 0) then return {'ok', waiting, 0, 0} end
 
 -- A removal first: a full server lets a script go on once it has written.
-redis.call('HDEL', progress, '')
+if not ARGV[6] then redis.call('HDEL', progress, '') end
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -84,6 +85,7 @@ local function lease(envelopes, list)
       left = left - size
     elseif left <= 0 and list == jobs then
       for j = #envelopes, i, -1 do redis.call('RPUSH', list, envelopes[j]) end
+      waiting = waiting + #envelopes - i + 1
       break
     else
       leased, at = leased + 1, at + 2
@@ -96,13 +98,13 @@ local function lease(envelopes, list)
   bytes, n, largest = left, leased, most
 end
 
-lease(redis.call('RPOP', inbox, 1000) or {}, inbox)
+if handed > 0 then lease(redis.call('RPOP', inbox, 1000), inbox) end
 local at_once = 1
-while n < want and bytes > 0 and quarantined < 100 do
+while waiting > 0 and n < want and bytes > 0 and quarantined < 100 do
   -- One at first, then twice as many, but no more than would fit if all were as large as the largest so far: what is popped beyond
   -- the bytes has to be written back.
   local chunk = redis.call('RPOP', jobs, math.min(want - n, at_once))
-  if not chunk then break end
+  waiting = waiting - #chunk
   lease(chunk, jobs)
   at_once = math.max(1, math.min(at_once * 2, 32, math.floor(bytes / largest)))
 end
@@ -111,5 +113,5 @@ if n > 0 then
   redis.call('HSET', progress, unpack(taken))
   redis.call('SET', token_key, token + n)
 end
-reply[2], reply[3] = redis.call('LLEN', jobs), quarantined
+reply[2], reply[3] = waiting, quarantined
 return reply

@@ -1,4 +1,4 @@
-//! The Lua files, one for each operation that moves a job.
+//! The Lua files, one for each operation that moves a job, and one script of two of them.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -23,6 +23,7 @@ macro_rules! scripts {
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         enum Number {
             $($name,)*
+            SETTLE_AND_RESERVE,
         }
 
         #[cfg(test)]
@@ -44,6 +45,15 @@ scripts! {
     SCHEDULE = "schedule.lua";
     SETTLE = "settle.lua";
 }
+
+const SETTLE_AND_RESERVE_TEXT: &str = include!("settle_and_reserve.rs");
+
+/// Both in one call.
+pub(crate) static SETTLE_AND_RESERVE: Script = Script {
+    inner: LazyLock::new(|| redis::Script::new(SETTLE_AND_RESERVE_TEXT)),
+    text: SETTLE_AND_RESERVE_TEXT,
+    number: Number::SETTLE_AND_RESERVE,
+};
 
 impl Script {
     pub(crate) fn hash(&self) -> &str {

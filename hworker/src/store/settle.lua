@@ -25,19 +25,29 @@ local progress, jobs, scheduled, bell, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[
 local broken, stat, day, record = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local failed_limit, broken_limit, day_ttl = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local now
 local replies, counted = {}, {}
 -- As in reserve.lua.
 local by_lua = (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d', 2 ^ 52) == '4503599627370496'
 local format = string.format
 
--- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
-redis.call('LLEN', jobs)
-redis.call('ZCARD', scheduled)
-redis.call('LLEN', bell)
-redis.call('LLEN', failed)
-for _, hash in ipairs({broken, stat, day, record}) do redis.call('HLEN', hash) end
+-- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way. Each look costs
+-- as much as a change, so what only the others touch is not looked at where all are done.
+redis.call('HLEN', stat)
+local first_of_day = redis.call('HLEN', day) == 0
+-- The record of a worker exists from its first reconcile on; a late settlement must not bring it back.
+local known = redis.call('HEXISTS', record, 'session') == 1
+local at = 4
+while ARGV[at] == 'ack' do at = at + 3 + 2 * ARGV[at + 2] end
+if ARGV[at] then
+  redis.call('LLEN', jobs)
+  redis.call('ZCARD', scheduled)
+  redis.call('LLEN', bell)
+  redis.call('LLEN', failed)
+  redis.call('HLEN', broken)
+  local time = redis.call('TIME')
+  now = time[1] * 1000 + math.floor(time[2] / 1000)
+end
 
 local function count(counter, job, n)
   counted[counter] = (counted[counter] or 0) + n
@@ -128,10 +138,9 @@ end
 for field, n in pairs(counted) do
   redis.call('HINCRBY', stat, field, n)
   redis.call('HINCRBY', day, field, n)
-  -- The record of a worker exists from its first reconcile on; a late settlement must not bring it back.
-  if not string.find(field, ':', 1, true) and redis.call('HEXISTS', record, 'session') == 1 then
+  if known and not string.find(field, ':', 1, true) then
     redis.call('HINCRBY', record, field, n)
   end
 end
-if next(counted) then redis.call('EXPIRE', day, day_ttl) end
+if first_of_day and next(counted) then redis.call('EXPIRE', day, day_ttl) end
 return replies

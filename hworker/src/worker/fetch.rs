@@ -22,7 +22,7 @@ use super::outages::{self, Side};
 use super::outbox::WakeAt;
 use super::ready::WaitingJob;
 use super::slots::Slot;
-use super::trip::{Replies, Trip, answered};
+use super::trip::{Answers, Replies, Trip, answered};
 use super::turn::Seated;
 use crate::reconnect::Reconnect;
 use crate::store::{
@@ -319,37 +319,73 @@ impl Fetch {
 
     /// A round trip about to be made: settles what is in the outbox and reserves, in one write.
     fn trip(&self, connection: &Connection, session: u64, ask: &Ask, slots: Vec<Slot>) -> Trip {
-        let (incarnation, lane) = (Arc::clone(&self.incarnation), Arc::clone(&self.lane));
+        let lane = &self.lane;
         let batch = Arc::new(lane.outbox.take());
         let want = slots.len() + ask.ahead;
         let asks = ask.look || want > 0;
-        let (sending, connection) = (Arc::clone(&batch), connection.clone());
         let halts = lane.pace.halts();
         let taking = asks.then(|| lane.leases.takes_inbox());
         let handed = lane.leases.handed_number().filter(|_| asks);
         if asks {
             lane.asks.one_is_sent();
         }
-        let replies = Box::pin(async move {
+        let only_acks = !batch.is_empty() && batch.iter().all(Settlement::is_ack);
+        let (sending, connection) = (Arc::clone(&batch), connection.clone());
+        // Nearly all there is. What else is settled may fail alone, and what is confirmed is waited for alone.
+        let replies = if only_acks && asks && !connection.is_confirming() {
+            self.ack_and_reserve(connection, session, want, sending)
+        } else {
+            self.settle_beside_reserve(connection, session, asks.then_some(want), sending)
+        };
+        let (ahead, looks) = (ask.ahead, ask.look);
+        let sent_at = Instant::now();
+        Trip { sent_at, batch, slots, ahead, looks, halts, taking, handed, replies, answer: None }
+    }
+
+    /// In one call.
+    fn ack_and_reserve(
+        &self,
+        connection: Connection,
+        session: u64,
+        want: usize,
+        acks: Arc<Vec<Settlement>>,
+    ) -> Answers {
+        let lane = Arc::clone(&self.lane);
+        let today = day(self.incarnation.core.clock.unix_ms());
+        Box::pin(async move {
+            let (queue, keys) = (&lane.queue, &lane.keys);
+            let both = queue.ack_and_reserve(&connection, keys, &today, &acks, session, want);
+            match both.await {
+                Ok((settled, reserved)) => (Ok(settled), Ok(Some(reserved))),
+                Err(fault) => (Err(fault.clone()), Err(fault)),
+            }
+        })
+    }
+
+    /// In calls of their own, so that each may fail alone; `None` reserves nothing.
+    fn settle_beside_reserve(
+        &self,
+        connection: Connection,
+        session: u64,
+        want: Option<usize>,
+        batch: Arc<Vec<Settlement>>,
+    ) -> Answers {
+        let lane = Arc::clone(&self.lane);
+        let today = day(self.incarnation.core.clock.unix_ms());
+        Box::pin(async move {
             let settle = async {
-                if sending.is_empty() {
+                if batch.is_empty() {
                     return Ok(Settled::default());
                 }
-                let today = day(incarnation.core.clock.unix_ms());
-                lane.queue.settle(&connection, &lane.keys, &today, &sending).await
+                lane.queue.settle(&connection, &lane.keys, &today, &batch).await
             };
             let reserve = async {
-                if !asks {
-                    return Ok(None);
-                }
+                let Some(want) = want else { return Ok(None) };
                 let within = CALL_WITHIN;
                 lane.queue.reserve(&connection, &lane.keys, session, want, within).await.map(Some)
             };
             tokio::join!(settle, reserve)
-        });
-        let (ahead, looks) = (ask.ahead, ask.look);
-        let sent_at = Instant::now();
-        Trip { sent_at, batch, slots, ahead, looks, halts, taking, handed, replies, answer: None }
+        })
     }
 
     /// Takes the answers of a round trip.

@@ -13,6 +13,9 @@ use crate::store::{Fault, Reserved, Settled, Settlement};
 
 pub(super) type Replies = (Result<Settled, Fault>, Result<Option<Reserved>, Fault>);
 
+/// Replies that are awaited.
+pub(super) type Answers = Pin<Box<dyn Future<Output = Replies> + Send>>;
+
 /// The calls of a connection that ask for jobs: how many were sent, and how many of them are over. The server answers in order.
 #[derive(Debug, Default)]
 pub(super) struct Asks {
@@ -60,7 +63,7 @@ pub(super) struct Trip {
     pub(super) taking: Option<u64>,
     /// The job in the inbox that it is to bring under a lease.
     pub(super) handed: Option<u64>,
-    pub(super) replies: Pin<Box<dyn Future<Output = Replies> + Send>>,
+    pub(super) replies: Answers,
     pub(super) answer: Option<Replies>,
 }
 

@@ -1,0 +1,17 @@
+// The text of `settle_and_reserve`: `settle`, and then `reserve`, as they are in files of their own, in one call. For a single job a
+// second call would cost the server as much as what it does.
+//
+// KEYS are those of `settle`, then the worker's inbox and the queue's last token; ARGV those of `settle`, then the first five of
+// `reserve`. Returns {what `settle` returns, what `reserve` returns}.
+concat!(
+    "local function settle(KEYS, ARGV)\n",
+    include_str!("settle.lua"),
+    "end\nlocal function reserve(KEYS, ARGV)\n",
+    include_str!("reserve.lua"),
+    "end\n",
+    "local asked = {unpack(ARGV, #ARGV - 4)}\n",
+    "for i = #ARGV, #ARGV - 4, -1 do ARGV[i] = nil end\n",
+    "asked[6] = 'settled'\n",
+    "local settled = settle(KEYS, ARGV)\n",
+    "return {settled, reserve({KEYS[9], KEYS[10], KEYS[1], KEYS[11], KEYS[6], KEYS[7], KEYS[2]}, asked)}\n",
+)

@@ -1,5 +1,6 @@
 // The text of `settle_and_reserve`: `settle`, and then `reserve`, as they are in files of their own, in one call. For a single job a
-// second call would cost the server as much as what it does.
+// second call would cost the server as much as what it does. Where `reserve` fails, what `settle` did stays done; it is sent again then, as
+// after a reply that was lost.
 //
 // KEYS are those of `settle`, then the worker's inbox and the queue's last token; ARGV those of `settle`, then the first five of
 // `reserve`. Returns {what `settle` returns, what `reserve` returns}.

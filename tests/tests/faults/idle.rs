@@ -196,7 +196,7 @@ fn sleeps_of_the_supervisor(worker: &Process) -> u64 {
 #[test]
 fn an_idle_supervisor_wakes_for_its_heartbeats_alone() {
     // Guard: `beat_or`, by which all that is looked at now and then is looked at with a heartbeat, and `MANY` calls, below which there is no
-    // `EarlyTimer`. Three times it is: tokio looks at a far timer twice, and there is the answer. It was eight times without.
+    // `EarlyTimer`. Three times it is: tokio looks at a far timer twice, and there is the answer. It was about seven times without.
     let server = TestServer::start();
     let proxy = Proxy::before(&server);
     let worker = server.worker_process(&[("HWORKER_REDIS_URL", &proxy.url())]);

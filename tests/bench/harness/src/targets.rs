@@ -4,6 +4,7 @@ use crate::check::BENCHMARK;
 use crate::report::times;
 use crate::results::{Results, Spread, figure};
 use crate::server::Persistence;
+use crate::workloads::{Scale, drain};
 
 /// A target and what became of it.
 pub struct Checked {
@@ -55,8 +56,24 @@ impl Sheet<'_> {
         // The envelope is the arguments and 99 bytes around them.
         let envelope = self.results.settings.payload as f64 + 99.0;
         self.at_most("w2", "100", "server_bytes_per_waiting_job", envelope + 40.0);
-        // Scripts and counters take 0.85 MB once, however many jobs there are: 4.2 for each of the 200,000 of a quick run.
-        self.at_most("w2", "100", "server_bytes_per_finished_job", 5.0);
+        self.left_behind();
+    }
+
+    /// Scripts and counters the server keeps once. What it keeps of each job shows in what more of them leave behind.
+    fn left_behind(&mut self) {
+        let Some(scale) = Scale::named(&self.results.settings.scale) else { return };
+        let left = |setting: &'static str, concurrency: u64| {
+            let jobs = drain::jobs(scale, concurrency) as f64;
+            let rounds = self.results.rounds("w2", setting, "hworker").iter();
+            let of_each = rounds.filter_map(|round| round.get("server_bytes_per_finished_job"));
+            (jobs, of_each.map(|bytes| bytes * jobs).collect::<Vec<_>>())
+        };
+        let ((few, after_few), (many, after_many)) = (left("1", 1), left("100", 100));
+        let more = after_few.iter().zip(&after_many).map(|(few, many)| many - few);
+        let Some(each) = Spread::of(more.map(|bytes| bytes / (many - few))) else { return };
+        let measured = format!("{:.2} ({:.2}–{:.2})", each.median, each.low, each.high);
+        let text = "w2: the server keeps at most 1 byte more of each further job that is finished";
+        self.add(text.into(), measured, each.low <= 1.0);
     }
 
     fn idle(&mut self) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Bench, PATIENCE, Rate, Sample};
+use super::{Bench, PATIENCE, Rate, Sample, Scale};
 use crate::Failure;
 use crate::contenders::Contender;
 use crate::server::Server;
@@ -11,7 +11,7 @@ pub const SETTINGS: &[&str] = &["1", "10", "100"];
 
 pub fn run(bench: &Bench, setting: &str, contender: &Contender) -> Result<Sample, Failure> {
     let concurrency: u64 = setting.parse()?;
-    let jobs = jobs(bench, concurrency).min(contender.most_jobs);
+    let jobs = jobs(bench.scale, concurrency).min(contender.most_jobs);
     let mut server = Server::start(&bench.server)?;
     if contender.name == crate::check::BENCHMARK {
         return crate::check::drain(bench, &mut server, concurrency, jobs);
@@ -27,11 +27,11 @@ pub fn run(bench: &Bench, setting: &str, contender: &Contender) -> Result<Sample
     Ok(sample)
 }
 
-fn jobs(bench: &Bench, concurrency: u64) -> u64 {
+pub fn jobs(scale: Scale, concurrency: u64) -> u64 {
     if concurrency == 1 {
-        bench.scale.pick(100_000, 20_000, 500)
+        scale.pick(100_000, 20_000, 500)
     } else {
-        bench.scale.pick(500_000, 200_000, 2000)
+        scale.pick(500_000, 200_000, 2000)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The workloads, each in a module of its own, and what they share.
 
 mod crash;
-mod drain;
+pub mod drain;
 mod durable;
 mod enqueue;
 mod idle;
@@ -127,6 +127,10 @@ impl Scale {
             Self::Quick => "quick",
             Self::Smoke => "smoke",
         }
+    }
+
+    pub fn named(name: &str) -> Option<Self> {
+        [Self::Full, Self::Quick, Self::Smoke].into_iter().find(|scale| scale.name() == name)
     }
 
     pub fn pick<T>(self, full: T, quick: T, smoke: T) -> T {

@@ -599,4 +599,7 @@ fn an_ack_ends_rows_of_leases_and_single_ones() {
     assert_eq!(left, ["1763805600000009", "x.1"]);
     let counted: u64 = both.ask(&["HGET", &key("stat"), "processed"]);
     assert_eq!(counted, 4);
+    // The counters of a day expire.
+    let expires_in: i64 = both.ask(&["TTL", &keys_of_settle(1)[7]]);
+    assert!((1..=1000).contains(&expires_in), "{expires_in}");
 }

@@ -6,6 +6,10 @@
 //! so much has gathered that a write of its own pays: then the server works while callers are answered. So nobody waits
 //! for the sake of a batch, and no job depends on the future of another: a sender lives as long as there is something to
 //! send, and what is left there can be withdrawn until it is taken.
+//!
+//! Where writes take long, on a server that flushes its file before it answers, callers who come back when they are answered are better off
+//! together in one write than in two that wait for each other: there a sender lets those come back whom it has answered, and leaves them
+//! to the other, if that has a write under way; and no other is started for them. Who came while writes were under way does not wait for that.
 
 mod sender;
 #[cfg(test)]
@@ -13,7 +17,7 @@ mod tests;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Id;
 use tokio::sync::oneshot;
@@ -21,7 +25,7 @@ use tokio::sync::oneshot;
 use self::sender::Sender;
 use super::Client;
 use crate::durability::Durability;
-use crate::store::{Connection, Fault, LAST_MOMENT, Queue, SCRIPT_BYTES, SCRIPT_JOBS};
+use crate::store::{CallTime, Connection, Fault, LAST_MOMENT, Queue, SCRIPT_BYTES, SCRIPT_JOBS};
 
 /// Commands that one write has at most; a command holds 1000 jobs or 4 MB, and so many bytes a write, so that a slow line has
 /// it sent in time. What is beyond stays withdrawable.
@@ -33,6 +37,12 @@ const ALONE: usize = 2;
 
 /// Writes under way at once.
 const SENDERS: usize = 2;
+
+/// A write that takes longer, besides what its jobs take, is long: sooner, those who were answered and have a next job are not all back.
+const LONG_WRITE: Duration = Duration::from_micros(100);
+
+/// Within this time after an answer, those who come are those who were answered.
+const BACK_WITHIN: Duration = Duration::from_micros(200);
 
 /// The gatherings of a client: one for each queue, or shard of one, and runtime.
 #[derive(Debug, Default)]
@@ -111,6 +121,10 @@ struct State {
     /// In the order of their tickets.
     waiting: VecDeque<Waiting>,
     last_ticket: u64,
+    /// What the senders' writes take.
+    write_time: CallTime,
+    /// When the last of them was answered.
+    answered_at: Option<Instant>,
     /// The connection that was used last.
     connection: Option<Connection>,
     /// What kept the last try from the server, since the last that reached it.
@@ -202,13 +216,30 @@ impl State {
     }
 
     /// Whether another sender would be of use: the first always, a further one for no less than half of what the others
-    /// have in hand; with fewer, writes would only become smaller.
+    /// have in hand; with fewer, writes would only become smaller. Where writes are long, not for those who have just been answered.
     fn wants_sender(&self) -> bool {
         match self.senders {
             0 => true,
             SENDERS.. => false,
-            _ => self.kept_from.is_none() && 2 * self.waiting.len() >= self.sending.max(2),
+            _ => {
+                self.kept_from.is_none()
+                    && 2 * self.waiting.len() >= self.sending.max(2)
+                    && !(self.writes_are_long() && (self.sending == 0 || self.some_come_back()))
+            }
         }
+    }
+
+    fn writes_are_long(&self) -> bool {
+        self.write_time.beside_jobs() >= LONG_WRITE
+    }
+
+    fn some_come_back(&self) -> bool {
+        self.answered_at.is_some_and(|at| at.elapsed() < BACK_WITHIN)
+    }
+
+    /// Whether another sender is to take what waits together with those whom he answers next.
+    fn another_takes_it(&self) -> bool {
+        self.senders > 1 && self.sending > 0 && self.writes_are_long()
     }
 }
 
@@ -298,6 +329,23 @@ impl Gather {
         }
         state.sending += commands.iter().map(Vec::len).sum::<usize>();
         commands
+    }
+
+    /// A write of so many jobs is over. Says whether nobody came while it was under way.
+    fn has_written(&self, jobs: usize, took: Duration) -> bool {
+        let mut state = self.state();
+        state.sending -= jobs;
+        if jobs > 0 {
+            state.write_time.add(took, jobs);
+            state.answered_at = Some(Instant::now());
+        }
+        state.waiting.is_empty()
+    }
+
+    /// How many jobs wait that are better off in one write; none where writes are short.
+    fn to_go_together(&self) -> usize {
+        let state = self.state();
+        if state.writes_are_long() { state.waiting.len() } else { 0 }
     }
 
     /// Puts back what certainly was not sent, each job in the place that it had.

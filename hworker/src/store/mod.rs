@@ -2,6 +2,7 @@
 //! redis crate. What to do when a call fails is decided by the callers.
 
 mod address;
+mod call_time;
 mod cluster;
 mod confirm;
 mod connection;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use address::{Address, Home, without_secrets};
+pub(crate) use call_time::CallTime;
 pub(crate) use connection::{Connection, LAST_MOMENT};
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use inspect::{BrokenEntry, Portion, RunningEntry, WorkerEntry, server_time};

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{sleep, timeout};
 use tracing::{debug, error, info, trace, warn};
 
-use self::look::{CallTime, NUMBERS, NextLook};
+use self::look::{NUMBERS, NextLook};
 use self::plan::{Ask, Awaits};
 use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside, say_lost};
 use super::incarnation::{Incarnation, Lane};
@@ -26,8 +26,8 @@ use super::trip::{Answers, Replies, Trip, answered};
 use super::turn::Seated;
 use crate::reconnect::Reconnect;
 use crate::store::{
-    CALL_WITHIN, Connection, End, Fault, FaultKind, Lease, Reconciled, Reserved, Seat, Settled,
-    Settlement,
+    CALL_WITHIN, CallTime, Connection, End, Fault, FaultKind, Lease, Reconciled, Reserved, Seat,
+    Settled, Settlement,
 };
 use crate::time::day;
 
@@ -73,6 +73,8 @@ struct Fetch {
     connected_at: Instant,
     /// Refusals since the start; about one a minute is logged.
     refusals: u64,
+    /// What `answers` was when a call was last refused.
+    refused_at: Option<u64>,
 }
 
 /// Why the loop left its connection.
@@ -98,6 +100,7 @@ impl Fetch {
             answers: 0,
             connected_at: Instant::now(),
             refusals: 0,
+            refused_at: None,
         }
     }
 
@@ -331,8 +334,10 @@ impl Fetch {
         }
         let only_acks = !batch.is_empty() && batch.iter().all(Settlement::is_ack);
         let (sending, connection) = (Arc::clone(&batch), connection.clone());
+        // Where no job can be reserved, acks are settled all the same.
+        let refused = self.refused_at == Some(self.answers);
         // Nearly all there is. What else is settled may fail alone, and what is confirmed is waited for alone.
-        let replies = if only_acks && asks && !connection.is_confirming() {
+        let replies = if only_acks && asks && !refused && !connection.is_confirming() {
             self.ack_and_reserve(connection, session, want, sending)
         } else {
             self.settle_beside_reserve(connection, session, asks.then_some(want), sending)
@@ -489,6 +494,7 @@ impl Fetch {
                     warn!(queue = %self.lane.queue.name, "the server refuses, trying again: {fault}");
                 }
                 self.refusals += 1;
+                self.refused_at = Some(self.answers);
                 self.lane.suspects.leave_slots();
                 sleep(REFUSED_PAUSE).await;
             }

@@ -113,21 +113,70 @@ async fn concurrent_enqueues_share_one_write_in_the_order_of_their_arrival() {
 
 #[tokio::test]
 async fn half_as_many_again_go_with_a_second_write_and_those_after_them_wait() {
-    // Guard: `State::wants_sender`.
-    let setup = connected(SOON).await;
-    let before = setup.proxy.count("LPUSH");
-    setup.proxy.fault(1, "LPUSH", Fault::HoldRequest);
-    let mut all = setup.spawn_many(ALONE + 4).await;
-    for number in ALONE + 4..ALONE + 9 {
-        all.push(setup.spawn(number));
-        settle_down().await;
+    // Guard: `State::wants_sender`; where writes take long, `State::some_come_back` no longer holds when these come.
+    for takes_long in [false, true] {
+        let setup = connected(SOON).await;
+        if takes_long {
+            // Twice as many as are looked at: the first write of all was short.
+            let rounds = 32;
+            slow_down(&setup.proxy, rounds * (ALONE as u32 + 1), Duration::from_millis(2));
+            for _ in 0..rounds {
+                results(setup.spawn_many(ALONE + 1).await).await;
+            }
+            setup.server.redis().ask::<u64>(&["DEL", "hworker-jobs-default"]);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        let before = setup.proxy.count("LPUSH");
+        setup.proxy.fault(1, "LPUSH", Fault::HoldRequest);
+        let mut all = setup.spawn_many(ALONE + 4).await;
+        for number in ALONE + 4..ALONE + 9 {
+            all.push(setup.spawn(number));
+            settle_down().await;
+        }
+        setup.proxy.release();
+        let ids = results(all).await;
+        assert!(ids.iter().all(Result::is_ok), "{ids:?}");
+        // Four with the first, two with the second as soon as there were two, and then the three that came later.
+        assert_eq!(setup.proxy.count("LPUSH") - before, ALONE + 3);
+        assert_eq!(setup.names(), numbers(ALONE + 9));
     }
-    setup.proxy.release();
-    let ids = results(all).await;
-    assert!(ids.iter().all(Result::is_ok), "{ids:?}");
-    // Four with the first, two with the second as soon as there were two, and then the three that came later.
-    assert_eq!(setup.proxy.count("LPUSH") - before, ALONE + 3);
-    assert_eq!(setup.names(), numbers(ALONE + 9));
+}
+
+/// Each of the next writes takes this long at least.
+fn slow_down(proxy: &Proxy, writes: u32, by: Duration) {
+    for nth in 1..=writes {
+        proxy.fault(nth, "LPUSH", Fault::Delay(by));
+    }
+}
+
+#[tokio::test]
+async fn callers_who_come_back_go_together_where_writes_take_long() {
+    // Guard: `State::another_takes_it` and `State::some_come_back`.
+    const JOBS: usize = 30;
+    let setup = connected(SOON).await;
+    slow_down(&setup.proxy, 4 * JOBS as u32, Duration::from_millis(2));
+    let enqueue = || {
+        let client = setup.client.clone();
+        tokio::spawn(async move {
+            for number in 0..JOBS {
+                let job = act::with(number.to_string(), Vec::new()).on(&client);
+                job.enqueue().await.expect("enqueued");
+            }
+        })
+    };
+    let mut writes = Vec::new();
+    for _ in 0..2 {
+        let before = setup.proxy.count("LPUSH");
+        let mut tasks: Vec<_> = (0..10).map(|_| enqueue()).collect();
+        settle_down().await;
+        tasks.extend((0..10).map(|_| enqueue()));
+        for task in tasks {
+            task.await.expect("no panic");
+        }
+        writes.push(setup.proxy.count("LPUSH") - before);
+    }
+    // In two groups that wait for each other it would be twice as many; the first time it is not known yet that writes take long.
+    assert!(writes[1] <= JOBS + JOBS / 4, "{writes:?}");
 }
 
 #[tokio::test]

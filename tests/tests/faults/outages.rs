@@ -730,3 +730,35 @@ async fn a_worker_that_stops_while_writes_are_paused_leaves_the_server_alive() {
     worker.stop().await;
     assert_eq!(server.redis().ask::<String>(&["PING"]), "PONG");
 }
+
+#[test]
+fn what_has_ended_is_settled_where_no_job_can_be_reserved() {
+    // The list of jobs becomes a key of another type while jobs run -> what is settled is settled once, and not sent again and again
+    // with calls that fail; once the key is gone, jobs run.
+    // Guard: `Fetch::refused_at`.
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    let url = proxy.url();
+    let settings = [("HWORKER_REDIS_URL", url.as_str()), ("HWORKER_CONCURRENCY", "2")];
+    let _worker = server.worker_process(&settings);
+    for _ in 0..3 {
+        put(&server, "held", vec![vec![Act::Gate("go".into())]]);
+    }
+    server.eventually("two run", SOON, || server.begun("held") == 2);
+    let jobs = "hworker-jobs-default";
+    // The third goes with it.
+    server.redis().ask::<String>(&["SET", jobs, "somebody else's"]);
+    let (settled, reserved) = (proxy.count("settle"), proxy.count("reserve"));
+    server.open("go");
+    let refused = || proxy.count("reserve") >= reserved + 6;
+    server.eventually("it asks again and again", SOON, refused);
+    assert_eq!(counter(&server, "processed"), 2);
+    // Each with a call that failed, and then again without.
+    let settles = proxy.count("settle") - settled;
+    assert!(settles <= 4, "{settles}\n{}", server.report());
+    server.redis().ask::<u64>(&["DEL", jobs]);
+    put(&server, "after", vec![]);
+    server.eventually("it goes on", SOON, || server.ended("after") == 1);
+    server.drained(SOON);
+    assert_eq!(counter(&server, "processed"), 3);
+}

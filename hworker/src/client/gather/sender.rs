@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use tokio::time::timeout_at;
 
-use super::{Caller, Client, Gather, Waiting};
+use super::{Caller, Client, Gather, LONG_WRITE, State, Waiting};
 use crate::join::join_all;
 use crate::reconnect::Reconnect;
 use crate::store::{Connection, Fault, FaultKind, LAST_MOMENT};
@@ -33,7 +33,7 @@ impl Sender {
     pub(super) async fn run(mut self) {
         while !self.ended {
             let Some(give_up) = self.gather.expire(Instant::now()) else {
-                self.end_if_nothing_waits();
+                self.end_if(|state| state.waiting.is_empty());
                 continue;
             };
             let Gather { queue, confirms, .. } = &*self.gather;
@@ -52,9 +52,9 @@ impl Sender {
         }
     }
 
-    fn end_if_nothing_waits(&mut self) {
+    fn end_if(&mut self, is_over: impl FnOnce(&State) -> bool) {
         let mut state = self.gather.state();
-        if state.waiting.is_empty() {
+        if !self.ended && is_over(&state) {
             self.ended = true;
             state.senders -= 1;
         }
@@ -83,8 +83,10 @@ impl Sender {
         let mut commands: Vec<_> = self.gather.take().into_iter().map(Command::of).collect();
         let jobs: usize = commands.iter().map(|command| command.envelopes.len()).sum();
         self.sending = jobs;
+        let sent_at = Instant::now();
         let results = self.write(&connection, &mut commands).await;
-        self.gather.state().sending -= std::mem::take(&mut self.sending);
+        let nobody_came =
+            self.gather.has_written(std::mem::take(&mut self.sending), sent_at.elapsed());
         let mut kept_from = None;
         let mut answered = Vec::with_capacity(commands.len());
         let mut refused = Vec::new();
@@ -102,7 +104,7 @@ impl Sender {
         }
         if jobs <= 1 {
             // Before the answer: who enqueues one job after the other then sends the next himself.
-            self.end_if_nothing_waits();
+            self.end_if(|state| state.waiting.is_empty());
         }
         for (result, callers) in answered {
             callers.into_iter().flatten().for_each(|caller| caller.tell(result.clone()));
@@ -112,16 +114,29 @@ impl Sender {
         }
         match kept_from {
             Some(fault) => self.not_reached(fault).await,
-            None => self.reached(jobs).await,
+            None => self.reached(jobs, nobody_came).await,
         }
     }
 
-    async fn reached(&mut self, jobs: usize) {
+    /// After a write of so many jobs, while which others came or nobody did.
+    async fn reached(&mut self, jobs: usize, nobody_came: bool) {
         self.reconnect.succeeded();
         self.gather.state().kept_from = None;
-        if jobs > 1 {
-            // Those who were answered may have the next at once: then it is better to stay than to be started again.
+        if jobs <= 1 {
+            return;
+        }
+        // Those who were answered may have the next at once: then it is better to stay than to be started again.
+        let (answered_at, mut came) = (Instant::now(), 0);
+        loop {
             tokio::task::yield_now().await;
+            // And where writes are long, to go when all of them are back.
+            let before = std::mem::replace(&mut came, self.gather.to_go_together());
+            if came <= before || answered_at.elapsed() >= LONG_WRITE {
+                break;
+            }
+        }
+        if nobody_came {
+            self.end_if(State::another_takes_it);
         }
     }
 

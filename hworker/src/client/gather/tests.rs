@@ -102,3 +102,31 @@ fn a_second_sender_joins_when_half_of_what_the_first_has_in_hand_waits() {
     gather.state().kept_from = Some(Fault::not_sent("the cable was cut"));
     assert_eq!(wanted_at(1, 1), None, "who cannot reach the server needs no help");
 }
+
+#[test]
+fn where_writes_are_long_no_second_sender_joins_for_those_who_come_back() {
+    let gather = gather();
+    let mut state = gather.state();
+    (0..16).for_each(|_| state.write_time.add(2 * LONG_WRITE, 0));
+    let (job, _answer) = waiting(1, 1);
+    state.waiting.push_back(job);
+    (state.senders, state.sending) = (1, 2);
+    let second = Duration::from_secs(1);
+    state.answered_at = Some(Instant::now() + second);
+    assert!(!state.wants_sender() && !state.another_takes_it());
+    state.answered_at = Instant::now().checked_sub(second);
+    assert!(state.wants_sender(), "nobody was answered just now");
+    state.sending = 0;
+    assert!(!state.wants_sender(), "the first is about to take it");
+
+    (state.senders, state.sending) = (2, 2);
+    assert!(state.another_takes_it());
+    state.sending = 0;
+    assert!(!state.another_takes_it(), "nobody is answered soon");
+
+    state.sending = 2;
+    state.write_time.add(LONG_WRITE / 2, 0);
+    assert!(!state.another_takes_it(), "writes can be short");
+    (state.senders, state.answered_at) = (1, Some(Instant::now() + second));
+    assert!(state.wants_sender());
+}

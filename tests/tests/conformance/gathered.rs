@@ -151,7 +151,7 @@ fn slow_down(proxy: &Proxy, writes: u32, by: Duration) {
 
 #[tokio::test]
 async fn callers_who_come_back_go_together_where_writes_take_long() {
-    // Guard: `State::another_takes_it` and `State::some_come_back`.
+    // Guard: `State::another_takes_it`.
     const JOBS: usize = 30;
     let setup = connected(SOON).await;
     slow_down(&setup.proxy, 4 * JOBS as u32, Duration::from_millis(2));

@@ -3,7 +3,7 @@
 //! Who comes alone, or nearly so, sends his own job, on a connection that is there, in his own task. Who comes while
 //! others are under way leaves his job in the *gathering* of its queue; a sender, which is a task, takes everything that has
 //! gathered, sends it with one write, and when that is answered takes what has gathered since. A second sender joins it when
-//! so much has gathered that a write of its own pays: then the server works while callers are answered. So nobody waits
+//! half of all who are there have gathered: then the server works for one half while the other is answered. So nobody waits
 //! for the sake of a batch, and no job depends on the future of another: a sender lives as long as there is something to
 //! send, and what is left there can be withdrawn until it is taken.
 //!
@@ -118,6 +118,8 @@ struct State {
     senders: usize,
     /// How many jobs are in their hands.
     sending: usize,
+    /// How many were there at once lately, in their hands or waiting.
+    crowd: usize,
     /// In the order of their tickets.
     waiting: VecDeque<Waiting>,
     last_ticket: u64,
@@ -215,18 +217,27 @@ impl State {
         Waits { answer, needs_sender }
     }
 
-    /// Whether another sender would be of use: the first always, a further one for no less than half of what the others
-    /// have in hand; with fewer, writes would only become smaller. Where writes are long, not for those who have just been answered.
+    /// Whether another sender would be of use: the first always, a further one for no less than half of those who are there. One
+    /// that went sooner would leave the larger part to the other, and have the server wait for that. Where writes are long, not for
+    /// those who have just been answered.
     fn wants_sender(&self) -> bool {
         match self.senders {
             0 => true,
             SENDERS.. => false,
             _ => {
                 self.kept_from.is_none()
-                    && 2 * self.waiting.len() >= self.sending.max(2)
+                    && 2 * self.waiting.len() >= self.crowd.max(2)
                     && !(self.writes_are_long() && (self.sending == 0 || self.some_come_back()))
             }
         }
+    }
+
+    /// A sender has so many more in hand.
+    fn takes(&mut self, jobs: usize) {
+        self.sending += jobs;
+        let there = self.sending + self.waiting.len();
+        // Those who were just answered are not back yet: it falls slowly.
+        self.crowd = there.max(self.crowd - self.crowd.div_ceil(4));
     }
 
     fn writes_are_long(&self) -> bool {
@@ -327,7 +338,7 @@ impl Gather {
             };
             command.push(next);
         }
-        state.sending += commands.iter().map(Vec::len).sum::<usize>();
+        state.takes(commands.iter().map(Vec::len).sum());
         commands
     }
 

@@ -142,6 +142,27 @@ async fn half_as_many_again_go_with_a_second_write_and_those_after_them_wait() {
     }
 }
 
+#[tokio::test]
+async fn a_few_wait_for_the_write_that_is_under_way_where_many_were_there() {
+    // Guard: `State::takes` remembers how many were there.
+    let setup = connected(SOON).await;
+    results(setup.spawn_many(ALONE + 20).await).await;
+    setup.server.redis().ask::<u64>(&["DEL", "hworker-jobs-default"]);
+    let before = setup.proxy.count("LPUSH");
+    setup.proxy.fault(1, "LPUSH", Fault::HoldRequest);
+    let mut all = setup.spawn_many(ALONE + 4).await;
+    for number in ALONE + 4..ALONE + 11 {
+        all.push(setup.spawn(number));
+        settle_down().await;
+    }
+    setup.proxy.release();
+    let ids = results(all).await;
+    assert!(ids.iter().all(Result::is_ok), "{ids:?}");
+    // Four with the first, and seven with the next: as a second write two of them would leave five to a third.
+    assert_eq!(setup.proxy.count("LPUSH") - before, ALONE + 2);
+    assert_eq!(setup.names(), numbers(ALONE + 11));
+}
+
 /// Each of the next writes takes this long at least.
 fn slow_down(proxy: &Proxy, writes: u32, by: Duration) {
     for nth in 1..=writes {

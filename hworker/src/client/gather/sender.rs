@@ -121,8 +121,13 @@ impl Sender {
     /// After a write of so many jobs, while which others came or nobody did.
     async fn reached(&mut self, jobs: usize, nobody_came: bool) {
         self.reconnect.succeeded();
-        self.gather.state().kept_from = None;
+        let all_reach_it = self.gather.state().kept_from.take().is_none();
         if jobs <= 1 {
+            return;
+        }
+        // One is enough for those who come back: it takes the second half when another has joined it for the first.
+        self.end_if(|state| all_reach_it && state.senders > 1 && state.sending == 0);
+        if self.ended {
             return;
         }
         // Those who were answered may have the next at once: then it is better to stay than to be started again.

@@ -82,25 +82,47 @@ fn gatherings_of_queues_with_changing_names_are_forgotten() {
 }
 
 #[test]
-fn a_second_sender_joins_when_half_of_what_the_first_has_in_hand_waits() {
+fn a_second_sender_joins_when_half_of_those_who_are_there_wait() {
     let gather = gather();
-    let (jobs, _answers): (Vec<_>, Vec<_>) = (1..=70).map(|ticket| waiting(ticket, 1)).unzip();
+    let (jobs, _answers): (Vec<_>, Vec<_>) = (1..=100).map(|ticket| waiting(ticket, 1)).unzip();
     let mut jobs = jobs.into_iter();
-    let mut wanted_at = |sending: usize, senders: usize| {
+    let mut wanted_at = |sending: usize, crowd: usize, senders: usize| {
         let mut state = gather.state();
-        (state.sending, state.senders, state.waiting) = (sending, senders, VecDeque::new());
-        (1..=4).find(|_| {
+        (state.sending, state.crowd, state.senders) = (sending, crowd, senders);
+        state.waiting.clear();
+        (1..=9).find(|_| {
             state.waiting.extend(jobs.next());
             state.wants_sender()
         })
     };
-    assert_eq!(wanted_at(0, 0), Some(1), "nobody else sends it");
-    assert_eq!(wanted_at(1, 1), Some(1));
-    assert_eq!(wanted_at(6, 1), Some(3));
-    assert_eq!(wanted_at(9, 1), None, "five are needed");
-    assert_eq!(wanted_at(6, 2), None, "two are enough");
+    assert_eq!(wanted_at(0, 6, 0), Some(1), "nobody else sends it");
+    assert_eq!(wanted_at(1, 1, 1), Some(1));
+    assert_eq!(wanted_at(6, 6, 1), Some(3));
+    assert_eq!(wanted_at(2, 15, 1), Some(8), "few are in hand, but more are there");
+    assert_eq!(
+        wanted_at(0, 15, 1),
+        Some(8),
+        "half of those who come back need not wait for the others"
+    );
+    assert_eq!(wanted_at(2, 19, 1), None, "ten are needed");
+    assert_eq!(wanted_at(6, 6, 2), None, "two are enough");
     gather.state().kept_from = Some(Fault::not_sent("the cable was cut"));
-    assert_eq!(wanted_at(1, 1), None, "who cannot reach the server needs no help");
+    assert_eq!(wanted_at(1, 1, 1), None, "who cannot reach the server needs no help");
+}
+
+#[test]
+fn who_is_there_counts_for_some_writes_after_he_has_gone() {
+    let mut state = State::default();
+    let mut crowds = |sizes: &[usize]| {
+        let takes = |&jobs: &usize| {
+            state.takes(jobs);
+            state.sending -= jobs;
+            state.crowd
+        };
+        sizes.iter().map(takes).collect::<Vec<_>>()
+    };
+    assert_eq!(crowds(&[64, 32, 60, 1, 1, 1]), [64, 48, 60, 45, 33, 24]);
+    assert_eq!(crowds(&[1; 12])[7..], [1; 5]);
 }
 
 #[test]
@@ -110,7 +132,7 @@ fn where_writes_are_long_no_second_sender_joins_for_those_who_come_back() {
     (0..16).for_each(|_| state.write_time.add(2 * LONG_WRITE, 0));
     let (job, _answer) = waiting(1, 1);
     state.waiting.push_back(job);
-    (state.senders, state.sending) = (1, 2);
+    (state.senders, state.sending, state.crowd) = (1, 2, 2);
     let second = Duration::from_secs(1);
     state.answered_at = Some(Instant::now() + second);
     assert!(!state.wants_sender() && !state.another_takes_it());

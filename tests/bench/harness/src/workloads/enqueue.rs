@@ -19,9 +19,10 @@ pub fn takes(setting: &str, contender: &Contender) -> bool {
 
 pub fn run(bench: &Bench, setting: &str, contender: &Contender) -> Result<Sample, Failure> {
     let mut server = Server::start(&bench.server)?;
-    let many = bench.scale.pick(100_000, 30_000, 2000).min(contender.most_jobs);
+    // Not fewer in a quick run: the first tens of thousands are those of a process and a server that have just started.
+    let many = bench.scale.pick(100_000, 100_000, 2000).min(contender.most_jobs);
     let bulk = bench.scale.pick(500_000, 200_000, 2000).min(contender.most_jobs);
-    let few = bench.scale.pick(20_000, 10_000, 500).min(contender.most_jobs);
+    let few = bench.scale.pick(20_000, 20_000, 500).min(contender.most_jobs);
     let arguments: &[_] = match setting {
         "one" => &[("jobs", few)],
         "one-current" => &[("jobs", few), ("current_thread", 1)],

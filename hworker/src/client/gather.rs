@@ -118,6 +118,8 @@ struct State {
     senders: usize,
     /// How many jobs are in their hands.
     sending: usize,
+    /// How many of them try jobs singly that were refused together. Nobody waits for those.
+    trying_singly: usize,
     /// How many were there at once lately, in their hands or waiting.
     crowd: usize,
     /// In the order of their tickets.
@@ -183,7 +185,7 @@ impl Client {
             }
         };
         if waits.needs_sender {
-            tokio::spawn(Sender::new(Arc::clone(&gather), self.clone()).run());
+            Sender::start(gather, self.clone());
         }
         // Only a runtime that ended while the job was under way gives no answer.
         let ended = |_| Err(Fault::unanswered("the runtime that sent it has ended"));
@@ -212,9 +214,14 @@ impl State {
         self.last_ticket += 1;
         let caller = Caller { ticket: self.last_ticket, give_up, answer: answered };
         self.waiting.push_back(Waiting { envelope, caller });
-        let needs_sender = self.wants_sender();
-        self.senders += usize::from(needs_sender);
-        Waits { answer, needs_sender }
+        Waits { answer, needs_sender: self.counts_another() }
+    }
+
+    /// Whether another sender has to be started; from now on it counts as there.
+    fn counts_another(&mut self) -> bool {
+        let is_needed = self.wants_sender();
+        self.senders += usize::from(is_needed);
+        is_needed
     }
 
     /// Whether another sender would be of use: the first always, a further one for no less than half of those who are there. One
@@ -222,14 +229,23 @@ impl State {
     /// those who have just been answered.
     fn wants_sender(&self) -> bool {
         match self.senders {
+            _ if self.waiting.is_empty() => false,
             0 => true,
             SENDERS.. => false,
+            _ if self.kept_from.is_some() => false,
+            _ if self.trying_singly > 0 => true,
             _ => {
-                self.kept_from.is_none()
-                    && 2 * self.waiting.len() >= self.crowd.max(2)
+                2 * self.waiting.len() >= self.crowd.max(2)
                     && !(self.writes_are_long() && (self.sending == 0 || self.some_come_back()))
             }
         }
+    }
+
+    /// A write has reached the server. Says whether the sender can leave the rest to another that has nothing under way either: one
+    /// is enough for those who come back, as it takes the second half when another has joined it for the first.
+    fn reached(&mut self) -> bool {
+        let all_reach_it = self.kept_from.take().is_none();
+        all_reach_it && self.senders > 1 && self.sending == 0 && self.trying_singly == 0
     }
 
     /// A sender has so many more in hand.
@@ -307,6 +323,13 @@ impl Gather {
             job.caller.tell(Err(fault.clone()));
         }
         next
+    }
+
+    /// A sender tries jobs singly from now on. Says whether another has to be started for those who wait.
+    fn tries_singly(&self) -> bool {
+        let mut state = self.state();
+        state.trying_singly += 1;
+        state.counts_another()
     }
 
     /// Takes what one write holds, as the jobs of each command.

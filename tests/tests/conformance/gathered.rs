@@ -398,6 +398,39 @@ async fn jobs_that_are_tried_alone_do_not_wait_for_each_other() {
 }
 
 #[tokio::test]
+async fn who_comes_while_others_are_tried_alone_does_not_wait_for_them() {
+    // Guard: `State::trying_singly`, for which `Sender::send` starts another sender for who waits, and `State::wants_sender` for who comes.
+    for comes_sooner in [true, false] {
+        let setup = connected(SOON).await;
+        setup.proxy.fault(ALONE as u32 + 1, "LPUSH", Fault::Refuse);
+        setup.proxy.fault(ALONE as u32 + 2, "LPUSH", Fault::HoldReply);
+        let before = setup.proxy.count("LPUSH");
+        let proxy = &setup.proxy;
+        let eventually = async |count| {
+            let are_there = || async { proxy.count("LPUSH") - before == count };
+            setup.server.eventually_async("all are there", SOON, are_there).await;
+        };
+        proxy.unreachable(true);
+        let mut all = setup.spawn_many(60).await;
+        if comes_sooner {
+            all.push(setup.spawn(60));
+            settle_down().await;
+        }
+        proxy.unreachable(false);
+        eventually(60 + 1 + usize::from(comes_sooner)).await;
+        if !comes_sooner {
+            all.push(setup.spawn(60));
+            eventually(60 + 2).await;
+        }
+        proxy.release();
+        assert!(results(all).await.iter().all(Result::is_ok));
+        let mut names = setup.names();
+        names.sort_by_key(|name| name.parse::<usize>().expect("a number"));
+        assert_eq!(names, numbers(61));
+    }
+}
+
+#[tokio::test]
 async fn what_is_refused_for_now_ends_in_time() {
     // The server answers each time, and does not write since a replica is away -> who asks hears so when his time is over.
     // Guard: `Sender::write` gives what is under way a moment, which the caller does not keep.

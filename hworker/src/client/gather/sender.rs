@@ -21,16 +21,21 @@ pub(super) struct Sender {
     reconnect: Reconnect,
     /// How many jobs are under way.
     sending: usize,
+    trying_singly: bool,
     /// Nothing waits any more, and who comes next is not ours.
     ended: bool,
 }
 
 impl Sender {
-    pub(super) fn new(gather: Arc<Gather>, client: Client) -> Self {
-        Self { gather, client, reconnect: Reconnect::soon(), sending: 0, ended: false }
+    /// Starts one that is counted as there.
+    pub(super) fn start(gather: Arc<Gather>, client: Client) {
+        let reconnect = Reconnect::soon();
+        let sender =
+            Self { gather, client, reconnect, sending: 0, trying_singly: false, ended: false };
+        tokio::spawn(sender.run());
     }
 
-    pub(super) async fn run(mut self) {
+    async fn run(mut self) {
         while !self.ended {
             let Some(give_up) = self.gather.expire(Instant::now()) else {
                 self.end_if(|state| state.waiting.is_empty());
@@ -52,9 +57,9 @@ impl Sender {
         }
     }
 
-    fn end_if(&mut self, is_over: impl FnOnce(&State) -> bool) {
+    fn end_if(&mut self, is_over: impl FnOnce(&mut State) -> bool) {
         let mut state = self.gather.state();
-        if !self.ended && is_over(&state) {
+        if is_over(&mut state) && !self.ended {
             self.ended = true;
             state.senders -= 1;
         }
@@ -109,8 +114,16 @@ impl Sender {
         for (result, callers) in answered {
             callers.into_iter().flatten().for_each(|caller| caller.tell(result.clone()));
         }
-        for (refusal, command) in refused {
-            kept_from = self.send_singly(&connection, command, &refusal).await.or(kept_from);
+        if !refused.is_empty() {
+            self.trying_singly = true;
+            if self.gather.tries_singly() {
+                Self::start(Arc::clone(&self.gather), self.client.clone());
+            }
+            for (refusal, command) in refused {
+                kept_from = self.send_singly(&connection, command, &refusal).await.or(kept_from);
+            }
+            self.trying_singly = false;
+            self.gather.state().trying_singly -= 1;
         }
         match kept_from {
             Some(fault) => self.not_reached(fault).await,
@@ -121,13 +134,8 @@ impl Sender {
     /// After a write of so many jobs, while which others came or nobody did.
     async fn reached(&mut self, jobs: usize, nobody_came: bool) {
         self.reconnect.succeeded();
-        let all_reach_it = self.gather.state().kept_from.take().is_none();
-        if jobs <= 1 {
-            return;
-        }
-        // One is enough for those who come back: it takes the second half when another has joined it for the first.
-        self.end_if(|state| all_reach_it && state.senders > 1 && state.sending == 0);
-        if self.ended {
+        self.end_if(|state| state.reached() && jobs > 1);
+        if self.ended || jobs <= 1 {
             return;
         }
         // Those who were answered may have the next at once: then it is better to stay than to be started again.
@@ -141,7 +149,7 @@ impl Sender {
             }
         }
         if nobody_came {
-            self.end_if(State::another_takes_it);
+            self.end_if(|state| state.another_takes_it());
         }
     }
 
@@ -259,6 +267,7 @@ impl Drop for Sender {
         let waiting = {
             let mut state = self.gather.state();
             state.sending -= self.sending;
+            state.trying_singly -= usize::from(self.trying_singly);
             state.senders -= 1;
             // The other sender, if there is one, goes with the same runtime.
             std::mem::take(&mut state.waiting)

@@ -106,8 +106,38 @@ fn a_second_sender_joins_when_half_of_those_who_are_there_wait() {
     );
     assert_eq!(wanted_at(2, 19, 1), None, "ten are needed");
     assert_eq!(wanted_at(6, 6, 2), None, "two are enough");
+    gather.state().trying_singly = 1;
+    assert_eq!(
+        wanted_at(0, 15, 1),
+        Some(1),
+        "the other is busy with those whom the server refused"
+    );
+    assert_eq!(wanted_at(0, 15, 2), None);
     gather.state().kept_from = Some(Fault::not_sent("the cable was cut"));
     assert_eq!(wanted_at(1, 1, 1), None, "who cannot reach the server needs no help");
+}
+
+#[test]
+fn of_two_senders_with_nothing_under_way_one_is_enough() {
+    let reached = |state: State| {
+        let mut state = state;
+        let is_enough = state.reached();
+        assert!(state.kept_from.is_none(), "the server can be reached");
+        is_enough
+    };
+    let two = || State { senders: 2, ..State::default() };
+    assert!(reached(two()));
+    assert!(!reached(State { senders: 1, ..two() }));
+    assert!(!reached(State { sending: 1, ..two() }), "the other has a write under way");
+    assert!(
+        !reached(State { trying_singly: 1, ..two() }),
+        "the other tries jobs that were refused"
+    );
+    let cut = Fault::not_sent("the cable was cut");
+    assert!(
+        !reached(State { kept_from: Some(cut), ..two() }),
+        "the other pauses before its next try"
+    );
 }
 
 #[test]

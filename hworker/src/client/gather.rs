@@ -3,9 +3,9 @@
 //! Who comes alone, or nearly so, sends his own job, on a connection that is there, in his own task. Who comes while
 //! others are under way leaves his job in the *gathering* of its queue; a sender, which is a task, takes everything that has
 //! gathered, sends it with one write, and when that is answered takes what has gathered since. A second sender joins it when
-//! half of all who are there have gathered: then the server works for one half while the other is answered. So nobody waits
-//! for the sake of a batch, and no job depends on the future of another: a sender lives as long as there is something to
-//! send, and what is left there can be withdrawn until it is taken.
+//! half of all who are there have gathered: then the server works for one half while the other is answered. It joins for anybody
+//! while the first tries jobs one by one that the server refused together. So nobody waits for the sake of a batch, and no job depends
+//! on the future of another: a sender lives as long as there is something to send, and what is left there can be withdrawn until it is taken.
 //!
 //! Where writes take long, on a server that flushes its file before it answers, callers who come back when they are answered are better off
 //! together in one write than in two that wait for each other: there a sender lets those come back whom it has answered, and leaves them

@@ -118,7 +118,7 @@ struct State {
     senders: usize,
     /// How many jobs are in their hands.
     sending: usize,
-    /// How many of them try jobs singly that were refused together. Nobody waits for those.
+    /// How many senders try jobs singly that were refused together. Nobody waits for such a one where another can be started.
     trying_singly: usize,
     /// How many were there at once lately, in their hands or waiting.
     crowd: usize,

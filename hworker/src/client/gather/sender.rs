@@ -21,6 +21,7 @@ pub(super) struct Sender {
     reconnect: Reconnect,
     /// How many jobs are under way.
     sending: usize,
+    /// It tries jobs singly that were refused together, and is counted among those who do.
     trying_singly: bool,
     /// Nothing waits any more, and who comes next is not ours.
     ended: bool,
@@ -59,6 +60,7 @@ impl Sender {
 
     fn end_if(&mut self, is_over: impl FnOnce(&mut State) -> bool) {
         let mut state = self.gather.state();
+        // Asked in any case: it may note something too.
         if is_over(&mut state) && !self.ended {
             self.ended = true;
             state.senders -= 1;

@@ -431,6 +431,29 @@ async fn who_comes_while_others_are_tried_alone_does_not_wait_for_them() {
 }
 
 #[tokio::test]
+async fn a_few_wait_for_the_write_that_is_under_way_once_others_have_been_tried_alone() {
+    // Guard: `Sender::send` takes itself out of `State::trying_singly`: else another sender would start for anybody.
+    let setup = connected(SOON).await;
+    setup.proxy.fault(ALONE as u32 + 1, "LPUSH", Fault::Refuse);
+    let before = setup.proxy.count("LPUSH");
+    results(setup.spawn_many(ALONE + 20).await).await;
+    assert_eq!(setup.proxy.count("LPUSH") - before, ALONE + 1 + 20, "they were tried alone");
+    setup.server.redis().ask::<u64>(&["DEL", "hworker-jobs-default"]);
+    let before = setup.proxy.count("LPUSH");
+    setup.proxy.fault(1, "LPUSH", Fault::HoldRequest);
+    let mut all = setup.spawn_many(ALONE + 4).await;
+    for number in ALONE + 4..ALONE + 7 {
+        all.push(setup.spawn(number));
+        settle_down().await;
+    }
+    setup.proxy.release();
+    let ids = results(all).await;
+    assert!(ids.iter().all(Result::is_ok), "{ids:?}");
+    assert_eq!(setup.proxy.count("LPUSH") - before, ALONE + 2);
+    assert_eq!(setup.names(), numbers(ALONE + 7));
+}
+
+#[tokio::test]
 async fn what_is_refused_for_now_ends_in_time() {
     // The server answers each time, and does not write since a replica is away -> who asks hears so when his time is over.
     // Guard: `Sender::write` gives what is under way a moment, which the caller does not keep.

@@ -9,8 +9,11 @@ use std::time::{Duration, Instant};
 
 use tracing::{info, warn};
 
+use crate::encryption::is_sealed;
 use crate::envelope::{CRASHES, Crash, Envelope, Rewrite};
-use crate::store::{Connection, Fault, FaultKind, Lease, Queue, Recovered, SCRIPT_BYTES};
+use crate::store::{
+    Connection, Fault, FaultKind, FromInbox, Lease, Queue, Recovered, SCRIPT_BYTES,
+};
 use crate::time::{ServerClock, day, millis};
 
 /// How long a worker must be watched before it is declared dead.
@@ -233,24 +236,29 @@ pub(crate) async fn recover(
     is_dead: bool,
 ) -> Result<Recovery, Fault> {
     let today = day(clock.unix_ms());
-    let first = queue.recover(shared, worker, seen, &today, &[]).await?;
-    let Recovered::Given { jobs: mut given, left, declared } = first else {
+    let first = queue.recover(shared, worker, seen, &today, None, &[]).await?;
+    let Recovered::Given { jobs: mut given, left, declared, handed } = first else {
         return Ok(Recovery::Alive);
     };
     if declared {
         warn!(queue = %queue.name, worker, "a worker is dead");
     } else if !is_dead {
-        return Ok(if left > 0 { Recovery::WithAnother } else { Recovery::Done });
+        let anything = left > 0 || handed.is_some();
+        return Ok(if anything { Recovery::WithAnother } else { Recovery::Done });
     }
     let rest = async {
-        let leases = match left {
-            0 => 0,
-            _ => recover_leases(queue, &connect.await?, clock, worker, seen).await?,
-        };
+        // What is in the inbox is younger than what has a lease, and goes back before it.
+        let mut given = recover_inbox(queue, shared, clock, worker, seen, handed).await?;
+        if left > 0 {
+            given += recover_leases(queue, &connect.await?, clock, worker, seen).await?;
+        }
         // What a half-open connection captured meanwhile.
-        match queue.recover(shared, worker, seen, &today, &[]).await? {
-            Recovered::Given { jobs, .. } => Ok(leases + jobs),
-            Recovered::Alive => Ok(leases),
+        match queue.recover(shared, worker, seen, &today, None, &[]).await? {
+            Recovered::Given { jobs, handed, .. } => {
+                let more = recover_inbox(queue, shared, clock, worker, seen, handed).await?;
+                Ok(given + jobs + more)
+            }
+            Recovered::Alive => Ok(given),
         }
     };
     let rest: Result<u64, Fault> = rest.await;
@@ -265,6 +273,31 @@ pub(crate) async fn recover(
             Recovery::Failed
         }
     })
+}
+
+/// Gives back what is in the inbox, beginning with what is there `last`.
+async fn recover_inbox(
+    queue: &Queue,
+    on: &Connection,
+    clock: &ServerClock,
+    worker: &str,
+    seen: &str,
+    mut last: Option<Vec<u8>>,
+) -> Result<u64, Fault> {
+    let mut given = 0;
+    while let Some(was) = last {
+        let now = clock.unix_ms();
+        let instead = handed(&was, worker, now, queue.largest());
+        let from_inbox = FromInbox { instead: instead.unwrap_or_else(|| was.clone()), was };
+        match queue.recover(on, worker, seen, &day(now), Some(&from_inbox), &[]).await? {
+            Recovered::Given { jobs, handed, .. } => {
+                given += jobs;
+                last = handed;
+            }
+            Recovered::Alive => return Ok(given),
+        }
+    }
+    Ok(given)
 }
 
 async fn recover_leases(
@@ -294,7 +327,7 @@ async fn recover_leases(
                 .into_iter()
                 .map(|(lease, payload)| crashed(lease, payload, worker, now, most))
                 .collect();
-            match queue.recover(on, worker, seen, &day(now), &crashed).await? {
+            match queue.recover(on, worker, seen, &day(now), None, &crashed).await? {
                 Recovered::Given { jobs, .. } => given += jobs,
                 Recovered::Alive => return Ok(given),
             }
@@ -320,7 +353,7 @@ fn crashed(
 ) -> (Lease, Vec<u8>) {
     let rewritten = Envelope::decode(&payload).ok().and_then(|envelope| {
         let mut crashes = envelope.crashes;
-        crashes.push(Crash { at: now, worker: worker.to_owned() });
+        crashes.push(Crash { at: now, worker: worker.to_owned(), handed: false });
         let surplus = crashes.len().saturating_sub(CRASHES);
         crashes.drain(..surplus);
         let mut rewrite = Rewrite::of(&payload)?;
@@ -334,6 +367,21 @@ fn crashed(
         info!(lease = %lease, worker, "a lease holds something that cannot be decoded; it goes back as it is");
     }
     (lease, rewritten.unwrap_or(payload))
+}
+
+/// The envelope of a job that was handed over, with that as its first crash, where its body may have begun before its lease was known. One with
+/// crashes does not begin so, so whatever is handed to workers that are gone, this comes once.
+fn handed(payload: &[u8], worker: &str, now: u64, most: usize) -> Option<Vec<u8>> {
+    // As far as the envelope says it; who meets the job next knows its type too.
+    let may_begin = |envelope: &Envelope<'_>| {
+        envelope.crashes.is_empty()
+            && envelope.retry_until.is_none()
+            && !is_sealed(envelope.args.get())
+    };
+    Envelope::decode(payload).ok().filter(may_begin)?;
+    let mut rewrite = Rewrite::of(payload)?;
+    rewrite.set("crashes", &[Crash { at: now, worker: worker.to_owned(), handed: true }]);
+    Some(rewrite.bytes_within(if payload.len() > most { usize::MAX } else { most }))
 }
 
 #[cfg(test)]
@@ -368,6 +416,23 @@ mod tests {
             assert_eq!(accepted(&mut monitor, Sweeps::Lately), std::slice::from_ref(&late));
             assert_eq!(accepted(&mut monitor, Sweeps::Everyone), [late.clone(), long.clone()]);
         }
+    }
+
+    #[test]
+    fn what_was_handed_over_bears_a_crash_where_it_may_have_begun() {
+        let marked = |fields: &str| {
+            let payload = format!(r#"{{"id":"7","job":"a","args":{{}}{fields}}}"#);
+            handed(payload.as_bytes(), "w", 3, 1000)
+                .map(|bytes| String::from_utf8(bytes).expect("text"))
+        };
+        let crash = r#""crashes":[{"at":3,"worker":"w","handed":true}]"#;
+        assert_eq!(marked(""), Some(format!(r#"{{"id":"7","job":"a","args":{{}},{crash}}}"#)));
+        for held in
+            [r#","crashes":[{"at":1,"worker":"v"}]"#, r#","retry_until":9"#, ",", r#","attempt":0"#]
+        {
+            assert_eq!(marked(held), None, "{held}");
+        }
+        assert_eq!(handed(br#"{"job":"a","args":{"$sealed":{}}}"#, "w", 3, 1000), None);
     }
 
     #[test]

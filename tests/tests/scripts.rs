@@ -333,15 +333,28 @@ impl Both {
         let worker = format!("w.{id}");
         let heard: Option<String> = self.ask(&["ZSCORE", &key("workers"), &worker]);
         let seen = heard.filter(|_| unchanged).unwrap_or_else(|| "17".to_owned());
-        let mut args = vec![worker, seen, "1000".to_owned()];
+        let (mut handed, mut given) = (String::new(), 0);
+        // First what is in the inbox, one after the other.
+        loop {
+            let mut args = vec![worker.clone(), seen.clone(), "1000".into(), "1000".into()];
+            args.extend([handed.clone(), handed.clone()]);
+            let reply = list(&self.script("recover", &keys, &args));
+            if reply[0] == "alive" {
+                return Answered::Alive;
+            }
+            given += size(&reply[1]);
+            match reply.get(4) {
+                Some(next) => handed.clone_from(next),
+                None => break,
+            }
+        }
+        let mut args =
+            vec![worker, seen, "1000".into(), "1000".into(), String::new(), String::new()];
         for (lease, job) in chunk {
             args.extend([self.lease(*lease), envelope(*job)]);
         }
         let reply = list(&self.script("recover", &keys, &args));
-        if reply[0] == "alive" {
-            return Answered::Alive;
-        }
-        Answered::Given(size(&reply[1]), size(&reply[2]))
+        Answered::Given(given + size(&reply[1]), size(&reply[2]))
     }
 
     fn number(&self, name: &str) -> Lease {

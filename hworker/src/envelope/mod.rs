@@ -77,11 +77,16 @@ pub(crate) const CRASHES: usize = 32;
 
 /// A worker that died while it held the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct Crash {
     /// When it was noticed, in milliseconds since 1970 by the server's clock.
     pub at: u64,
     /// The id of the worker that died.
     pub worker: String,
+    /// It had been handed the job a moment before, so that it is not known whether the body had begun. That counts beside other crashes, and
+    /// not alone.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub handed: bool,
 }
 
 /// An attempt that did not succeed.

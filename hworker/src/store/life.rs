@@ -51,13 +51,21 @@ pub(crate) struct Heard {
 /// What `recover` answers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Recovered {
-    /// `declared` is true of the call that made it dead.
+    /// `declared` is true of the call that made it dead; `handed` is what it was handed last, and is in its inbox still.
     Given {
         jobs: u64,
         left: u64,
         declared: bool,
+        handed: Option<Vec<u8>>,
     },
     Alive,
+}
+
+/// What is in the inbox of a dead worker, and what goes back for it.
+#[derive(Debug)]
+pub(crate) struct FromInbox {
+    pub(crate) was: Vec<u8>,
+    pub(crate) instead: Vec<u8>,
 }
 
 /// What another worker's record says to a monitor.
@@ -229,14 +237,15 @@ impl Queue {
         Ok(hold)
     }
 
-    /// Declares a worker dead unless it was heard of since `seen`, and gives back its inbox and these jobs, the
-    /// youngest first.
+    /// Declares a worker dead unless it was heard of since `seen`, and gives back what it was handed, if that is in its inbox still, and
+    /// these jobs, the youngest first; each as it is given here.
     pub(crate) async fn recover(
         &self,
         on: &Connection,
         worker: &str,
         seen: &str,
         day: &str,
+        from_inbox: Option<&FromInbox>,
         jobs: &[(Lease, Vec<u8>)],
     ) -> Result<Recovered, Fault> {
         let keys = self.keys.worker(worker);
@@ -253,7 +262,11 @@ impl Queue {
                 &stat_of_day,
             ],
         );
-        call.arg(worker).arg(seen).number(DAY_TTL_S);
+        call.arg(worker).arg(seen).number(DAY_TTL_S).number(self.largest() as u64);
+        match from_inbox {
+            Some(FromInbox { was, instead }) => call.arg(was).arg(instead),
+            None => call.arg("").arg(""),
+        };
         for (lease, envelope) in jobs {
             call.lease(lease).arg(envelope);
         }
@@ -263,6 +276,7 @@ impl Queue {
                 jobs: reply.count()?,
                 left: reply.count()?,
                 declared: reply.count()? == 1,
+                handed: if reply.left() > 0 { Some(reply.bytes()?) } else { None },
             }),
             "alive" => Ok(Recovered::Alive),
             word => Err(Fault::reply("recover", format!("unknown word `{word}`"))),

@@ -28,7 +28,9 @@ pub(crate) use connection::{Connection, LAST_MOMENT};
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use inspect::{BrokenEntry, Portion, RunningEntry, WorkerEntry, server_time};
 pub(crate) use lease::{End, Lease, LeaseMap, Reserved, Settled, Settlement};
-pub(crate) use life::{Beat, Heard, Reconciled, Recovered, connection_id, end_wait, lengths};
+pub(crate) use life::{
+    Beat, FromInbox, Heard, Reconciled, Recovered, connection_id, end_wait, lengths,
+};
 pub(crate) use seat::Seat;
 pub(crate) use server::server_info;
 

@@ -100,8 +100,8 @@ pub(super) fn admit_handed(
     starts.then(|| Admitted { job: Arc::new(job), suspect: None })
 }
 
-/// Whether such a job may start before its lease is known: not one that runs at most once, since a crash would not be counted
-/// if the server had not read the call by then that puts it under a lease; nor one that is decoded for longer, or may not run at all.
+/// Whether such a job may start before its lease is known: not one that runs at most once, since a crash would be no proof that it
+/// ran; nor one with crashes, so that those that may be none stay one; nor one that is decoded for longer, or may not run at all.
 pub(super) fn starts_from_inbox(job: &Job) -> bool {
     type_starts_from_inbox(job.definition)
         && job.crashes.is_empty()
@@ -134,10 +134,15 @@ fn check(
     let now = incarnation.core.clock.unix_ms();
 
     let recent = |crash: &&Crash| now.saturating_sub(crash.at) < CRASHES_COUNT_FOR_MS;
-    let crashes = job.crashes.iter().filter(recent).count();
+    let (handed, held): (Vec<_>, Vec<_>) =
+        job.crashes.iter().filter(recent).partition(|crash| crash.handed);
+    let handed = if type_starts_from_inbox(job.definition) { handed.len() } else { 0 };
+    // What may have begun is no proof by itself: a connection that is half open is handed jobs too.
+    let crashes = if held.is_empty() { 0 } else { held.len() + handed };
     let limit = incarnation.core.config.crash_limit;
     // At most once does not wear off after a day.
-    let fails = job.definition.policy.on_crash == OnFault::Fail && !job.crashes.is_empty();
+    let at_most_once = job.definition.policy.on_crash == OnFault::Fail;
+    let fails = at_most_once && job.crashes.iter().any(|crash| !crash.handed);
     if fails || crashes >= limit {
         let message = if fails {
             "its worker died while it ran, and it runs at most once".to_owned()
@@ -153,8 +158,10 @@ fn check(
         warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "job failed: {}", evidence.message);
         return Err(settle::end(incarnation, lane, &job, Transition::Fail(evidence)));
     }
-    let suspect =
-        lane.suspects.room_for(crashes, limit).map_err(|()| released(&job, SUSPECT_PAUSE_MS))?;
+    let suspect = lane
+        .suspects
+        .room_for(held.len() + handed, limit)
+        .map_err(|()| released(&job, SUSPECT_PAUSE_MS))?;
     Ok(Admitted { job, suspect })
 }
 

@@ -5,10 +5,8 @@ mod look;
 mod plan;
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
@@ -175,9 +173,9 @@ impl Fetch {
         incarnation.core.clock.heard(now);
 
         let mut comparison = lane.leases.begin(session, &believed, leases);
-        if lane.leases.lacks_lease() {
-            find_handed(lane, &connection, &mut comparison.unseen).await?;
-            if let Some(job) = lane.leases.lose_handed() {
+        if let Some(number) = comparison.lacking {
+            find_handed(lane, &connection, number, &mut comparison.unseen).await?;
+            if let Some(job) = lane.leases.lose_handed(number) {
                 say_lost(lane, &job);
             }
         }
@@ -255,23 +253,9 @@ impl Fetch {
                 }
                 held_since = None;
                 let slots = came_free.take().into_iter().chain(lane.slots.take(ask.slots));
-                let mut slots: Vec<_> = slots.collect();
-                // One that was declared dead meanwhile hears so with the answer.
-                let alive =
-                    lane.pulse.age().is_some_and(|age| age < incarnation.core.config.dead_after);
-                let handed = (ask.look && alive).then(|| lane.leases.waits_in_inbox()).flatten();
-                let starts =
-                    handed.as_ref().filter(|_| lane.ready.is_empty()).and_then(|_| slots.pop());
+                let slots: Vec<_> = slots.collect();
                 let trip = self.trip(connection, session, &ask, slots);
-                let trip = trip.sent().await;
-                // Without a connection it has its answer already.
-                let sent = trip.answer.is_none();
-                trips.push_back(trip);
-                if let (Some((number, payload)), Some(slot), true) = (handed, starts, sent) {
-                    // What ends this process is to be found under a lease.
-                    written().await;
-                    lane.add([WaitingJob::Handed(number, payload)], [slot]);
-                }
+                trips.push_back(trip.sent().await);
                 continue;
             }
             // It let a wait be sent, if not a reserve; kept, it would be missing elsewhere.
@@ -539,29 +523,16 @@ impl Fetch {
 pub(super) async fn find_handed(
     lane: &Lane,
     connection: &Connection,
+    number: u64,
     unseen: &mut Vec<Lease>,
 ) -> Result<(), Fault> {
     if unseen.is_empty() {
         return Ok(());
     }
-    let number = lane.leases.handed_number();
     let mut held = lane.queue.held(connection, &lane.keys, unseen).await?;
     lane.settle_found(lane.leases.find(number, &mut held));
     *unseen = held.into_iter().map(|(lease, _)| lease).collect();
     Ok(())
-}
-
-/// What was sent before is on its way when this is ready: the connection has its turn before.
-async fn written() {
-    let mut waits = false;
-    poll_fn(|context| {
-        if std::mem::replace(&mut waits, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
-    })
-    .await;
 }
 
 async fn until(until: Option<Instant>) {

@@ -111,8 +111,9 @@ pub(super) struct Lane {
     pub(super) waiting: tokio::sync::watch::Sender<bool>,
     /// Whether the job that was met last may start from the inbox: the next is likely to be of that kind too.
     starts_from_inbox: AtomicBool,
-    /// Whether settlements wait for replicas or disks, and what is sent behind them too.
-    confirms: bool,
+    /// Nothing does: settlements wait for replicas or disks, and what is sent behind them too; or the first crash of a job is its last, and it
+    /// has to be sure that it was one.
+    starts_under_lease: bool,
     /// Counts the waits, when each is sent and again when it is over: odd while one is under way.
     pub(super) waits: AtomicU64,
 }
@@ -198,24 +199,30 @@ impl Lane {
             starts_from_inbox: AtomicBool::new(
                 core.jobs.values().any(|definition| type_starts_from_inbox(definition)),
             ),
-            confirms: core.config.settles().asks().is_some(),
+            starts_under_lease: core.config.settles().asks().is_some()
+                || core.config.crash_limit == 1,
             waits: AtomicU64::new(0),
         }
     }
 
-    /// Has jobs started, the foremost in these slots.
+    /// Has jobs started, the foremost in these slots. Says whether somebody was called to do it who had nothing else to do.
     pub(super) fn add(
         &self,
         jobs: impl IntoIterator<Item = WaitingJob>,
         slots: impl IntoIterator<Item = Slot>,
-    ) {
+    ) -> bool {
         let waits = self.ready.push(jobs, slots);
         if self.ready.is_empty() {
-            return;
+            return false;
         }
         let called = self.call_runner(false);
         // A runner that is awake may be at something else.
-        if waits || !called { self.lookout.tell() } else { self.lookout.tell_of_one() }
+        if waits || !called {
+            self.lookout.tell();
+        } else {
+            self.lookout.tell_of_one();
+        }
+        called
     }
 
     /// Whether a wait is under way at the server, which may still hand something over.
@@ -306,7 +313,7 @@ impl Lane {
     /// Whether the next job may start from the inbox if it comes with a wait that is sent now; in which state of that.
     pub(super) fn calm(&self) -> Option<u64> {
         let starts = self.starts_from_inbox.load(Ordering::Relaxed);
-        let starts = starts && !self.confirms && !self.suspects.cautious();
+        let starts = starts && !self.starts_under_lease && !self.suspects.cautious();
         starts.then(|| self.leases.calm()).flatten()
     }
 
@@ -314,6 +321,11 @@ impl Lane {
     pub(super) fn look(&self) {
         self.look.store(true, Ordering::Release);
         self.changed.notify_one();
+    }
+
+    /// The same, when its turn comes for another reason.
+    pub(super) fn look_later(&self) {
+        self.look.store(true, Ordering::Release);
     }
 
     /// Whether that was asked for.

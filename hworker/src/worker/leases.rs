@@ -80,6 +80,8 @@ pub(super) struct Comparison {
     pub(super) revived: Vec<Settlement>,
     /// Believed to be held, but gone: the job was given to another.
     pub(super) lost: Vec<Lease>,
+    /// The job whose body had started from the inbox when the session began, and is under no lease that is known.
+    pub(super) lacking: Option<u64>,
 }
 
 impl Table {
@@ -309,7 +311,8 @@ impl Leases {
         if table.count() == 0 {
             self.emptied.notify_waiters();
         }
-        table.compare(believed, server)
+        let lacking = table.inbox.number().filter(|_| table.inbox.has_started());
+        Comparison { lacking, ..table.compare(believed, server) }
     }
 
     /// Holds the server's list against `believed` and the table.
@@ -343,7 +346,9 @@ impl Leases {
         for lease in self.believed() {
             self.lose(&lease);
         }
-        self.lose_handed();
+        if let Some(number) = self.handed_number() {
+            self.lose_handed(number);
+        }
     }
 
     /// Loses every lease, of what is settled too: the server knows none of them.
@@ -453,15 +458,11 @@ impl Leases {
 
     /// Looks for the job without a lease, if it is that of this number still, among what the server holds for this worker; leaves it
     /// out, and gives its settlement if it has ended.
-    pub(super) fn find(
-        &self,
-        number: Option<u64>,
-        held: &mut Vec<(Lease, Vec<u8>)>,
-    ) -> Option<Settlement> {
+    pub(super) fn find(&self, number: u64, held: &mut Vec<(Lease, Vec<u8>)>) -> Option<Settlement> {
         let mut table = self.table();
         let known = &table.held;
         held.retain(|(lease, _)| !known.contains_key(lease));
-        if !table.inbox.has_started() || table.inbox.number() != number {
+        if !table.inbox.has_started() || table.inbox.number() != Some(number) {
             return None;
         }
         let lease = table.inbox.find(held).map(|at| held[at].0.clone())?;
@@ -471,8 +472,12 @@ impl Leases {
     }
 
     /// The job without a lease is not this worker's: its body is cancelled. Says which it was.
-    pub(super) fn lose_handed(&self) -> Option<Arc<Job>> {
+    pub(super) fn lose_handed(&self, number: u64) -> Option<Arc<Job>> {
         let mut table = self.table();
+        // Another may have come since.
+        if table.inbox.number() != Some(number) {
+            return None;
+        }
         let handed = table.inbox.take();
         if table.count() == 0 {
             self.emptied.notify_waiters();

@@ -15,7 +15,7 @@ use tracing::{debug, warn};
 
 use super::deadlines;
 use super::fetch::find_handed;
-use super::hand_over::report_lost;
+use super::hand_over::{report_lost, report_set_aside};
 use super::incarnation::{Incarnation, Lane};
 use super::liveness;
 use super::lookout;
@@ -23,7 +23,9 @@ use super::outages::{self, Side};
 use crate::monitor::{self, Monitor, Recovery, Sweeps, Task};
 use crate::reconnect::Reconnect;
 use crate::scheduler;
-use crate::store::{Beat, Connection, Fault, FaultKind, Heard, Lease, lengths};
+use crate::store::{
+    Beat, CALL_WITHIN, Connection, Fault, FaultKind, Heard, Lease, Reserved, lengths,
+};
 use crate::time::millis;
 
 /// From the sending of one heartbeat to that of the next.
@@ -458,6 +460,31 @@ impl Heart {
                     lane.wait_lost.notify_waiters();
                 }
                 lane.look();
+                if inbox > 0 && lane.leases.lacks_lease() {
+                    return self.take_inbox(connection).await;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the job whose body has started from the inbox under its lease, where the loop that fetches does not come to that: the body may
+    /// block the whole runtime, and its deadline is kept from then on.
+    async fn take_inbox(&self, connection: &Connection) -> Result<(), Fault> {
+        let lane = &self.lane;
+        let session = lane.session.load(Ordering::Acquire);
+        let taking = lane.leases.takes_inbox();
+        let reserved = lane.queue.reserve(connection, &lane.keys, session, 0, CALL_WITHIN).await;
+        // One that is not answered may take it later.
+        if !reserved.as_ref().is_err_and(Fault::may_be_under_way) {
+            lane.leases.took_inbox(taking);
+        }
+        if let Reserved::Jobs { mut jobs, set_aside, .. } = reserved? {
+            report_set_aside(&self.incarnation, lane, set_aside);
+            lane.settle_found(lane.leases.reserved(session, &mut jobs));
+            // What else was there did not begin.
+            for (lease, _) in &jobs {
+                lane.give_back(lease);
             }
         }
         Ok(())
@@ -470,8 +497,9 @@ impl Heart {
         let server = lane.queue.leases(connection, &lane.keys).await?;
         let mut comparison = lane.leases.compare(&believed, server);
         // A body that blocks the runtime may be under one of them: its deadline is kept here.
-        if lane.leases.lacks_lease() {
-            find_handed(lane, connection, &mut comparison.unseen).await?;
+        let number = lane.leases.handed_number().filter(|_| lane.leases.lacks_lease());
+        if let Some(number) = number {
+            find_handed(lane, connection, number, &mut comparison.unseen).await?;
         }
         for lease in &comparison.lost {
             report_lost(lane, lease);

@@ -14,6 +14,7 @@ use tracing::{debug, warn};
 
 use super::hand_over::{hand_over, report_set_aside};
 use super::incarnation::{Incarnation, Lane};
+use super::ready::WaitingJob;
 use super::turn::Seated;
 use crate::reconnect::Reconnect;
 use crate::store::{Connection, Fault, FaultKind, Reserved, Seat, connection_id, end_wait};
@@ -185,7 +186,9 @@ async fn serve(
                 if let Some(payload) = job.filter(|payload| lane.queue.takes(payload)) {
                     lane.leases.handed(payload, calm);
                 }
-                lane.look();
+                if !starts(incarnation, lane) {
+                    lane.look();
+                }
             }
             Brought::Reserved(Reserved::Jobs { mut jobs, left, set_aside }) => {
                 report_set_aside(incarnation, lane, set_aside);
@@ -222,6 +225,21 @@ async fn serve(
             }
         }
     }
+}
+
+/// Has the job that was handed over started, if it may start here and now; says whether somebody is about to. Whoever starts it wakes the loop that fetches once its body was
+/// polled: what that sends to put the job under its lease wakes the server, which may take this core for its script.
+fn starts(incarnation: &Incarnation, lane: &Lane) -> bool {
+    // One that was declared dead meanwhile hears so with the answer.
+    let alive = lane.pulse.age().is_some_and(|age| age < incarnation.core.config.dead_after);
+    if !alive || !lane.pulse.is_fresh() || !lane.ready.is_empty() {
+        return false;
+    }
+    let Some((number, payload)) = lane.leases.waits_in_inbox() else { return false };
+    let Some(slot) = lane.slots.try_acquire() else { return false };
+    lane.look_later();
+    // Where all who could start it are at something else, they may be for long.
+    lane.add([WaitingJob::Handed(number, payload)], [slot])
 }
 
 /// A wait that is under way, until what it brought is handed over.

@@ -208,6 +208,7 @@ impl Model {
                         let handed = Handed { job, phase, asked, end, excused };
                         if process.handed.is_none() && (calm || !self.guards.calm) {
                             process.handed = Some(handed);
+                            process.lacking = false;
                         }
                     }
                     _ => {}
@@ -285,7 +286,8 @@ impl Model {
                 });
                 let unseen = leases.into_iter().filter(|(lease, _)| process.held(*lease).is_none());
                 let unseen: Vec<_> = unseen.collect();
-                if process.lacks_lease() && self.guards.searched && !unseen.is_empty() {
+                process.lacking = process.lacks_lease();
+                if process.lacking && self.guards.searched && !unseen.is_empty() {
                     process.connected = false;
                     process.answer = Some(Answer::Payloads(unseen));
                 } else {
@@ -294,7 +296,9 @@ impl Model {
             }
             Answer::Payloads(mut unseen) => {
                 process.connected = true;
-                process.bind(&mut unseen);
+                if process.lacking {
+                    process.bind(&mut unseen);
+                }
                 self.compared(state, number, unseen);
             }
             Answer::Jobs(mut jobs) => {
@@ -325,7 +329,9 @@ impl Model {
     /// The last of a session's beginning: what is lost, and what was never seen.
     fn compared(&self, state: &mut State, number: u8, unseen: Vec<(u8, u8)>) {
         let (server, process) = state.at(number);
-        if process.lacks_lease()
+        // What has come since is no concern of this session's beginning.
+        if std::mem::take(&mut process.lacking)
+            && process.lacks_lease()
             && let Some(lost) = process.handed.take()
         {
             let held = &server.records[usize::from(process.id)].progress;

@@ -43,11 +43,12 @@ impl Model {
                 _ => {}
             }
         }
-        match process.handed.map(|handed| (handed.phase, handed.asked)) {
-            Some((Phase::Reserved, true)) if self.may_start(process) => {
+        match process.handed.map(|handed| handed.phase) {
+            // Before its lease is asked for or after: the body is polled first where nothing else sends a call.
+            Some(Phase::Reserved) if self.may_start(process) => {
                 actions.push(Action::StartHanded(number));
             }
-            Some((Phase::Running, _)) => {
+            Some(Phase::Running) => {
                 actions.push(Action::FinishHanded(number, End::Ack));
                 if state.retries > 0 {
                     actions.push(Action::FinishHanded(number, End::Retry { later: true }));

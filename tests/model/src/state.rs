@@ -135,6 +135,8 @@ pub(crate) struct Process {
     pub(crate) wait: Waiting,
     /// The job that came with a wait, until its lease is known.
     pub(crate) handed: Option<Handed>,
+    /// It had started and had no lease when the session began that is being compared.
+    pub(crate) lacking: bool,
     /// The lease that the comparison found for it, which an answer under way may bring too.
     pub(crate) found: Option<Lease>,
     /// Calls that take the inbox, sent and not answered.
@@ -434,6 +436,7 @@ impl Process {
             answer: None,
             wait: Waiting::No,
             handed: None,
+            lacking: false,
             found: None,
             unanswered: 0,
             returning: Returning::No,

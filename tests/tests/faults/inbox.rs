@@ -194,40 +194,90 @@ fn a_body_whose_job_is_gone_is_cancelled() {
 
 #[test]
 fn a_body_that_blocks_the_runtime_before_its_lease_is_known_keeps_its_deadline() {
-    // The only thread of the runtime is blocked by the body, so nobody reads the answer -> the supervisor finds the lease, and settles
-    // the attempt as timed out while it goes on; another worker runs the next. The answer that comes then brings nothing new.
-    // Guard: `find_handed` in the supervisor's comparison; `Inbox::is_found`.
-    let stage = Stage::set(&[("TOKIO_WORKER_THREADS", "1")]);
-    stage.proxy.fault(1, "reserve", Fault::HoldReply);
-    let plan = [vec![Act::Block(8_000)], vec![]];
-    stage.put_for("blocks", &plan, Duration::from_secs(1));
-    stage.begins("blocks");
-    let _other = stage.server.worker_process(&[]);
-    let retried = || counter(&stage.server, "retried") == 1;
-    stage.server.eventually("it is timed out", SOON, retried);
-    stage.server.eventually("another runs it", SOON, || stage.server.ended("blocks") == 1);
-    stage.proxy.release();
-    // It came to its end too, where nobody looks at what it returns.
-    stage.server.eventually("the first goes on", SOON, || stage.server.ended("blocks") == 2);
-    let as_before =
-        || stage.server.begun("blocks") == 2 && counter(&stage.server, "processed") == 1;
-    stage.server.holds("no other begins", Duration::from_secs(2), as_before);
-    assert_eq!(counter(&stage.server, "recovered"), 0, "{}", stage.server.report());
+    // The body blocks the only thread of the runtime, so nobody asks for its lease; or one of two, and the other waits for the answer -> the
+    // supervisor asks for it, or finds it, and settles the attempt as timed out while it goes on; another worker runs the next. An answer that
+    // comes then brings nothing new.
+    // Guard: `take_inbox`, and `find_handed` in the supervisor's comparison; `Inbox::is_found`.
+    for threads in ["1", "2"] {
+        let stage = Stage::set(&[("TOKIO_WORKER_THREADS", threads)]);
+        if threads == "2" {
+            stage.proxy.fault(1, "reserve", Fault::HoldReply);
+        }
+        let plan = [vec![Act::Block(8_000)], vec![]];
+        stage.put_for("blocks", &plan, Duration::from_secs(1));
+        stage.begins("blocks");
+        let _other = stage.server.worker_process(&[]);
+        let retried = || counter(&stage.server, "retried") == 1;
+        stage.server.eventually("it is timed out", SOON, retried);
+        stage.server.eventually("another runs it", SOON, || stage.server.ended("blocks") == 1);
+        stage.proxy.release();
+        // It came to its end too, where nobody looks at what it returns.
+        stage.server.eventually("the first goes on", SOON, || stage.server.ended("blocks") == 2);
+        let as_before =
+            || stage.server.begun("blocks") == 2 && counter(&stage.server, "processed") == 1;
+        stage.server.holds("no other begins", Duration::from_secs(2), as_before);
+        assert_eq!(counter(&stage.server, "recovered"), 0, "{}", stage.server.report());
+    }
 }
 
 #[test]
 fn a_body_that_kills_its_process_from_the_inbox_is_known_by_that() {
-    // It ends its process at once -> the crash is counted against the job, as of every other.
-    // Guard: the call that puts it under a lease is written before the body starts.
-    let mut stage = Stage::set(&[]);
-    let other = [("HWORKER_CRASH_LIMIT", "1")];
-    stage.put("kills", &[vec![Act::Kill]]);
-    assert!(!stage.worker.wait(SOON).expect("it dies").success());
-    let _other = stage.server.worker_process(&other);
-    let failed = || counter(&stage.server, "failed") == 1;
-    stage.server.eventually("it has failed", RECOVERED + SOON, failed);
-    let failed = block_on(stage.server.inspect().failed(0, 10)).expect("the failed jobs");
-    assert_eq!((failed[0].kind.as_str(), stage.server.begun("kills")), ("crash", 1));
+    // It ends its process at once, and the next one's, under its lease -> both crashes are counted against the job, as of every other;
+    // where one is too many, it does not begin before it is under its lease.
+    // Guard: `handed` in monitor.rs; `starts_under_lease`.
+    for limit in [1_u64, 2] {
+        let limited = limit.to_string();
+        let settings = [("HWORKER_CRASH_LIMIT", &*limited)];
+        let mut stage = Stage::set(&settings);
+        stage.put("kills", &vec![vec![Act::Kill]; 3]);
+        assert!(!stage.worker.wait(SOON).expect("it dies").success());
+        for _ in 1..limit {
+            let mut next = stage.server.worker_process(&settings);
+            assert!(!next.wait(RECOVERED + SOON).expect("it dies too").success());
+        }
+        let _other = stage.server.worker_process(&settings);
+        let failed = || counter(&stage.server, "failed") == 1;
+        stage.server.eventually("it has failed", RECOVERED + SOON, failed);
+        let failed = block_on(stage.server.inspect().failed(0, 10)).expect("the failed jobs");
+        assert_eq!(
+            (failed[0].kind.as_str(), stage.server.begun("kills")),
+            ("crash", limit as usize)
+        );
+        let handed: Vec<_> = failed[0].crashes.iter().map(|crash| crash.handed).collect();
+        assert_eq!(handed, [true, false][2 - limit as usize..]);
+    }
+}
+
+#[test]
+fn what_dead_workers_were_handed_and_did_not_begin_runs() {
+    // Jobs are handed to a worker that is stopped, and taken for dead: one that runs at most once, one that may start from an inbox, and one
+    // that may not -> another worker that bears no crash runs each of them, since none is known to have begun.
+    // Guard: `handed` of a crash, in `check` of worker/admit.rs.
+    for job in ["act_unless_crashed", "act_from_inbox", "act"] {
+        let stage = Stage::set(&[("HWORKER_DEAD_AFTER", "2s")]);
+        stage.worker.stop();
+        let envelope = json!({ "job": job, "args": { "name": "job", "plan": [[]] } }).to_string();
+        let _: u64 = stage.server.redis().ask(&["LPUSH", "hworker-jobs-default", &envelope]);
+        let settings = [("HWORKER_DEAD_AFTER", "2s"), ("HWORKER_CRASH_LIMIT", "1")];
+        let _other = stage.server.worker_process(&settings);
+        stage.server.eventually("another runs it", 2 * SOON, || stage.server.ended("job") == 1);
+        stage.server.drained(SOON);
+        assert_eq!((counter(&stage.server, "recovered"), counter(&stage.server, "failed")), (1, 0));
+    }
+}
+
+#[test]
+fn a_body_that_blocks_before_its_job_is_under_its_lease_holds_up_no_other() {
+    // The body of a lonely job blocks its thread from its first poll on -> its job comes under its lease all the same, and the next one begins
+    // meanwhile, on another thread.
+    // Guard: `lacks_lease` in worker/lookout.rs.
+    let stage = Stage::set(&[("TOKIO_WORKER_THREADS", "2")]);
+    stage.put("blocks", &[vec![Act::Block(5_000)]]);
+    stage.begins("blocks");
+    stage.put("next", &[vec![]]);
+    let took = time_until(&stage.server, "it runs", SOON, || stage.server.ended("next") == 1);
+    assert!(took < Duration::from_secs(1), "{took:?}");
+    stage.each_ran_once(&["blocks", "next"]);
 }
 
 #[test]

@@ -86,7 +86,7 @@ impl Fetch {
             0 => {
                 self.look || anything && (!runnable && self.next_look.is_none() || worth_it || held)
             }
-            // A body is to start, which does when that is sent.
+            // What is in the inbox is to come under its lease.
             1 => worth_it && !looks || self.look && lane.leases.handed_number().is_some(),
             _ => false,
         };

@@ -127,6 +127,11 @@ impl Checker {
         hold.ended = Some((how, seen));
         let (began, process) = (hold.began.is_some(), self.lives[hold.life].process);
         self.to_judge.push_back((seen, number));
+        if how == Ended::Recovered {
+            // Whether it had begun is not known to who recovers it, who counts that as the first crash of a job, and never as a further one.
+            let job = self.jobs.get(n);
+            job.recoveries = job.recoveries.max(1);
+        }
         if began {
             let cause = self.strikes.silenced(process, seen);
             self.jobs.get(n).lost(cause, began);

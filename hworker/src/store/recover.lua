@@ -7,9 +7,9 @@
 -- KEYS[5] jobs      LIST  envelopes; the right end is taken next
 -- KEYS[6] stat      HASH  counters of the queue
 -- KEYS[7] day       HASH  the same of one day
--- ARGV[1] worker   its id
--- ARGV[2] seen     the heartbeat that the monitor saw, as the sorted set has it
--- ARGV[3] day_ttl  seconds that the counters of a day are kept
+-- ARGV[1] worker    its id
+-- ARGV[2] seen      the heartbeat that the monitor saw, as the sorted set has it
+-- ARGV[3] day_ttl   seconds that the counters of a day are kept
 -- ARGV[4] most      bytes; what is larger than that goes back from the inbox as it is
 -- ARGV[5] handed    what an earlier call said was in the inbox, or nothing
 -- ARGV[6] instead   what goes back for it

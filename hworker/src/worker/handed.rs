@@ -180,7 +180,12 @@ impl Inbox {
         }
     }
 
-    pub(super) fn has_started(&self) -> bool {
+    /// The number of what was handed over, if it has started.
+    pub(super) fn lacking(&self) -> Option<u64> {
+        self.number().filter(|_| self.has_started())
+    }
+
+    fn has_started(&self) -> bool {
         self.handed.as_ref().is_some_and(|handed| !matches!(handed.phase, Phase::Waiting))
     }
 

@@ -311,7 +311,7 @@ impl Leases {
         if table.count() == 0 {
             self.emptied.notify_waiters();
         }
-        let lacking = table.inbox.number().filter(|_| table.inbox.has_started());
+        let lacking = table.inbox.lacking();
         Comparison { lacking, ..table.compare(believed, server) }
     }
 
@@ -451,9 +451,9 @@ impl Leases {
         without
     }
 
-    /// Whether a body runs, or has ended, whose lease is not known.
-    pub(super) fn lacks_lease(&self) -> bool {
-        self.table().inbox.has_started()
+    /// The job whose body runs, or has ended, and whose lease is not known.
+    pub(super) fn lacking(&self) -> Option<u64> {
+        self.table().inbox.lacking()
     }
 
     /// Looks for the job without a lease, if it is that of this number still, among what the server holds for this worker; leaves it
@@ -462,7 +462,7 @@ impl Leases {
         let mut table = self.table();
         let known = &table.held;
         held.retain(|(lease, _)| !known.contains_key(lease));
-        if !table.inbox.has_started() || table.inbox.number() != Some(number) {
+        if table.inbox.lacking() != Some(number) {
             return None;
         }
         let lease = table.inbox.find(held).map(|at| held[at].0.clone())?;
@@ -540,6 +540,24 @@ mod tests {
         settled(1, End::Acked { job: "a" });
         settled(2, End::Broken { reason: "why".into(), bytes: REMEMBERED_BYTES });
         assert_eq!(leases.table().remembered, 2);
+    }
+
+    #[test]
+    fn what_is_handed_over_while_a_session_begins_is_not_lost_with_what_it_looks_for() {
+        // Guard: `lose_handed` of the number that lacked its lease when the session began.
+        let leases = Leases::default();
+        let hand = |payload: &str| {
+            let calm = leases.calm().expect("nothing is under way");
+            leases.handed(payload.into(), calm);
+            leases.handed_number().expect("it is here")
+        };
+        let before = hand("a");
+        leases.begin(1, &HashSet::new(), Vec::new());
+        let since = hand("b");
+        assert!(leases.lose_handed(before).is_none());
+        assert_eq!(leases.handed_number(), Some(since));
+        leases.lose_all();
+        assert_eq!(leases.handed_number(), None);
     }
 
     #[test]

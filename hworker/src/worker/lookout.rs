@@ -103,7 +103,7 @@ async fn look(incarnation: &Incarnation, bodies: &Handle, mut lanes: Vec<Seen<'_
                 // Whoever takes it has not ended: it is a part of the same future.
                 let _ = seen.gives_back.send(taken_back(seen.lane, &waited));
             }
-            if seen.lane.leases.lacks_lease() {
+            if seen.lane.leases.lacking().is_some() {
                 // A body that blocks before its job is under its lease keeps whoever started it from saying so.
                 seen.lane.changed.notify_one();
             }

@@ -428,7 +428,7 @@ impl Heart {
         // A wait is lost only if it is the same all the time: under load one follows another, and jobs come in between.
         let same_wait = || !wait.is_multiple_of(2) && lane.waits.load(Ordering::Acquire) == wait;
         let waits_in_vain = |waiting: u64| waiting > 0 && same_wait();
-        let differs = heard.leases != lane.leases.known() as u64 || lane.leases.lacks_lease();
+        let differs = heard.leases != lane.leases.known() as u64 || lane.leases.lacking().is_some();
         if !differs && heard.inbox == 0 && !waits_in_vain(heard.waiting) {
             return Ok(());
         }
@@ -460,7 +460,7 @@ impl Heart {
                     lane.wait_lost.notify_waiters();
                 }
                 lane.look();
-                if inbox > 0 && lane.leases.lacks_lease() {
+                if inbox > 0 && lane.leases.lacking().is_some() {
                     return self.take_inbox(connection).await;
                 }
             }
@@ -497,8 +497,7 @@ impl Heart {
         let server = lane.queue.leases(connection, &lane.keys).await?;
         let mut comparison = lane.leases.compare(&believed, server);
         // A body that blocks the runtime may be under one of them: its deadline is kept here.
-        let number = lane.leases.handed_number().filter(|_| lane.leases.lacks_lease());
-        if let Some(number) = number {
+        if let Some(number) = lane.leases.lacking() {
             find_handed(lane, connection, number, &mut comparison.unseen).await?;
         }
         for lease in &comparison.lost {

@@ -270,7 +270,7 @@ fn what_dead_workers_were_handed_and_did_not_begin_runs() {
 fn a_body_that_blocks_before_its_job_is_under_its_lease_holds_up_no_other() {
     // The body of a lonely job blocks its thread from its first poll on -> its job comes under its lease all the same, and the next one begins
     // meanwhile, on another thread.
-    // Guard: `lacks_lease` in worker/lookout.rs.
+    // Guard: `lacking` in worker/lookout.rs.
     let stage = Stage::set(&[("TOKIO_WORKER_THREADS", "2")]);
     stage.put("blocks", &[vec![Act::Block(5_000)]]);
     stage.begins("blocks");

@@ -7,6 +7,7 @@ use std::future::Future;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::task::{Poll, Waker};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -53,21 +54,42 @@ pub(crate) struct Attempt {
 #[derive(Default)]
 pub(crate) struct End {
     reached: AtomicBool,
-    /// Made under the lock of `children`, so that whoever makes it sees the end that did not find it.
+    /// Made under the lock of `holders`, so that whoever makes it sees the end that did not find it.
     notice: OnceLock<Notify>,
-    children: Mutex<Option<JoinSet<()>>>,
+    holders: Mutex<Holders>,
+}
+
+/// Who is to hear of an end, beside those that wait for a notice.
+#[derive(Default)]
+struct Holders {
+    /// The task that runs the body: for it a notice would be another allocation, and a lock at each poll.
+    runs: Option<Waker>,
+    children: Option<JoinSet<()>>,
 }
 
 impl End {
     fn notice(&self) -> &Notify {
         self.notice.get().unwrap_or_else(|| {
-            let _children = self.children();
+            let _holders = self.holders();
             self.notice.get_or_init(Notify::new)
         })
     }
 
-    fn children(&self) -> MutexGuard<'_, Option<JoinSet<()>>> {
-        self.children.lock().unwrap_or_else(PoisonError::into_inner)
+    fn holders(&self) -> MutexGuard<'_, Holders> {
+        self.holders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends it for all but the task that runs the body, which is given to whoever asks.
+    fn reach(&self) -> Option<Waker> {
+        let mut holders = self.holders();
+        self.reached.store(true, Ordering::Release);
+        if let Some(notice) = self.notice.get() {
+            notice.notify_waiters();
+        }
+        if let Some(children) = &mut holders.children {
+            children.abort_all();
+        }
+        holders.runs.take()
     }
 }
 
@@ -188,25 +210,35 @@ impl Context {
     /// # Panics
     /// Outside a tokio runtime; every body, blocking ones too, runs inside one.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        let mut children = self.attempt.end.children();
+        let mut holders = self.attempt.end.holders();
         if !self.is_cancelled() {
-            let children = children.get_or_insert_default();
+            let children = holders.children.get_or_insert_default();
             // Those that have ended would be kept until the job does.
             while children.try_join_next().is_some() {}
             children.spawn(task);
         }
     }
 
-    /// Ends the attempt for everything that holds this context.
+    /// The attempt is over, says the task that runs it: everything else that holds this context hears of it.
     pub(crate) fn end(&self) {
-        let mut children = self.attempt.end.children();
-        self.attempt.end.reached.store(true, Ordering::Release);
-        if let Some(notice) = self.attempt.end.notice.get() {
-            notice.notify_waiters();
+        drop(self.attempt.end.reach());
+    }
+
+    /// Cancels the attempt: the task that runs it hears of it too.
+    pub(crate) fn cancel(&self) {
+        if let Some(runs) = self.attempt.end.reach() {
+            runs.wake();
         }
-        if let Some(children) = &mut *children {
-            children.abort_all();
+    }
+
+    /// Whether the attempt is cancelled; if not, the task that runs it is woken once when it is.
+    pub(crate) fn poll_cancelled(&self, cx: &std::task::Context<'_>) -> Poll<()> {
+        let mut holders = self.attempt.end.holders();
+        if self.is_cancelled() {
+            return Poll::Ready(());
         }
+        holders.runs = Some(cx.waker().clone());
+        Poll::Pending
     }
 }
 

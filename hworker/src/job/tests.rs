@@ -339,3 +339,31 @@ fn an_end_is_noticed_whenever_it_comes() {
         }
     });
 }
+
+/// How often it was woken.
+#[derive(Default)]
+struct Wakes(std::sync::atomic::AtomicUsize);
+
+impl std::task::Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+#[test]
+fn who_runs_a_body_hears_of_its_end_from_others_alone() {
+    // Guard: `Context::end` wakes no task, which would be polled once more for each attempt.
+    let counter = Arc::new(Wakes::default());
+    let waker = Arc::clone(&counter).into();
+    let cx = std::task::Context::from_waker(&waker);
+    let woken = || counter.0.load(std::sync::atomic::Ordering::SeqCst);
+    let [ended, cancelled] = [(); 2].map(|()| context(States::default()));
+    for context in [&ended, &cancelled] {
+        assert!(context.poll_cancelled(&cx).is_pending());
+    }
+    ended.end();
+    assert_eq!((woken(), ended.is_cancelled()), (0, true));
+    cancelled.cancel();
+    assert_eq!((woken(), cancelled.is_cancelled()), (1, true));
+    assert!(cancelled.poll_cancelled(&cx).is_ready());
+}

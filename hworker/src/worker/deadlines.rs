@@ -70,7 +70,7 @@ pub(super) async fn stop_when_cut(incarnation: &Incarnation) {
         for lane in &incarnation.lanes {
             if lane.pulse.age().is_some_and(|age| age >= limit) {
                 for running in lane.leases.running().iter().filter(|running| !running.blocking) {
-                    running.context.end();
+                    running.context.cancel();
                 }
             }
         }
@@ -87,7 +87,7 @@ fn overdue(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mut Unsent) {
         if !overdue || !lane.leases.end_attempt(job) {
             continue;
         }
-        running.context.end();
+        running.context.cancel();
         let end = conclude(
             incarnation,
             lane,

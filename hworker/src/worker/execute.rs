@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio::time::sleep_until;
+use tokio::task::unconstrained;
+use tokio::time::{Sleep, sleep_until};
 use tracing::{debug, warn};
 
 use super::admit::{Admitted, Job, admit, admit_handed, released, starts_from_inbox};
@@ -70,11 +71,17 @@ enum Unfinished {
 }
 
 impl Pending {
-    /// Awaits its end.
-    pub(super) async fn over(self, incarnation: &Incarnation, lane: &Lane) -> Over {
+    /// Awaits its end, in a task with that alarm. `polled` if it was that task which polled it, and nothing can have woken it since.
+    pub(super) async fn over(
+        self,
+        incarnation: &Incarnation,
+        lane: &Lane,
+        alarm: &mut Alarm,
+        polled: bool,
+    ) -> Over {
         let Self { started, body, room } = self;
         let ended = match body {
-            Unfinished::Async(body) => run_async(body, &started).await,
+            Unfinished::Async(body) => run_async(body, &started, alarm, polled).await,
             Unfinished::Blocking(body) => run_blocking(body, &started, incarnation).await,
         };
         Over(started.end(incarnation, lane, ended), room)
@@ -303,12 +310,56 @@ fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
     }
 }
 
-async fn run_async(body: Caught, started: &Started) -> Ended {
-    tokio::select! {
-        biased;
-        () = started.context.cancelled() => Ended::Cancelled,
-        result = body => finished(result),
-        () = sleep_until(started.context.deadline().into()) => Ended::Finish(Finish::TimedOut(started.job.timeout)),
+async fn run_async(
+    mut body: Caught,
+    started: &Started,
+    alarm: &mut Alarm,
+    mut polled: bool,
+) -> Ended {
+    let (context, deadline) = (&started.context, started.context.deadline());
+    let mut hears = false;
+    poll_fn(|cx| {
+        let cancelled =
+            if hears { context.is_cancelled() } else { context.poll_cancelled(cx).is_ready() };
+        hears = true;
+        if cancelled {
+            return Poll::Ready(Ended::Cancelled);
+        }
+        if !std::mem::take(&mut polled)
+            && let Poll::Ready(result) = Pin::new(&mut body).poll(cx)
+        {
+            return Poll::Ready(finished(result));
+        }
+        ready!(alarm.poll_reached(deadline, cx));
+        Poll::Ready(Ended::Finish(Finish::TimedOut(started.job.timeout)))
+    })
+    .await
+}
+
+/// The alarm of a task that runs bodies one after the other. It is not set for each: one that is to go off before the deadline of
+/// the body that runs is left as it is until it has. So a body that is over in time costs no timer.
+#[derive(Default)]
+pub(super) struct Alarm(Option<Pin<Box<Sleep>>>);
+
+impl Alarm {
+    /// Whether it is so late; if not, the task is woken by then. Always asked by the same task.
+    fn poll_reached(&mut self, deadline: Instant, cx: &mut std::task::Context<'_>) -> Poll<()> {
+        let deadline = deadline.into();
+        let sleep = match &mut self.0 {
+            Some(sleep) if sleep.is_elapsed() && sleep.deadline() >= deadline => {
+                return Poll::Ready(());
+            }
+            Some(sleep) if !sleep.is_elapsed() && sleep.deadline() <= deadline => {
+                return Poll::Pending;
+            }
+            Some(sleep) => {
+                sleep.as_mut().reset(deadline);
+                sleep
+            }
+            None => self.0.insert(Box::pin(sleep_until(deadline))),
+        };
+        // Else a body that has used up the budget of its task would keep it from being set.
+        Pin::new(&mut unconstrained(sleep.as_mut())).poll(cx)
     }
 }
 
@@ -387,4 +438,67 @@ async fn run_blocking(
 /// The thread ended without a result, which a panic does not bring about.
 fn vanished() -> Panic {
     Panic { message: "the thread of the body ended".into(), place: None, backtrace: None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    async fn reached(alarm: &mut Alarm, deadline: Instant) {
+        let reached = poll_fn(|cx| alarm.poll_reached(deadline, cx));
+        tokio::time::timeout(LONG / 2, reached).await.expect("the task is woken");
+    }
+
+    /// Polls it once.
+    async fn sets(alarm: &mut Alarm, deadline: Instant) {
+        poll_fn(|cx| {
+            assert!(alarm.poll_reached(deadline, cx).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    fn set_for(alarm: &Alarm) -> Option<Instant> {
+        alarm.0.as_ref().map(|sleep| sleep.deadline().into_std())
+    }
+
+    #[tokio::test]
+    async fn an_alarm_serves_one_body_after_the_other() {
+        let (mut alarm, now) = (Alarm::default(), Instant::now());
+        let [first, second, third] = [30, 60, 90].map(|ms| now + Duration::from_millis(ms));
+        sets(&mut alarm, first).await;
+        // The first is over in time: left for the second as it is, then set for that.
+        sets(&mut alarm, second).await;
+        assert_eq!(set_for(&alarm), Some(first));
+        reached(&mut alarm, second).await;
+        assert!(Instant::now() >= second && set_for(&alarm) == Some(second));
+        // One that ran over its deadline leaves one that has gone off.
+        reached(&mut alarm, third).await;
+        assert!(Instant::now() >= third);
+    }
+
+    #[tokio::test]
+    async fn an_alarm_is_set_for_a_body_with_less_time_than_the_last() {
+        let (mut alarm, now) = (Alarm::default(), Instant::now());
+        sets(&mut alarm, now + LONG).await;
+        reached(&mut alarm, now + Duration::from_millis(20)).await;
+        assert!(now.elapsed() >= Duration::from_millis(20));
+        sets(&mut alarm, now + LONG).await;
+    }
+
+    #[tokio::test]
+    async fn an_alarm_is_set_where_the_body_has_used_up_the_budget_of_the_task() {
+        // Guard: `unconstrained`.
+        let (mut alarm, deadline) = (Alarm::default(), Instant::now() + Duration::from_millis(20));
+        let reached = poll_fn(|cx| {
+            while tokio::task::coop::has_budget_remaining() {
+                let mut consumes = std::pin::pin!(tokio::task::consume_budget());
+                let _ = consumes.as_mut().poll(cx);
+            }
+            alarm.poll_reached(deadline, cx)
+        });
+        tokio::time::timeout(LONG / 2, reached).await.expect("it goes off");
+    }
 }

@@ -334,7 +334,7 @@ impl Leases {
         drop(table);
         match state {
             Some(State::Running(running)) => {
-                running.context.end();
+                running.context.cancel();
                 Some(running.job)
             }
             _ => None,
@@ -364,7 +364,7 @@ impl Leases {
     /// Cancels what runs; each body's task then gives its lease back.
     pub(super) fn cancel_running(&self) {
         for running in self.running() {
-            running.context.end();
+            running.context.cancel();
         }
     }
 
@@ -486,7 +486,7 @@ impl Leases {
         match handed?.phase {
             Phase::Waiting => None,
             Phase::Running(running) => {
-                running.context.end();
+                running.context.cancel();
                 Some(running.job)
             }
             Phase::Ending { job, .. } => Some(job),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use super::execute::{self, First, Over, Pending};
+use super::execute::{self, Alarm, First, Over, Pending};
 use super::incarnation::{Incarnation, Lane};
 use super::ready::Next;
 use super::slots::Slot;
@@ -118,6 +118,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
                 tokio::spawn(run_slot(Arc::clone(&incarnation), Arc::clone(&lane), pending));
                 woke = Woke::Other;
                 if lane.ready.is_empty() {
+                    // Of a job that began in the inbox this asks for the lease too.
                     lane.changed.notify_one();
                 }
             }
@@ -128,9 +129,12 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
 
 /// Awaits the end of a body, and goes on with what waits: no other task has to be woken for that, or made.
 async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: Pending) {
+    let mut alarm = Alarm::default();
+    // Its first poll was in the task of the runner.
+    let mut polled = false;
     loop {
-        let (mut kept, mut woke) =
-            pending.over(&incarnation, &lane).await.settle(&incarnation, &lane);
+        let over = pending.over(&incarnation, &lane, &mut alarm, polled).await;
+        let (mut kept, mut woke) = over.settle(&incarnation, &lane);
         let mut in_a_row = 0;
         pending = loop {
             if kept.is_some() {
@@ -150,7 +154,8 @@ async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: P
                 First::Ended(over) => (kept, woke) = over.settle(&incarnation, &lane),
             }
         };
-        if lane.ready.is_empty() {
+        polled = !lane.ready.is_empty();
+        if !polled {
             lane.changed.notify_one();
             // The body that goes on below may block too.
             Woke::Fetch.has_turn(&incarnation, &lane).await;

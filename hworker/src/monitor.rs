@@ -236,38 +236,39 @@ pub(crate) async fn recover(
     is_dead: bool,
 ) -> Result<Recovery, Fault> {
     let today = day(clock.unix_ms());
-    let first = queue.recover(shared, worker, seen, &today, None, &[]).await?;
-    let Recovered::Given { jobs: mut given, left, declared, handed } = first else {
+    // What is in the inbox may be large, and is not for this connection.
+    let first = queue.recover(shared, worker, seen, &today, &FromInbox::Nothing, &[]).await?;
+    let Recovered::Given { left, inbox, declared, .. } = first else {
         return Ok(Recovery::Alive);
     };
+    let anything = left > 0 || inbox > 0;
     if declared {
         warn!(queue = %queue.name, worker, "a worker is dead");
-    } else if !is_dead {
-        let anything = left > 0 || handed.is_some();
-        return Ok(if anything { Recovery::WithAnother } else { Recovery::Done });
     }
+    if !anything {
+        return Ok(Recovery::Done);
+    }
+    if !declared && !is_dead {
+        return Ok(Recovery::WithAnother);
+    }
+    let mut given = 0;
     let rest = async {
+        let own = connect.await?;
         // What is in the inbox is younger than what has a lease, and goes back before it.
-        let mut given = recover_inbox(queue, shared, clock, worker, seen, handed).await?;
+        given += recover_inbox(queue, &own, clock, worker, seen).await?;
         if left > 0 {
-            given += recover_leases(queue, &connect.await?, clock, worker, seen).await?;
+            given += recover_leases(queue, &own, clock, worker, seen).await?;
+            // What a half-open connection captured meanwhile.
+            given += recover_inbox(queue, &own, clock, worker, seen).await?;
         }
-        // What a half-open connection captured meanwhile.
-        match queue.recover(shared, worker, seen, &today, None, &[]).await? {
-            Recovered::Given { jobs, handed, .. } => {
-                let more = recover_inbox(queue, shared, clock, worker, seen, handed).await?;
-                Ok(given + jobs + more)
-            }
-            Recovered::Alive => Ok(given),
-        }
+        Ok(())
     };
-    let rest: Result<u64, Fault> = rest.await;
-    given += *rest.as_ref().unwrap_or(&0);
+    let rest: Result<(), Fault> = rest.await;
     if given > 0 {
         warn!(queue = %queue.name, worker, jobs = given, "recovered the jobs of a dead worker");
     }
     Ok(match rest {
-        Ok(_) => Recovery::Done,
+        Ok(()) => Recovery::Done,
         Err(fault) => {
             warn!(queue = %queue.name, worker, "the recovery of a dead worker will be tried again: {fault}");
             Recovery::Failed
@@ -275,29 +276,27 @@ pub(crate) async fn recover(
     })
 }
 
-/// Gives back what is in the inbox, beginning with what is there `last`.
+/// Gives back what is in the inbox, beginning with what came there last.
 async fn recover_inbox(
     queue: &Queue,
     on: &Connection,
     clock: &ServerClock,
     worker: &str,
     seen: &str,
-    mut last: Option<Vec<u8>>,
 ) -> Result<u64, Fault> {
-    let mut given = 0;
-    while let Some(was) = last {
+    let (mut given, mut from_inbox) = (0, FromInbox::Last);
+    loop {
         let now = clock.unix_ms();
-        let instead = handed(&was, worker, now, queue.largest());
-        let from_inbox = FromInbox { instead: instead.unwrap_or_else(|| was.clone()), was };
-        match queue.recover(on, worker, seen, &day(now), Some(&from_inbox), &[]).await? {
-            Recovered::Given { jobs, handed, .. } => {
+        match queue.recover(on, worker, seen, &day(now), &from_inbox, &[]).await? {
+            Recovered::Given { jobs, handed: last, .. } => {
                 given += jobs;
-                last = handed;
+                let Some(was) = last else { return Ok(given) };
+                let instead = handed(&was, worker, now, queue.largest());
+                from_inbox = FromInbox::Give { was, instead };
             }
             Recovered::Alive => return Ok(given),
         }
     }
-    Ok(given)
 }
 
 async fn recover_leases(
@@ -327,7 +326,7 @@ async fn recover_leases(
                 .into_iter()
                 .map(|(lease, payload)| crashed(lease, payload, worker, now, most))
                 .collect();
-            match queue.recover(on, worker, seen, &day(now), None, &crashed).await? {
+            match queue.recover(on, worker, seen, &day(now), &FromInbox::Nothing, &crashed).await? {
                 Recovered::Given { jobs, .. } => given += jobs,
                 Recovered::Alive => return Ok(given),
             }
@@ -381,6 +380,8 @@ fn handed(payload: &[u8], worker: &str, now: u64, most: usize) -> Option<Vec<u8>
     Envelope::decode(payload).ok().filter(may_begin)?;
     let mut rewrite = Rewrite::of(payload)?;
     rewrite.set("crashes", &[Crash { at: now, worker: worker.to_owned(), handed: true }]);
+    // As of one that had a lease.
+    rewrite.remove("unknown_since");
     Some(rewrite.bytes_within(if payload.len() > most { usize::MAX } else { most }))
 }
 
@@ -426,7 +427,9 @@ mod tests {
                 .map(|bytes| String::from_utf8(bytes).expect("text"))
         };
         let crash = r#""crashes":[{"at":3,"worker":"w","handed":true}]"#;
-        assert_eq!(marked(""), Some(format!(r#"{{"id":"7","job":"a","args":{{}},{crash}}}"#)));
+        let begun = format!(r#"{{"id":"7","job":"a","args":{{}},{crash}}}"#);
+        assert_eq!(marked(""), Some(begun.clone()));
+        assert_eq!(marked(r#","unknown_since":1"#), Some(begun));
         for held in
             [r#","crashes":[{"at":1,"worker":"v"}]"#, r#","retry_until":9"#, ",", r#","attempt":0"#]
         {

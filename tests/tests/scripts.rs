@@ -333,27 +333,33 @@ impl Both {
         let worker = format!("w.{id}");
         let heard: Option<String> = self.ask(&["ZSCORE", &key("workers"), &worker]);
         let seen = heard.filter(|_| unchanged).unwrap_or_else(|| "17".to_owned());
-        let (mut handed, mut given) = (String::new(), 0);
+        let args = |most: &str, handed: &str| -> Vec<String> {
+            // What goes back for it is not said: it goes as it is.
+            [&worker, &seen, "1000", most, handed, ""].map(str::to_owned).to_vec()
+        };
+        let reply = list(&self.script("recover", &keys, &args("", "")));
+        if reply[0] == "alive" {
+            return Answered::Alive;
+        }
+        assert_eq!((&*reply[1], reply.len()), ("0", 5), "it takes nothing: {reply:?}");
         // First what is in the inbox, one after the other.
+        let (mut handed, mut given, mut inbox) = (String::new(), 0, size(&reply[4]));
         loop {
-            let mut args = vec![worker.clone(), seen.clone(), "1000".into(), "1000".into()];
-            args.extend([handed.clone(), handed.clone()]);
-            let reply = list(&self.script("recover", &keys, &args));
-            if reply[0] == "alive" {
-                return Answered::Alive;
-            }
+            let reply = list(&self.script("recover", &keys, &args("1000", &handed)));
             given += size(&reply[1]);
-            match reply.get(4) {
+            assert_eq!(size(&reply[4]), inbox - given);
+            match reply.get(5) {
                 Some(next) => handed.clone_from(next),
                 None => break,
             }
         }
-        let mut args =
-            vec![worker, seen, "1000".into(), "1000".into(), String::new(), String::new()];
+        inbox -= given;
+        let mut args = args("", "");
         for (lease, job) in chunk {
             args.extend([self.lease(*lease), envelope(*job)]);
         }
         let reply = list(&self.script("recover", &keys, &args));
+        assert_eq!((inbox, &*reply[4]), (0, "0"), "{reply:?}");
         Answered::Given(given + size(&reply[1]), size(&reply[2]))
     }
 
@@ -615,4 +621,29 @@ fn an_ack_ends_rows_of_leases_and_single_ones() {
     // The counters of a day expire.
     let expires_in: i64 = both.ask(&["TTL", &keys_of_settle(1)[7]]);
     assert!((1..=1000).contains(&expires_in), "{expires_in}");
+}
+
+#[test]
+fn an_inbox_goes_back_job_by_job_and_only_what_was_said_to_be_there_changed() {
+    let server = TestServer::start();
+    let mut both = Both::new(&server);
+    let (workers, inbox, jobs) = (key("workers"), of_worker("inbox", 1), key("jobs"));
+    let _: u64 = both.ask(&["ZADD", &workers, "5", "w.1"]);
+    // Two that are equal, one that is larger than a worker takes, one more; the last came first.
+    let large = "x".repeat(20);
+    let _: u64 = both.ask(&["RPUSH", &inbox, "equal", "equal", &large, "first"]);
+    let mut keys = vec![workers, of_worker("worker", 1), of_worker("progress", 1), inbox];
+    keys.extend([jobs.clone(), key("stat"), key("stat") + ":20260101"]);
+    let mut recover = |most: &str, handed: &str, instead: &str| {
+        let args = ["w.1", "5", "1000", most, handed, instead].map(str::to_owned);
+        list(&both.script("recover", &keys, &args))
+    };
+    assert_eq!(recover("", "", ""), ["ok", "0", "0", "1", "4"], "the first declares it dead");
+    assert_eq!(recover("10", "", ""), ["ok", "0", "0", "0", "4", "equal"]);
+    assert_eq!(recover("10", "other", "no"), ["ok", "0", "0", "0", "4", "equal"], "not there");
+    assert_eq!(recover("10", "equal", "changed"), ["ok", "1", "0", "0", "3", "equal"]);
+    assert_eq!(recover("10", "equal", ""), ["ok", "2", "0", "0", "1", "first"], "and the large");
+    assert_eq!(recover("10", "first", "1st"), ["ok", "1", "0", "0", "0"]);
+    let back: Vec<String> = both.ask(&["LRANGE", &jobs, "0", "-1"]);
+    assert_eq!(back, ["changed", "equal", &large, "1st"], "the oldest runs first");
 }

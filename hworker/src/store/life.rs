@@ -51,21 +51,27 @@ pub(crate) struct Heard {
 /// What `recover` answers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Recovered {
-    /// `declared` is true of the call that made it dead; `handed` is what it was handed last, and is in its inbox still.
+    /// `declared` is true of the call that made it dead; `inbox` is how many are in its inbox, and `handed` the last of them, if
+    /// it was asked for.
     Given {
         jobs: u64,
         left: u64,
         declared: bool,
+        inbox: u64,
         handed: Option<Vec<u8>>,
     },
     Alive,
 }
 
-/// What is in the inbox of a dead worker, and what goes back for it.
+/// What is to be done with the inbox of a dead worker.
 #[derive(Debug)]
-pub(crate) struct FromInbox {
-    pub(crate) was: Vec<u8>,
-    pub(crate) instead: Vec<u8>,
+pub(crate) enum FromInbox {
+    /// Nothing: what is there may be much.
+    Nothing,
+    /// To say what is there last.
+    Last,
+    /// To give that back, changed or as it is, and to say what is last then.
+    Give { was: Vec<u8>, instead: Option<Vec<u8>> },
 }
 
 /// What another worker's record says to a monitor.
@@ -237,7 +243,7 @@ impl Queue {
         Ok(hold)
     }
 
-    /// Declares a worker dead unless it was heard of since `seen`, and gives back what it was handed, if that is in its inbox still, and
+    /// Declares a worker dead unless it was heard of since `seen`, and gives back what is said of its inbox, if that is there still, and
     /// these jobs, the youngest first; each as it is given here.
     pub(crate) async fn recover(
         &self,
@@ -245,7 +251,7 @@ impl Queue {
         worker: &str,
         seen: &str,
         day: &str,
-        from_inbox: Option<&FromInbox>,
+        from_inbox: &FromInbox,
         jobs: &[(Lease, Vec<u8>)],
     ) -> Result<Recovered, Fault> {
         let keys = self.keys.worker(worker);
@@ -262,10 +268,14 @@ impl Queue {
                 &stat_of_day,
             ],
         );
-        call.arg(worker).arg(seen).number(DAY_TTL_S).number(self.largest() as u64);
+        call.arg(worker).arg(seen).number(DAY_TTL_S);
+        let most = self.largest() as u64;
         match from_inbox {
-            Some(FromInbox { was, instead }) => call.arg(was).arg(instead),
-            None => call.arg("").arg(""),
+            FromInbox::Nothing => call.arg("").arg("").arg(""),
+            FromInbox::Last => call.number(most).arg("").arg(""),
+            FromInbox::Give { was, instead } => {
+                call.number(most).arg(was).arg(instead.as_deref().unwrap_or_default())
+            }
         };
         for (lease, envelope) in jobs {
             call.lease(lease).arg(envelope);
@@ -276,6 +286,7 @@ impl Queue {
                 jobs: reply.count()?,
                 left: reply.count()?,
                 declared: reply.count()? == 1,
+                inbox: reply.count()?,
                 handed: if reply.left() > 0 { Some(reply.bytes()?) } else { None },
             }),
             "alive" => Ok(Recovered::Alive),

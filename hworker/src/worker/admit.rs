@@ -147,7 +147,7 @@ fn check(
         let message = if fails {
             "its worker died while it ran, and it runs at most once".to_owned()
         } else {
-            format!("its worker died {crashes} times within a day while it ran")
+            format!("its workers died {crashes} times within a day while they had it")
         };
         let evidence = Evidence::new("crash", message);
         warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, crashes, "job failed: {}", evidence.message);

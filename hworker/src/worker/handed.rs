@@ -101,8 +101,8 @@ impl Inbox {
         self.sessions
     }
 
-    /// The same on another connection than that of the loop that fetches: not while a job is here, for which that sends one, and which
-    /// this one would take from it.
+    /// The same on the connection that waits: not while a job is here, for which the loop that fetches sends one, and which this one
+    /// would take from it. (The supervisor's takes it all the same, where that loop does not come to it.)
     pub(super) fn sent_beside(&mut self) -> Option<u64> {
         self.is_empty().then(|| self.sent())
     }
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_handed_over_is_taken_by_the_loop_that_fetches_alone() {
+    fn what_was_handed_over_is_not_taken_on_the_connection_that_waits() {
         let mut inbox = Inbox::default();
         assert_eq!(inbox.sent_beside(), Some(0));
         inbox.answered(0);

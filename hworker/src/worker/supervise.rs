@@ -13,7 +13,7 @@ use tokio::time::{sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::deadlines;
+use super::deadlines::{self, Unsent};
 use super::fetch::find_handed;
 use super::hand_over::{report_lost, report_set_aside};
 use super::incarnation::{Incarnation, Lane};
@@ -24,7 +24,8 @@ use crate::monitor::{self, Monitor, Recovery, Sweeps, Task};
 use crate::reconnect::Reconnect;
 use crate::scheduler;
 use crate::store::{
-    Beat, CALL_WITHIN, Connection, Fault, FaultKind, Heard, Lease, Reserved, lengths,
+    Beat, CALL_WITHIN, Connection, End, Fault, FaultKind, Heard, Lease, Reserved, Settlement,
+    lengths,
 };
 use crate::time::millis;
 
@@ -102,6 +103,9 @@ struct Heart {
     /// However many die at once, every monitor makes only so many connections for them.
     recoveries_at_once: Arc<Semaphore>,
     recoveries: JoinSet<(String, String, Result<Recovery, Fault>)>,
+    /// The call that takes the inbox, if it is under way. It is not given up with what else follows a heartbeat: until it is answered
+    /// nothing starts from there.
+    takes_inbox: JoinSet<()>,
     timer: Option<Timer>,
     /// When the server was last not reached.
     failed_at: Option<Instant>,
@@ -138,6 +142,7 @@ impl Heart {
             unfinished: HashMap::new(),
             recoveries_at_once: Arc::new(Semaphore::new(RECOVERIES_AT_ONCE)),
             recoveries: JoinSet::new(),
+            takes_inbox: JoinSet::new(),
             timer: None,
             failed_at: None,
             unseen: None,
@@ -460,31 +465,15 @@ impl Heart {
                     lane.wait_lost.notify_waiters();
                 }
                 lane.look();
-                if inbox > 0 && lane.leases.lacking().is_some() {
-                    return self.take_inbox(connection).await;
+                while self.takes_inbox.try_join_next().is_some() {}
+                if inbox > 0 && lane.leases.lacking().is_some() && self.takes_inbox.is_empty() {
+                    let (incarnation, lane) = (Arc::clone(&self.incarnation), Arc::clone(&lane));
+                    self.takes_inbox.spawn(async move {
+                        if let Err(fault) = take_inbox(&incarnation, &lane).await {
+                            debug!(queue = %lane.queue.name, "the inbox was not taken, the next heartbeat tries again: {fault}");
+                        }
+                    });
                 }
-            }
-        }
-        Ok(())
-    }
-
-    /// Puts the job whose body has started from the inbox under its lease, where the loop that fetches does not come to that: the body may
-    /// block the whole runtime, and its deadline is kept from then on.
-    async fn take_inbox(&self, connection: &Connection) -> Result<(), Fault> {
-        let lane = &self.lane;
-        let session = lane.session.load(Ordering::Acquire);
-        let taking = lane.leases.takes_inbox();
-        let reserved = lane.queue.reserve(connection, &lane.keys, session, 0, CALL_WITHIN).await;
-        // One that is not answered may take it later.
-        if !reserved.as_ref().is_err_and(Fault::may_be_under_way) {
-            lane.leases.took_inbox(taking);
-        }
-        if let Reserved::Jobs { mut jobs, set_aside, .. } = reserved? {
-            report_set_aside(&self.incarnation, lane, set_aside);
-            lane.settle_found(lane.leases.reserved(session, &mut jobs));
-            // What else was there did not begin.
-            for (lease, _) in &jobs {
-                lane.give_back(lease);
             }
         }
         Ok(())
@@ -508,6 +497,34 @@ impl Heart {
         }
         Ok(comparison.unseen.into_iter().collect())
     }
+}
+
+/// Puts the job whose body has started from the inbox under its lease, where the loop that fetches does not come to that: the body may
+/// block the whole runtime, and its deadline is kept from then on.
+async fn take_inbox(incarnation: &Incarnation, lane: &Arc<Lane>) -> Result<(), Fault> {
+    let connection = incarnation.core.client.connection(&lane.queue).await?;
+    let session = lane.session.load(Ordering::Acquire);
+    let taking = lane.leases.takes_inbox();
+    let reserved = lane.queue.reserve(&connection, &lane.keys, session, 0, CALL_WITHIN).await;
+    // One that is not answered may take it later.
+    if !reserved.as_ref().is_err_and(Fault::may_be_under_way) {
+        lane.leases.took_inbox(taking);
+    }
+    if let Reserved::Jobs { mut jobs, set_aside, .. } = reserved? {
+        report_set_aside(incarnation, lane, set_aside);
+        lane.settle_found(lane.leases.reserved(session, &mut jobs));
+        // What else was there did not begin, and is sent back from here for the same reason.
+        let others = jobs.into_iter().filter(|(lease, _)| lane.leases.end(lease));
+        let release = End::Released { delay_ms: 0, envelope: None };
+        let settlement = |lease| Settlement { lease, end: release.clone() };
+        let mut unsent: Unsent =
+            others.map(|(lease, _)| (Arc::clone(lane), settlement(lease))).collect();
+        deadlines::send(incarnation, &mut unsent).await;
+        for (_, settlement) in unsent {
+            lane.settle(Some(settlement));
+        }
+    }
+    Ok(())
 }
 
 /// What a dead worker leaves behind is moved on a connection of its own: it may be much, and heartbeats must not queue behind it.

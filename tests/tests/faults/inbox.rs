@@ -33,6 +33,17 @@ impl Stage {
         self.server.eventually("it waits", SOON, || waits_by(&self.server, "blmove"));
     }
 
+    /// The same, and what comes next may start from the inbox: the first wait may go out while the second call of the start is without an
+    /// answer; then nothing starts from there.
+    fn waits_calmly(&self) {
+        let began = self.server.begun("before");
+        self.put("before", &[vec![]]);
+        let ended = || self.server.ended("before") == began + 1;
+        self.server.eventually("one runs before", SOON, ended);
+        self.server.drained(SOON);
+        self.waits();
+    }
+
     /// Enqueues a job that may start from the inbox.
     fn put(&self, name: &str, plan: &[Vec<Act>]) {
         self.put_for(name, plan, Duration::from_millis(HOUR_MS));
@@ -91,10 +102,7 @@ fn behind_a_call_that_looks_goes_no_other() {
     // second call is sent, as it is where many jobs are known to wait.
     // Guard: `looks` in `worker/fetch/plan.rs`.
     let stage = Stage::set(&[("HWORKER_CONCURRENCY", "1000")]);
-    // The first wait may go out while the second call of the start is without an answer; then no job starts from the inbox.
-    stage.put("first", &[vec![]]);
-    stage.each_ran_once(&["first"]);
-    stage.waits();
+    stage.waits_calmly();
     let before = stage.proxy.count("reserve");
     stage.proxy.fault(1, "reserve", Fault::HoldReply);
     stage.put("job", &[vec![]]);
@@ -102,7 +110,7 @@ fn behind_a_call_that_looks_goes_no_other() {
     let one = || stage.proxy.count("reserve") == before + 1;
     stage.server.holds("no other is sent", Duration::from_millis(300), one);
     stage.proxy.release();
-    stage.each_ran_once(&["first", "job"]);
+    stage.each_ran_once(&["before", "job"]);
 }
 
 #[test]
@@ -221,6 +229,24 @@ fn a_body_that_blocks_the_runtime_before_its_lease_is_known_keeps_its_deadline()
 }
 
 #[test]
+fn what_is_in_the_inbox_behind_a_body_that_blocks_the_runtime_goes_to_others() {
+    // The body blocks the only thread of the runtime before its lease is known, and a wait of before handed another job over -> the supervisor
+    // takes both, and gives back the one that did not begin while the other blocks; another worker runs it.
+    // Guard: `take_inbox` sends the release itself.
+    let stage = Stage::set(&[("TOKIO_WORKER_THREADS", "1")]);
+    stage.waits_calmly();
+    let inbox = format!("hworker-inbox-default:{}", serving(&stage.server)[0].id);
+    stage.put("blocks", &[vec![Act::Block(20_000)]]);
+    stage.begins("blocks");
+    let behind = json!({ "job": "act_from_inbox", "args": { "name": "behind", "plan": [[]] } });
+    let _: u64 = stage.server.redis().ask(&["LPUSH", &inbox, &behind.to_string()]);
+    let _other = stage.server.worker_process(&[]);
+    let runs = || stage.server.ended("behind") == 1;
+    stage.server.eventually("another runs it", Duration::from_secs(8), runs);
+    assert_eq!((stage.server.ended("blocks"), counter(&stage.server, "recovered")), (0, 0));
+}
+
+#[test]
 fn a_body_that_kills_its_process_from_the_inbox_is_known_by_that() {
     // It ends its process at once, and the next one's, under its lease -> both crashes are counted against the job, as of every other;
     // where one is too many, it does not begin before it is under its lease.
@@ -229,6 +255,7 @@ fn a_body_that_kills_its_process_from_the_inbox_is_known_by_that() {
         let limited = limit.to_string();
         let settings = [("HWORKER_CRASH_LIMIT", &*limited)];
         let mut stage = Stage::set(&settings);
+        stage.waits_calmly();
         stage.put("kills", &vec![vec![Act::Kill]; 3]);
         assert!(!stage.worker.wait(SOON).expect("it dies").success());
         for _ in 1..limit {
@@ -255,6 +282,7 @@ fn what_dead_workers_were_handed_and_did_not_begin_runs() {
     // Guard: `handed` of a crash, in `check` of worker/admit.rs.
     for job in ["act_unless_crashed", "act_from_inbox", "act"] {
         let stage = Stage::set(&[("HWORKER_DEAD_AFTER", "2s")]);
+        stage.waits_calmly();
         stage.worker.stop();
         let envelope = json!({ "job": job, "args": { "name": "job", "plan": [[]] } }).to_string();
         let _: u64 = stage.server.redis().ask(&["LPUSH", "hworker-jobs-default", &envelope]);

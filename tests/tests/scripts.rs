@@ -143,7 +143,9 @@ impl Both {
             Call::Heartbeat { id } => self.heartbeat(*id),
             Call::Reserve { id, session, want } => self.reserve(*id, *session, *want),
             Call::Settle { id, lease, job, end } => self.settle(*id, *lease, *job, *end),
-            Call::Recover { id, unchanged, chunk } => self.recover(*id, *unchanged, chunk),
+            Call::Recover { id, unchanged, last, chunk } => {
+                self.recover(*id, *unchanged, *last, chunk)
+            }
             Call::Retire { id } => {
                 let keys = [
                     of_worker("worker", *id),
@@ -320,7 +322,13 @@ impl Both {
         [list(&both[0]), list(&both[1])]
     }
 
-    fn recover(&mut self, id: Id, unchanged: bool, chunk: &[(Lease, Job)]) -> Answered {
+    fn recover(
+        &mut self,
+        id: Id,
+        unchanged: bool,
+        last: Option<Job>,
+        chunk: &[(Lease, Job)],
+    ) -> Answered {
         let keys = [
             key("workers"),
             of_worker("worker", id),
@@ -333,34 +341,20 @@ impl Both {
         let worker = format!("w.{id}");
         let heard: Option<String> = self.ask(&["ZSCORE", &key("workers"), &worker]);
         let seen = heard.filter(|_| unchanged).unwrap_or_else(|| "17".to_owned());
-        let args = |most: &str, handed: &str| -> Vec<String> {
-            // What goes back for it is not said: it goes as it is.
-            [&worker, &seen, "1000", most, handed, ""].map(str::to_owned).to_vec()
-        };
-        let reply = list(&self.script("recover", &keys, &args("", "")));
-        if reply[0] == "alive" {
-            return Answered::Alive;
-        }
-        assert_eq!((&*reply[1], reply.len()), ("0", 5), "it takes nothing: {reply:?}");
-        // First what is in the inbox, one after the other.
-        let (mut handed, mut given, mut inbox) = (String::new(), 0, size(&reply[4]));
-        loop {
-            let reply = list(&self.script("recover", &keys, &args("1000", &handed)));
-            given += size(&reply[1]);
-            assert_eq!(size(&reply[4]), inbox - given);
-            match reply.get(5) {
-                Some(next) => handed.clone_from(next),
-                None => break,
-            }
-        }
-        inbox -= given;
-        let mut args = args("", "");
+        // Where nothing of the inbox is wanted it is left as it is; what goes back from there goes as it is.
+        let most = if last.is_some() { "1000" } else { "" };
+        let mut args = [&worker, &seen, "1000", most].map(str::to_owned).to_vec();
+        args.extend([last.map(envelope).unwrap_or_default(), String::new()]);
         for (lease, job) in chunk {
             args.extend([self.lease(*lease), envelope(*job)]);
         }
         let reply = list(&self.script("recover", &keys, &args));
-        assert_eq!((inbox, &*reply[4]), (0, "0"), "{reply:?}");
-        Answered::Given(given + size(&reply[1]), size(&reply[2]))
+        if reply[0] == "alive" {
+            return Answered::Alive;
+        }
+        let (given, left, inbox) = (size(&reply[1]), size(&reply[2]), size(&reply[4]));
+        assert_eq!(reply.len() > 5, last.is_some() && inbox > 0, "what is last then: {reply:?}");
+        Answered::Given(given, left, inbox)
     }
 
     fn number(&self, name: &str) -> Lease {
@@ -499,7 +493,9 @@ impl Step {
                 let mut chunk = record.progress.clone();
                 chunk.truncate(other.index(3));
                 chunk.reverse();
-                Call::Recover { id, unchanged: flag, chunk }
+                let inbox = record.inbox.first().copied();
+                let last = if pick.index(4) == 0 { Some(fresh) } else { inbox };
+                Call::Recover { id, unchanged: flag, last, chunk }
             }
             20 => Call::Retire { id },
             21 => {

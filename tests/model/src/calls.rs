@@ -22,7 +22,7 @@ pub enum Call {
     /// `settle.lua`, or `release.lua` for what is given back.
     Settle { id: Id, lease: Lease, job: Job, end: End },
     /// `recover.lua`.
-    Recover { id: Id, unchanged: bool, chunk: Vec<(Lease, Job)> },
+    Recover { id: Id, unchanged: bool, last: Option<Job>, chunk: Vec<(Lease, Job)> },
     /// `retire.lua`.
     Retire { id: Id },
     /// `revoke.lua`.
@@ -54,8 +54,8 @@ pub enum Answered {
     Session(u8, Vec<(Lease, Job)>),
     /// How many leases it holds, how many jobs are in its inbox and in the list.
     Beat(usize, usize, usize),
-    /// How many were given back, how many leases are left.
-    Given(usize, usize),
+    /// How many were given back, how many leases and how many in the inbox are left.
+    Given(usize, usize, usize),
 }
 
 impl Server {
@@ -94,11 +94,11 @@ impl Server {
             Call::Settle { id, lease, job, end } => {
                 Answered::Held(self.settle(guards, *id, *lease, *job, *end))
             }
-            Call::Recover { id, unchanged, chunk } => {
+            Call::Recover { id, unchanged, last, chunk } => {
                 let chunk: Vec<_> = chunk.iter().map(|(lease, _)| *lease).collect();
-                match self.recover(guards, *id, *unchanged, &chunk) {
+                match self.recover(guards, *id, *unchanged, *last, &chunk) {
                     Recovered::Alive => Answered::Alive,
-                    Recovered::Given { jobs, left } => Answered::Given(jobs, left),
+                    Recovered::Given { jobs, left, inbox } => Answered::Given(jobs, left, inbox),
                 }
             }
             Call::Retire { id } => Answered::Count(self.retire(*id)),

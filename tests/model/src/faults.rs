@@ -2,7 +2,7 @@
 
 use crate::server::{End, Id, Known, OLD};
 use crate::state::{
-    APART, Action, Allowed, CUT_ROUNDS, Late, Model, Phase, Returning, State, Up, Waiting,
+    APART, Action, Allowed, CUT_ROUNDS, Late, Model, Phase, Returning, State, Taking, Up, Waiting,
 };
 
 impl Model {
@@ -101,6 +101,9 @@ impl Model {
         }
         if process.returning == Returning::Sent {
             actions.push(Action::ReturnLate(number));
+        }
+        if matches!(process.taking, Taking::Sent(_)) {
+            actions.push(Action::TakeLate(number));
         }
         let mut moves = Vec::new();
         self.moves(state, number, &mut moves);
@@ -266,12 +269,21 @@ impl Model {
                 }
                 state.late.push(Late::Return { id: process.id });
             }
-            Action::RecoverLate(number) => {
+            Action::TakeLate(number) => {
                 let process = &mut state.processes[usize::from(number)];
+                // As above.
+                (process.connected, process.answer, process.asked) = (false, None, None);
+                let taking = std::mem::replace(&mut process.taking, Taking::No);
+                if let Taking::Sent(session) = taking {
+                    state.late.push(Late::Reserve { id: process.id, session, want: 0 });
+                }
+            }
+            Action::RecoverLate(number) => {
+                let (server, process) = state.at(number);
                 if let Some(mut recovery) = process.recovery.take() {
-                    let chunk = recovery.next_chunk();
+                    let (last, chunk) = recovery.next(server);
                     let (id, unchanged) = (recovery.id, recovery.unchanged);
-                    state.late.push(Late::Recover { id, unchanged, chunk });
+                    state.late.push(Late::Recover { id, unchanged, last, chunk });
                 }
             }
             _ => {}

@@ -4,7 +4,7 @@ use crate::guards::Guards;
 use crate::server::{End, Id, Known, OLD, Recovered, Reserved, Wait};
 use crate::state::{
     APART, Action, Answer, Carried, Handed, Held, Late, Model, Phase, Process, Recovery, Returning,
-    SIGHTINGS, STALE, State, Step, Up, Waiting,
+    SIGHTINGS, STALE, State, Step, Taking, Up, Waiting,
 };
 
 impl Model {
@@ -133,6 +133,9 @@ impl Model {
                 process.returning = Returning::No;
                 process.unanswered = process.unanswered.saturating_sub(1);
             }
+            Action::TakeInbox(_) | Action::TakeArrives(_) | Action::ReceiveTaken(_) => {
+                self.taken(state, action);
+            }
             Action::Sweep(number, id) => {
                 let process = &mut state.processes[usize::from(number)];
                 process.recovery = Some(Recovery { id, unchanged: true, step: Step::Mark });
@@ -170,6 +173,47 @@ impl Model {
                 let process = &mut state.processes[usize::from(number)];
                 process.up = Up::Running;
                 process.watched.clear();
+            }
+            _ => {}
+        }
+    }
+
+    /// The supervisor puts what is in the inbox under leases, and gives back what did not begin.
+    fn taken(&self, state: &mut State, action: Action) {
+        match action {
+            Action::TakeInbox(number) => {
+                let process = &mut state.processes[usize::from(number)];
+                process.taking = Taking::Sent(process.session);
+                self.takes_inbox(process);
+            }
+            Action::TakeArrives(number) => {
+                let (server, process) = state.at(number);
+                if let Taking::Sent(session) = process.taking {
+                    let reserved = server.reserve(&self.guards, process.id, session, 0);
+                    process.taking = Taking::Answered(session, reserved.into());
+                }
+            }
+            Action::ReceiveTaken(number) => {
+                let process = &mut state.processes[usize::from(number)];
+                let taking = std::mem::replace(&mut process.taking, Taking::No);
+                let Taking::Answered(session, answer) = taking else { return };
+                if session == process.session {
+                    process.unanswered = process.unanswered.saturating_sub(1);
+                } else if self.guards.late_answer_refused {
+                    return;
+                }
+                let Answer::Jobs(mut jobs) = answer else { return };
+                if self.guards.recognised {
+                    process.bind(&mut jobs);
+                }
+                let found = process.found.filter(|_| self.guards.found_once);
+                let (phase, excused) = (Phase::Ending, process.excused);
+                for (lease, job) in jobs {
+                    if process.held(lease).is_none() && found != Some(lease) {
+                        process.table.push(Held { lease, job, phase, excused });
+                        process.side.push((lease, job, End::Release { later: false }));
+                    }
+                }
             }
             _ => {}
         }
@@ -387,25 +431,25 @@ impl Model {
     fn recover(&self, state: &mut State, number: u8) {
         let (server, process) = state.at(number);
         let Some(mut recovery) = process.recovery.take() else { return };
-        let chunk = recovery.next_chunk();
+        let (last, chunk) = recovery.next(server);
         let id = recovery.id;
         if !self.guards.one_step_recover {
-            let jobs = server.take_back(&self.guards, id, &chunk);
+            let jobs = server.take_back(&self.guards, id, last, &chunk);
             process.carried = (!jobs.is_empty()).then_some(Carried::ToList(jobs));
         }
-        match server.recover(&self.guards, id, recovery.unchanged, &chunk) {
+        let last = last.filter(|_| self.guards.one_step_recover);
+        match server.recover(&self.guards, id, recovery.unchanged, last, &chunk) {
             Recovered::Alive => {}
-            Recovered::Given { .. } => {
-                let leases: Vec<_> = server.records[usize::from(id)]
-                    .progress
-                    .iter()
-                    .map(|(lease, _)| *lease)
-                    .collect();
+            Recovered::Given { inbox, .. } => {
+                let inbox = inbox > 0 && self.guards.inbox_at_recover;
+                let progress = &server.records[usize::from(id)].progress;
+                let leases: Vec<_> = progress.iter().map(|(lease, _)| *lease).collect();
                 recovery.step = match recovery.step {
-                    Step::Mark if !leases.is_empty() => Step::Chunks(leases),
+                    Step::Mark | Step::Inbox if inbox => Step::Inbox,
+                    Step::Mark | Step::Inbox if !leases.is_empty() => Step::Chunks(leases),
                     Step::Chunks(left) if !left.is_empty() => Step::Chunks(left),
-                    Step::Mark | Step::Chunks(_) => Step::Last,
-                    Step::Last => return,
+                    Step::Chunks(_) | Step::Last if inbox => Step::Last,
+                    _ => return,
                 };
                 process.recovery = Some(recovery);
             }
@@ -421,8 +465,8 @@ impl Model {
             Late::Settle { id, lease, job, end } => {
                 server.settle(&self.guards, id, lease, job, end);
             }
-            Late::Recover { id, unchanged, chunk } => {
-                server.recover(&self.guards, id, unchanged, &chunk);
+            Late::Recover { id, unchanged, last, chunk } => {
+                server.recover(&self.guards, id, unchanged, last, &chunk);
             }
             Late::Reconcile { id } => {
                 let first = server.records[usize::from(id)].known == Known::Missing;
@@ -437,11 +481,14 @@ impl Model {
 }
 
 impl Recovery {
-    /// The leases of the next call; there is one in each chunk, the youngest first.
-    pub(crate) fn next_chunk(&mut self) -> Vec<u8> {
+    /// What the next call gives back: what is last in the inbox, or a chunk of leases; there is one in each, the youngest first.
+    pub(crate) fn next(&mut self, server: &crate::Server) -> (Option<u8>, Vec<u8>) {
         match &mut self.step {
-            Step::Chunks(leases) => leases.pop().into_iter().collect(),
-            Step::Mark | Step::Last => Vec::new(),
+            Step::Mark => (None, Vec::new()),
+            Step::Inbox | Step::Last => {
+                (server.records[usize::from(self.id)].inbox.first().copied(), Vec::new())
+            }
+            Step::Chunks(leases) => (None, leases.pop().into_iter().collect()),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! the lives that they have led.
 
 use crate::server::{Id, Known, Lease, OLD};
-use crate::state::{Answer, Late, Process, Recovery, State, Step, Up, Waiting};
+use crate::state::{Answer, Late, Process, Recovery, State, Step, Taking, Up, Waiting};
 
 /// An id that is not used.
 const NOBODY: Id = Id::MAX;
@@ -91,6 +91,9 @@ impl State {
             if let Some(Answer::Session { session, .. }) = &mut process.answer {
                 visit(session);
             }
+            if let Taking::Sent(session) | Taking::Answered(session, _) = &mut process.taking {
+                visit(session);
+            }
         }
     }
 
@@ -110,7 +113,7 @@ impl State {
             process.outbox.iter_mut().for_each(|(lease, ..)| visit(lease));
             process.side.iter_mut().for_each(|(lease, ..)| visit(lease));
             process.found.iter_mut().for_each(&mut *visit);
-            for answer in [process.answer.as_mut(), process.wait.answer()].into_iter().flatten() {
+            for answer in process.answers() {
                 match answer {
                     Answer::Jobs(jobs) => jobs.iter_mut().for_each(|(lease, _)| visit(lease)),
                     Answer::Session { leases, believed, .. } => {
@@ -220,14 +223,19 @@ impl State {
 impl Process {
     /// What no answer brings a second time.
     fn forget_found(&mut self) {
-        let answers = [self.answer.as_mut(), self.wait.answer()].into_iter().flatten();
-        let mut jobs = answers.flat_map(|answer| match answer {
+        let found = self.found;
+        let mut jobs = self.answers().flat_map(|answer| match answer {
             Answer::Jobs(jobs) => jobs.as_slice(),
             _ => &[],
         });
-        if !jobs.any(|(lease, _)| Some(*lease) == self.found) {
-            self.found = None;
-        }
+        let comes_again = jobs.any(|(lease, _)| Some(*lease) == found);
+        drop(jobs);
+        self.found = found.filter(|_| comes_again);
+    }
+
+    fn answers(&mut self) -> impl Iterator<Item = &mut Answer> {
+        let answers = [self.answer.as_mut(), self.wait.answer(), self.taking.answer()];
+        answers.into_iter().flatten()
     }
 
     /// What there is of a process but for ids.
@@ -242,6 +250,7 @@ impl Process {
             self.unanswered,
             self.returning,
             self.unreturned,
+            &self.taking,
         );
         (flags, numbers, &self.table, inbox, under_way, self.recovery.as_ref().map(|it| &it.step))
     }

@@ -1,7 +1,9 @@
 //! Which moves there are in a state.
 
 use crate::server::{End, Known};
-use crate::state::{Action, Model, Phase, Process, Returning, STALE, State, Up, Waiting};
+use crate::state::{
+    Action, Answer, Model, Phase, Process, Returning, STALE, State, Taking, Up, Waiting,
+};
 
 impl Model {
     /// The moves of one process.
@@ -24,6 +26,9 @@ impl Model {
         }
         if matches!(process.wait, Waiting::Answered(..) | Waiting::Brought(..)) {
             actions.push(Action::ReceiveWait(number));
+        }
+        if matches!(process.taking, Taking::Answered(..)) {
+            actions.push(Action::ReceiveTaken(number));
         }
         if process.due && !(state.refusing && process.refused) {
             actions.push(Action::Beat(number));
@@ -104,6 +109,9 @@ impl Model {
         if process.returning == Returning::Sent {
             actions.push(Action::ReturnArrives(number));
         }
+        if matches!(process.taking, Taking::Sent(_)) {
+            actions.push(Action::TakeArrives(number));
+        }
         if self.from_inbox && process.registered {
             self.calls_of_handed(state, number, actions);
         }
@@ -167,6 +175,11 @@ impl Model {
             let leases = record.progress.iter().filter(|(_, job)| *job == handed.job);
             for (lease, _) in leases.filter(|(lease, _)| process.held(*lease).is_none()) {
                 actions.push(Action::Bind(number, *lease));
+            }
+            // Until a session has been compared the supervisor asks under the last, in vain.
+            let compares = matches!(process.answer, Some(Answer::Payloads(_)));
+            if process.taking == Taking::No && !record.inbox.is_empty() && !compares {
+                actions.push(Action::TakeInbox(number));
             }
         }
         let fresh = process.pulse < STALE || !self.guards.fenced_by_own_beat;

@@ -92,12 +92,14 @@ pub enum Reserved {
 pub enum Recovered {
     /// It lives.
     Alive,
-    /// How many were given back, and how many leases are left.
+    /// How many were given back, and how many are left.
     Given {
         /// Jobs that are back in the list.
         jobs: usize,
         /// Leases that it holds still.
         left: usize,
+        /// Jobs that are in its inbox still.
+        inbox: usize,
     },
 }
 
@@ -278,12 +280,14 @@ impl Server {
         held
     }
 
-    /// `recover.lua`: declares a worker dead while its heartbeat is `unchanged`, and gives back its inbox and these leases.
+    /// `recover.lua`: declares a worker dead while its heartbeat is `unchanged`, and gives back what is `last` in its inbox, if it is
+    /// still, and these leases.
     pub fn recover(
         &mut self,
         guards: &Guards,
         id: Id,
         unchanged: bool,
+        last: Option<Job>,
         chunk: &[Lease],
     ) -> Recovered {
         if self.log.is_some() {
@@ -291,7 +295,7 @@ impl Server {
             let held = self.record(id).progress.clone();
             let job = |lease: &Lease| held.iter().find(|(other, _)| other == lease).copied();
             let chunk = chunk.iter().filter_map(job).collect();
-            self.note(|| Call::Recover { id, unchanged, chunk });
+            self.note(|| Call::Recover { id, unchanged, last, chunk });
         }
         let record = self.record(id);
         // What has no entry has no heartbeat that could be the same.
@@ -303,18 +307,25 @@ impl Server {
         if guards.dead_mark {
             record.known = Known::Dead;
         }
-        let back = self.take_back(guards, id, chunk);
+        let back = self.take_back(guards, id, last, chunk);
         let jobs = back.len();
         self.jobs.extend(back);
-        Recovered::Given { jobs, left: self.record(id).progress.len() }
+        let record = self.record(id);
+        Recovered::Given { jobs, left: record.progress.len(), inbox: record.inbox.len() }
     }
 
     /// The first half of a recover: what goes back, in the order in which it is pushed.
-    pub fn take_back(&mut self, guards: &Guards, id: Id, chunk: &[Lease]) -> Vec<Job> {
+    pub fn take_back(
+        &mut self,
+        guards: &Guards,
+        id: Id,
+        last: Option<Job>,
+        chunk: &[Lease],
+    ) -> Vec<Job> {
         let record = self.record(id);
         let mut back = Vec::new();
-        if guards.inbox_at_recover {
-            back.append(&mut record.inbox);
+        if guards.inbox_at_recover && last.is_some() && record.inbox.first() == last.as_ref() {
+            back.push(record.inbox.remove(0));
         }
         for lease in chunk {
             if let Some(index) = record.progress.iter().position(|(held, _)| held == lease) {

@@ -145,6 +145,8 @@ pub(crate) struct Process {
     pub(crate) returning: Returning,
     /// It did so, and has no answer.
     pub(crate) unreturned: bool,
+    /// It takes the inbox, for a body that may block who would.
+    pub(crate) taking: Taking,
     /// The table of leases, the oldest first.
     pub(crate) table: Vec<Held>,
     /// Settlements for the server to have.
@@ -237,6 +239,15 @@ pub(crate) enum Returning {
     Sent,
 }
 
+/// How far its reserve is, under that session, when it puts the inbox under leases.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Taking {
+    No,
+    /// It is on its way.
+    Sent(u8),
+    Answered(u8, Answer),
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Phase {
     Reserved,
@@ -255,8 +266,10 @@ pub(crate) struct Recovery {
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Step {
-    /// The mark, and the inbox.
+    /// The mark.
     Mark,
+    /// What is in the inbox, one after the other.
+    Inbox,
     /// These leases, the youngest last.
     Chunks(Vec<Lease>),
     /// The inbox again.
@@ -275,7 +288,7 @@ pub(crate) enum Carried {
 pub(crate) enum Late {
     Reserve { id: Id, session: u8, want: u8 },
     Settle { id: Id, lease: Lease, job: Job, end: End },
-    Recover { id: Id, unchanged: bool, chunk: Vec<Lease> },
+    Recover { id: Id, unchanged: bool, last: Option<Job>, chunk: Vec<Lease> },
     Reconcile { id: Id },
     Wait { id: Id, session: u8, alone: bool },
     Return { id: Id },
@@ -312,6 +325,12 @@ pub enum Action {
     SendReturn(u8),
     /// It is executed, and answered.
     ReturnArrives(u8),
+    /// The supervisor sends a reserve for what is in the inbox alone.
+    TakeInbox(u8),
+    /// It is executed.
+    TakeArrives(u8),
+    /// Its answer arrives.
+    ReceiveTaken(u8),
     /// `settle.lua` or `release.lua` for the first of the outbox, with its answer.
     Settle(u8),
     /// The same over the supervisor's connection.
@@ -379,6 +398,8 @@ pub enum Action {
     ReturnInbox(u8),
     /// A fault: the same, and `LMOVE` is on its way when its connection breaks.
     ReturnLate(u8),
+    /// A fault: the supervisor's reserve is on its way when its connection breaks.
+    TakeLate(u8),
     /// A fault: `recover.lua` is on its way when its connection breaks.
     RecoverLate(u8),
     /// A fault: the heartbeat is lost, or, where true, its answer only.
@@ -412,6 +433,7 @@ impl Action {
                 | Self::WaitAloneLate(_)
                 | Self::ReturnInbox(_)
                 | Self::ReturnLate(_)
+                | Self::TakeLate(_)
                 | Self::RecoverLate(_)
                 | Self::BeatLost(..)
                 | Self::Refuse
@@ -441,6 +463,7 @@ impl Process {
             unanswered: 0,
             returning: Returning::No,
             unreturned: false,
+            taking: Taking::No,
             table: Vec::new(),
             outbox: Vec::new(),
             side: Vec::new(),
@@ -518,6 +541,15 @@ impl Process {
             self.watched.resize(index + 1, 0);
         }
         &mut self.watched[index]
+    }
+}
+
+impl Taking {
+    pub(crate) fn answer(&mut self) -> Option<&mut Answer> {
+        match self {
+            Self::Answered(_, answer) => Some(answer),
+            _ => None,
+        }
     }
 }
 

@@ -63,7 +63,7 @@ pub(crate) struct End {
 #[derive(Default)]
 struct Holders {
     /// The task that runs the body: for it a notice would be another allocation, and a lock at each poll.
-    runs: Option<Waker>,
+    task: Option<Waker>,
     children: Option<JoinSet<()>>,
 }
 
@@ -89,7 +89,7 @@ impl End {
         if let Some(children) = &mut holders.children {
             children.abort_all();
         }
-        holders.runs.take()
+        holders.task.take()
     }
 }
 
@@ -226,8 +226,8 @@ impl Context {
 
     /// Cancels the attempt: the task that runs it hears of it too.
     pub(crate) fn cancel(&self) {
-        if let Some(runs) = self.attempt.end.reach() {
-            runs.wake();
+        if let Some(task) = self.attempt.end.reach() {
+            task.wake();
         }
     }
 
@@ -237,7 +237,7 @@ impl Context {
         if self.is_cancelled() {
             return Poll::Ready(());
         }
-        holders.runs = Some(cx.waker().clone());
+        holders.task = Some(cx.waker().clone());
         Poll::Pending
     }
 }

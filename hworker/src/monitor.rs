@@ -255,7 +255,9 @@ pub(crate) async fn recover(
     let rest = async {
         let own = connect.await?;
         // What is in the inbox is younger than what has a lease, and goes back before it.
-        given += recover_inbox(queue, &own, clock, worker, seen).await?;
+        if inbox > 0 {
+            given += recover_inbox(queue, &own, clock, worker, seen).await?;
+        }
         if left > 0 {
             given += recover_leases(queue, &own, clock, worker, seen).await?;
             // What a half-open connection captured meanwhile.

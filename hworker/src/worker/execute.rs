@@ -9,15 +9,15 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
-use tokio::task::unconstrained;
-use tokio::time::{Sleep, sleep_until};
+use tokio::time::sleep_until;
 use tracing::{debug, warn};
 
 use super::admit::{Admitted, Job, admit, admit_handed, released, starts_from_inbox};
+use super::alarm::Alarm;
 use super::decide::{Attempts, Evidence, Finish, Transition, decide};
 use super::incarnation::{Incarnation, Lane};
 use super::leases::Running;
-use super::panic::{self, Panic};
+use super::panic::{self, Caught, Panic};
 use super::ready::WaitingJob;
 use super::settle;
 use super::slots::Slot;
@@ -71,7 +71,8 @@ enum Unfinished {
 }
 
 impl Pending {
-    /// Awaits its end, in a task with that alarm. `polled` if it was that task which polled it, and nothing can have woken it since.
+    /// Awaits its end, in a task with that alarm. `polled` if that task has polled it and not yielded since: a wake in between polls the
+    /// task again.
     pub(super) async fn over(
         self,
         incarnation: &Incarnation,
@@ -191,7 +192,7 @@ async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Roo
     }
     let body = match body {
         Body::Async(future) => {
-            let mut body = Caught(Some(future));
+            let mut body = Caught::new(future);
             if let Poll::Ready(result) = poll_once(&mut body).await {
                 drop(body);
                 let settlement = started.end(incarnation, lane, finished(result));
@@ -336,62 +337,11 @@ async fn run_async(
     .await
 }
 
-/// The alarm of a task that runs bodies one after the other. It is not set for each: one that is to go off before the deadline of
-/// the body that runs is left as it is until it has. So a body that is over in time costs no timer.
-#[derive(Default)]
-pub(super) struct Alarm(Option<Pin<Box<Sleep>>>);
-
-impl Alarm {
-    /// Whether it is so late; if not, the task is woken by then. Always asked by the same task.
-    fn poll_reached(&mut self, deadline: Instant, cx: &mut std::task::Context<'_>) -> Poll<()> {
-        let deadline = deadline.into();
-        let sleep = match &mut self.0 {
-            Some(sleep) if sleep.is_elapsed() && sleep.deadline() >= deadline => {
-                return Poll::Ready(());
-            }
-            Some(sleep) if !sleep.is_elapsed() && sleep.deadline() <= deadline => {
-                return Poll::Pending;
-            }
-            Some(sleep) => {
-                sleep.as_mut().reset(deadline);
-                sleep
-            }
-            None => self.0.insert(Box::pin(sleep_until(deadline))),
-        };
-        // Else a body that has used up the budget of its task would keep it from being set.
-        Pin::new(&mut unconstrained(sleep.as_mut())).poll(cx)
-    }
-}
-
 fn finished(result: Result<Returned, Panic>) -> Ended {
     Ended::Finish(match result {
         Ok(returned) => Finish::Returned(returned),
         Err(panic) => Finish::Panicked(panic),
     })
-}
-
-/// A body whose panics, while it runs or is dropped, stay inside.
-struct Caught(Option<Pin<Box<dyn Future<Output = Returned> + Send>>>);
-
-impl Future for Caught {
-    type Output = Result<Returned, Panic>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> Poll<Self::Output> {
-        let Some(body) = self.0.as_mut() else { return Poll::Pending };
-        match panic::catch(|| body.as_mut().poll(cx)) {
-            Ok(poll) => Poll::Ready(Ok(ready!(poll))),
-            Err(panic) => Poll::Ready(Err(panic)),
-        }
-    }
-}
-
-impl Drop for Caught {
-    fn drop(&mut self) {
-        let body = self.0.take();
-        if let Err(panic) = panic::catch(|| drop(body)) {
-            warn!("a body panicked while it was dropped: {}", panic.message);
-        }
-    }
 }
 
 /// Runs a body that blocks on a thread of its own: tokio's pool would be waited for when the runtime is dropped.
@@ -438,67 +388,4 @@ async fn run_blocking(
 /// The thread ended without a result, which a panic does not bring about.
 fn vanished() -> Panic {
     Panic { message: "the thread of the body ended".into(), place: None, backtrace: None }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const LONG: Duration = Duration::from_secs(60);
-
-    async fn reached(alarm: &mut Alarm, deadline: Instant) {
-        let reached = poll_fn(|cx| alarm.poll_reached(deadline, cx));
-        tokio::time::timeout(LONG / 2, reached).await.expect("the task is woken");
-    }
-
-    /// Polls it once.
-    async fn sets(alarm: &mut Alarm, deadline: Instant) {
-        poll_fn(|cx| {
-            assert!(alarm.poll_reached(deadline, cx).is_pending());
-            Poll::Ready(())
-        })
-        .await;
-    }
-
-    fn set_for(alarm: &Alarm) -> Option<Instant> {
-        alarm.0.as_ref().map(|sleep| sleep.deadline().into_std())
-    }
-
-    #[tokio::test]
-    async fn an_alarm_serves_one_body_after_the_other() {
-        let (mut alarm, now) = (Alarm::default(), Instant::now());
-        let [first, second, third] = [30, 60, 90].map(|ms| now + Duration::from_millis(ms));
-        sets(&mut alarm, first).await;
-        // The first is over in time: left for the second as it is, then set for that.
-        sets(&mut alarm, second).await;
-        assert_eq!(set_for(&alarm), Some(first));
-        reached(&mut alarm, second).await;
-        assert!(Instant::now() >= second && set_for(&alarm) == Some(second));
-        // One that ran over its deadline leaves one that has gone off.
-        reached(&mut alarm, third).await;
-        assert!(Instant::now() >= third);
-    }
-
-    #[tokio::test]
-    async fn an_alarm_is_set_for_a_body_with_less_time_than_the_last() {
-        let (mut alarm, now) = (Alarm::default(), Instant::now());
-        sets(&mut alarm, now + LONG).await;
-        reached(&mut alarm, now + Duration::from_millis(20)).await;
-        assert!(now.elapsed() >= Duration::from_millis(20));
-        sets(&mut alarm, now + LONG).await;
-    }
-
-    #[tokio::test]
-    async fn an_alarm_is_set_where_the_body_has_used_up_the_budget_of_the_task() {
-        // Guard: `unconstrained`.
-        let (mut alarm, deadline) = (Alarm::default(), Instant::now() + Duration::from_millis(20));
-        let reached = poll_fn(|cx| {
-            while tokio::task::coop::has_budget_remaining() {
-                let mut consumes = std::pin::pin!(tokio::task::consume_budget());
-                let _ = consumes.as_mut().poll(cx);
-            }
-            alarm.poll_reached(deadline, cx)
-        });
-        tokio::time::timeout(LONG / 2, reached).await.expect("it goes off");
-    }
 }

@@ -95,14 +95,15 @@ impl Inbox {
         calm.then_some(self.sent)
     }
 
-    /// A call that takes it is about to be sent. Says in which session.
+    /// A call that takes it is about to be sent: by the loop that fetches, or by the supervisor where that does not come to it. Says in
+    /// which session.
     pub(super) fn sent(&mut self) -> u64 {
         self.sent += 1;
         self.sessions
     }
 
     /// The same on the connection that waits: not while a job is here, for which the loop that fetches sends one, and which this one
-    /// would take from it. (The supervisor's takes it all the same, where that loop does not come to it.)
+    /// would take from it.
     pub(super) fn sent_beside(&mut self) -> Option<u64> {
         self.is_empty().then(|| self.sent())
     }

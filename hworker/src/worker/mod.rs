@@ -1,6 +1,7 @@
 //! The worker: takes jobs, runs them, settles them, and watches over other workers.
 
 mod admit;
+mod alarm;
 mod builder;
 mod deadlines;
 mod decide;

@@ -6,8 +6,15 @@
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::{Cell, RefCell};
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::pin::Pin;
 use std::sync::Once;
+use std::task::{Context, Poll, ready};
+
+use tracing::warn;
+
+use crate::outcome::Returned;
 
 /// A panic that was caught.
 #[derive(Debug)]
@@ -51,6 +58,36 @@ pub(super) fn catch<R>(piece: impl FnOnce() -> R) -> Result<R, Panic> {
         let (place, backtrace) = NOTED.take().unwrap_or_default();
         Panic { message: message(payload), place, backtrace }
     })
+}
+
+/// A body whose panics, while it runs or is dropped, stay inside.
+pub(super) struct Caught(Option<Pin<Box<dyn Future<Output = Returned> + Send>>>);
+
+impl Caught {
+    pub(super) fn new(body: Pin<Box<dyn Future<Output = Returned> + Send>>) -> Self {
+        Self(Some(body))
+    }
+}
+
+impl Future for Caught {
+    type Output = Result<Returned, Panic>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(body) = self.0.as_mut() else { return Poll::Pending };
+        match catch(|| body.as_mut().poll(cx)) {
+            Ok(poll) => Poll::Ready(Ok(ready!(poll))),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    }
+}
+
+impl Drop for Caught {
+    fn drop(&mut self) {
+        let body = self.0.take();
+        if let Err(panic) = catch(|| drop(body)) {
+            warn!("a body panicked while it was dropped: {}", panic.message);
+        }
+    }
 }
 
 /// The text of a panic; a payload of another type that panics in its own drop is let go.

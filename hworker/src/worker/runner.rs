@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use super::execute::{self, Alarm, First, Over, Pending};
+use super::alarm::Alarm;
+use super::execute::{self, First, Over, Pending};
 use super::incarnation::{Incarnation, Lane};
 use super::ready::Next;
 use super::slots::Slot;
@@ -154,11 +155,12 @@ async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: P
                 First::Ended(over) => (kept, woke) = over.settle(&incarnation, &lane),
             }
         };
-        polled = !lane.ready.is_empty();
-        if !polled {
+        polled = true;
+        if lane.ready.is_empty() {
             lane.changed.notify_one();
             // The body that goes on below may block too.
             Woke::Fetch.has_turn(&incarnation, &lane).await;
+            polled = false;
         }
     }
 }

@@ -503,6 +503,10 @@ impl Heart {
 /// block the whole runtime, and its deadline is kept from then on.
 async fn take_inbox(incarnation: &Incarnation, lane: &Arc<Lane>) -> Result<(), Fault> {
     let connection = incarnation.core.client.connection(&lane.queue).await?;
+    // The loop that fetches may have come to it while there was no connection.
+    if lane.leases.lacking().is_none() {
+        return Ok(());
+    }
     let session = lane.session.load(Ordering::Acquire);
     let taking = lane.leases.takes_inbox();
     let reserved = lane.queue.reserve(&connection, &lane.keys, session, 0, CALL_WITHIN).await;
@@ -519,9 +523,11 @@ async fn take_inbox(incarnation: &Incarnation, lane: &Arc<Lane>) -> Result<(), F
         let settlement = |lease| Settlement { lease, end: release.clone() };
         let mut unsent: Unsent =
             others.map(|(lease, _)| (Arc::clone(lane), settlement(lease))).collect();
-        deadlines::send(incarnation, &mut unsent).await;
-        for (_, settlement) in unsent {
-            lane.settle(Some(settlement));
+        while !unsent.is_empty() {
+            deadlines::send(incarnation, &mut unsent).await;
+            if !unsent.is_empty() {
+                sleep(REFUSED_AGAIN).await;
+            }
         }
     }
     Ok(())

@@ -291,7 +291,8 @@ impl Unread {
             Self::Elsewhere { reason, what, since } => (reason, what, since),
         };
         let now = core.clock.unix_ms();
-        let since = passed_on.unwrap_or(now);
+        // One that is yet to come, as of a clock that was set back since, would never be over.
+        let since = passed_on.map_or(now, |since| since.min(now));
         let waited = Duration::from_millis(now.saturating_sub(since));
         if passed_on.is_some() && waited >= core.config.unknown_for {
             let reason = format!("{what}; passed on for {waited:?} before");

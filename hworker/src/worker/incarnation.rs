@@ -10,8 +10,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::admit::{Admitted, type_starts_from_inbox};
-use super::leases::Leases;
+use super::admit::{Admitted, released, type_starts_from_inbox};
+use super::leases::{Leases, Running};
 use super::liveness::Liveness;
 use super::lookout::Lookout;
 use super::outages::Outages;
@@ -269,6 +269,15 @@ impl Lane {
     /// Gives a job back that was not started.
     pub(super) fn give_back(&self, lease: &Lease) {
         self.finish(lease, End::Released { delay_ms: 0, envelope: None });
+    }
+
+    /// Gives back the jobs whose bodies run yet, in place of the tasks that run them, which they block.
+    pub(super) fn give_running_back(&self) {
+        for Running { job, .. } in self.leases.running() {
+            if self.leases.end_attempt(&job) {
+                self.settle(self.leases.settlement(&job, released(&job, 0)));
+            }
+        }
     }
 
     /// An attempt is over; there may be something to send.

@@ -50,7 +50,10 @@ use crate::log;
 use crate::store::{Connection, FaultKind, server_info};
 use incarnation::{Core, Incarnation};
 
-/// After the grace, what was given back is on its way to the server for at most so long.
+/// A body that is cancelled has ended within this, unless it blocks its thread.
+const CANCELLED_WITHIN: Duration = Duration::from_secs(1);
+
+/// From the end of the grace on, what is given back has so long to reach the server.
 const FLUSH_WITHIN: Duration = Duration::from_secs(3);
 
 /// Whoever ran a body lets go of its slot within so long of its end: a turn of a task or two, on a machine that may be busy.
@@ -344,7 +347,13 @@ impl Worker {
         for lane in &incarnation.lanes {
             lane.leases.cancel_running();
         }
-        if timeout(FLUSH_WITHIN, emptied(incarnation)).await.is_err() {
+        if timeout(CANCELLED_WITHIN, emptied(incarnation)).await.is_err() {
+            for lane in &incarnation.lanes {
+                lane.give_running_back();
+            }
+        }
+        let rest = FLUSH_WITHIN.saturating_sub(CANCELLED_WITHIN);
+        if timeout(rest, emptied(incarnation)).await.is_err() {
             warn!(worker = %incarnation.id, "not everything could be given back in time; other workers will recover it");
         }
         running > 0

@@ -98,6 +98,19 @@ async fn a_job_of_an_unknown_name_that_is_requeued_has_its_time_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_nobody_knows_has_its_time_from_now_where_it_is_said_to_begin_later() {
+    // A clock that was set back, or a unit that is wrong, in `unknown_since`.
+    // Guard: `since` in `Unread::end`.
+    let server = TestServer::start();
+    let later = r#"{"id":"a","job":"not_deployed_yet","args":{},"unknown_since":9000000000000000}"#;
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", later]);
+    let short = server.worker().register::<act>().unknown_for(Duration::from_millis(200));
+    let _worker = InProcess::run(short);
+    let broken = || server.redis().len("hworker-broken-default") == 1;
+    server.eventually("its time is over", SOON, broken);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_known_again_has_its_time_again() {
     // Known to a worker that snoozes it, tries it again or gives it back: what it writes says no more that nobody knew it.
     // Guard: `rewrite` in `worker/settle.rs`.

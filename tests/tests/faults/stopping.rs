@@ -63,6 +63,32 @@ fn g4_bounded_stop() {
     assert_eq!(counter(&server, "recovered"), 0);
 }
 
+#[test]
+fn g4_what_a_body_that_blocks_its_thread_has_is_given_back() {
+    // Grace 0.3 s, one of two threads blocked by an async body, which nobody can end -> its job is given back all the same, uncounted, and runs
+    // elsewhere; the other's is given back at once.
+    // Guard: `give_running_back`.
+    let server = TestServer::start();
+    let settings = [("HWORKER_SHUTDOWN_GRACE", "300ms"), ("TOKIO_WORKER_THREADS", "2")];
+    let mut first = server.worker_process(&settings);
+    put(&server, "blocks", vec![vec![Act::Block(20_000)], vec![]]);
+    put(&server, "waits", vec![vec![Act::Sleep(20_000)], vec![]]);
+    let both = ["blocks", "waits"];
+    server.eventually("they run", SOON, || both.iter().all(|job| server.begun(job) == 1));
+    let _second = server.worker_process(&[]);
+    wait_for_workers(&server, 2);
+    first.terminate();
+    let elsewhere = || both.iter().all(|job| server.ended(job) == 1);
+    server.eventually("they run elsewhere", SOON, elsewhere);
+    let (status, _) = end_of(&mut first, SOON);
+    assert!(status.success(), "{status}");
+    for job in both {
+        assert_eq!(begins(&server, job)[1].attempt, 1, "{job}");
+    }
+    server.drained(SOON);
+    assert_eq!(counter(&server, "recovered"), 0, "{}", server.report());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn g4_a_blocking_body_is_told_when_the_grace_is_over() {
     // Grace 1 s, a body that blocks until it is told -> it sees it in its context at 1 s, and its job is given back.

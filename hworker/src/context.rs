@@ -195,6 +195,20 @@ impl Context {
     }
 
     /// Completes when the attempt is cancelled. Cancel safe.
+    ///
+    /// For what a body started elsewhere and does not own, with a clone of the context: an async body is itself dropped at that moment, so
+    /// a branch of its own that awaits this never goes on.
+    ///
+    /// ```
+    /// #[hworker::job(timeout = "30s")]
+    /// async fn export(table: String, context: hworker::Context) {
+    ///     let cancelled = context.clone();
+    ///     tokio::spawn(async move {
+    ///         cancelled.cancelled().await; // also when the body has returned
+    ///         println!("{table}: the temporary file can go");
+    ///     });
+    /// }
+    /// ```
     pub async fn cancelled(&self) {
         let notice = self.attempt.end.notice().notified();
         tokio::pin!(notice);

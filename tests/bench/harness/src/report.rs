@@ -160,8 +160,18 @@ fn table(results: &Results, workload: &str, setting: &str) -> String {
 }
 
 /// `0.95 × (0.93–0.97)`.
-pub fn times(ratio: Spread) -> String {
-    format!("{:.2} × ({:.2}–{:.2})", ratio.median, ratio.low, ratio.high)
+fn times(ratio: Spread) -> String {
+    spelled(ratio, 2)
+}
+
+/// The same, with three digits where two do not tell on which side of the bound a quartile is.
+pub fn times_beside(ratio: Spread, bound: f64) -> String {
+    let close = |quartile: f64| (quartile - bound).abs() < 0.01;
+    spelled(ratio, if close(ratio.low) || close(ratio.high) { 3 } else { 2 })
+}
+
+fn spelled(Spread { median, low, high }: Spread, digits: usize) -> String {
+    format!("{median:.digits$} × ({low:.digits$}–{high:.digits$})")
 }
 
 const BEGIN: &str = "<!-- results: written by `script/bench report` -->";

@@ -1,7 +1,7 @@
 //! What hworker is to reach, and whether it did: a target is met when it lies within the quartiles or below.
 
 use crate::check::BENCHMARK;
-use crate::report::times;
+use crate::report::times_beside;
 use crate::results::{Results, Spread, figure};
 use crate::server::Persistence;
 use crate::workloads::{Scale, drain};
@@ -102,7 +102,11 @@ impl Sheet<'_> {
                 median: both.median / ideal,
                 high: both.high / ideal,
             };
-            self.add("w4: at least 0.9 of 1/(1/W1 + 1/W2)".into(), times(share), share.high >= 0.9);
+            self.add(
+                "w4: at least 0.9 of 1/(1/W1 + 1/W2)".into(),
+                times_beside(share, 0.9),
+                share.high >= 0.9,
+            );
         }
         for peer in self.peers("w4", "both") {
             self.at_least("w4", "both", "hworker", &peer, 2.0);
@@ -158,7 +162,7 @@ impl Sheet<'_> {
         let of = |name: &str| self.results.rounds(workload, setting, name);
         let Some(ratio) = Spread::ratio(of(who), of(other), "jobs_per_s") else { return };
         let text = format!("{workload} {setting}: {who} at least {factor} × {other}");
-        self.add(text, times(ratio), ratio.high >= factor);
+        self.add(text, times_beside(ratio, factor), ratio.high >= factor);
     }
 
     /// hworker does at least such a share of its own jobs in another setting.
@@ -166,7 +170,7 @@ impl Sheet<'_> {
         let of = |setting: &str| self.results.rounds(workload, setting, "hworker");
         let Some(ratio) = Spread::ratio(of(setting), of(other), "jobs_per_s") else { return };
         let text = format!("{workload}: {setting} at least {share} × {other}");
-        self.add(text, times(ratio), ratio.high >= share);
+        self.add(text, times_beside(ratio, share), ratio.high >= share);
     }
 
     /// A figure of hworker is not above another contender's.
@@ -175,7 +179,7 @@ impl Sheet<'_> {
         let Some(ratio) = Spread::ratio(of("hworker"), of(other), metric) else { return };
         self.add(
             format!("{workload} {setting}: {metric} under {other}"),
-            times(ratio),
+            times_beside(ratio, 1.0),
             ratio.low <= 1.0,
         );
     }

@@ -51,8 +51,10 @@ fn idle(
     let commands = server.commands(Duration::from_secs(seconds))?;
     let used = cpu()? - before;
     let seconds = seconds as f64;
+    // In whole ticks of the clock of processes: a tick in 5 s is 0.2, and not more by what a fraction cannot say.
+    let percent = (used * 1e6).round() / 1e4 / seconds;
     Ok(Sample::from([
         ("idle_commands_per_s", commands as f64 / seconds),
-        ("idle_cpu_percent", used / seconds * 100.0),
+        ("idle_cpu_percent", percent),
     ]))
 }

@@ -1,6 +1,7 @@
 //! Rows C: how many run at once, and where.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use hworker::JobId;
 use hworker_tests::{Act, InProcess, Machine, Run, TestServer, act, act_blocking};
@@ -67,7 +68,7 @@ impl Gauge {
             gauge.0 += 1;
             gauge.1 = gauge.1.max(gauge.0);
         }
-        tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+        tokio::time::sleep(Duration::from_millis(30)).await;
         let mut gauge = self.0.lock().expect("no panic");
         gauge.0 -= 1;
         gauge.2 += 1;
@@ -129,4 +130,36 @@ async fn c4_multiple_processes() {
     }
     let names: HashSet<_> = by_process.values().flatten().map(|run| run.worker.clone()).collect();
     assert_eq!(names.len(), 4, "{names:?}");
+}
+
+#[hworker::job(timeout = "60s")]
+async fn yields_twice() {
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    tokio::task::yield_now().await;
+}
+
+#[hworker::job(timeout = "60s")]
+async fn yields_at_once() {
+    tokio::task::yield_now().await;
+    tokio::task::yield_now().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_body_that_is_woken_while_its_task_gives_way_goes_on() {
+    // In one slot, one after the other, so that the last of each row begins where another ended, and its task lets the loop that fetches have its
+    // turn before it goes on: the wake that comes meanwhile is the body's only one.
+    // Guard: `polled` in `worker/runner.rs`.
+    let server = TestServer::start();
+    let worker =
+        server.worker().register::<yields_twice>().register::<yields_at_once>().concurrency(1);
+    let _worker = InProcess::run(worker);
+    let rounds = 20;
+    for round in 1..=rounds {
+        for _ in 0..4 {
+            yields_twice::with().on(server.client()).enqueue().await.expect("enqueued");
+            yields_at_once::with().on(server.client()).enqueue().await.expect("enqueued");
+        }
+        let all = || server.counter("processed") == 8 * round;
+        server.eventually("all end", Duration::from_secs(20), all);
+    }
 }

@@ -150,7 +150,8 @@ impl WorkerBuilder {
     }
 
     /// Whether short jobs are fetched ahead: as many as the slots will have started within 5 ms, by the time that bodies
-    /// took so far. A job that has waited for 10 ms in the worker goes back to the front of its queue. Default:
+    /// took so far; until one has ended, and where more waits, half as many as there are slots. A job that has waited for 10 ms in
+    /// the worker goes back to the front of its queue, and nothing more is fetched ahead until a body has ended. Default:
     /// `HWORKER_PREFETCH`, then on. Nothing is fetched ahead where a job type has `on_crash = "fail"`, since a crash counts
     /// for everything that the worker holds.
     pub fn prefetch(mut self, on: bool) -> Self {

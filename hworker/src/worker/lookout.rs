@@ -12,13 +12,13 @@ use tokio::time::{sleep, timeout};
 
 use super::deadlines::{Unsent, send};
 use super::incarnation::{Incarnation, Lane};
+use super::pace::AHEAD_AT_MOST;
 use super::ready::WaitingJob;
 use crate::join::join_all;
 use crate::reconnect::Reconnect;
 use crate::store::{End, Lease, Settlement};
 
-/// What was fetched ahead may wait so long, and what waits is looked at so often.
-const AHEAD_AT_MOST: Duration = Duration::from_millis(10);
+/// What waits is looked at so often.
 const WAITS_TICK: Duration = Duration::from_millis(5);
 
 /// And so often whether anything comes from the server, without being told: to be woken for every job costs it a twelfth of the time

@@ -7,6 +7,10 @@ use std::time::Duration;
 /// As much is fetched ahead as the slots will have started within this time.
 const AHEAD: Duration = Duration::from_millis(5);
 
+/// What was fetched ahead goes back when it has waited for so long. Until a body has ended bodies are taken to run for as
+/// long: if they run for longer, it goes back.
+pub(super) const AHEAD_AT_MOST: Duration = Duration::from_millis(10);
+
 /// At most so many jobs, however short they are.
 const AHEAD_JOBS: u64 = 1000;
 
@@ -34,7 +38,7 @@ pub(super) struct Pace {
 impl Pace {
     /// A body ran for so long.
     pub(super) fn ran(&self, time: Duration) {
-        let time = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX).max(1);
+        let time = nanos(time).max(1);
         // Two at once may count as one, which changes little.
         let mean = self.mean_ns.load(Ordering::Relaxed);
         let next = if mean == 0 { time } else { mean - mean / WEIGHT + time / WEIGHT };
@@ -46,12 +50,16 @@ impl Pace {
 
     /// How many jobs so many slots will have started within the time.
     pub(super) fn ahead(&self, slots: usize) -> usize {
-        let mean = self.mean_ns.load(Ordering::Relaxed);
-        if mean == 0 || self.halted.load(Ordering::Acquire) {
+        if self.halted.load(Ordering::Acquire) {
             return 0;
         }
-        let time = u64::try_from(AHEAD.as_nanos()).unwrap_or(u64::MAX);
-        ((slots as u64).saturating_mul(time) / mean).min(AHEAD_JOBS) as usize
+        let mean = match self.mean_ns.load(Ordering::Relaxed) {
+            // A guess, where there was more than this worker's slots could take.
+            0 if !self.backlog.load(Ordering::Acquire) => return 0,
+            0 => nanos(AHEAD_AT_MOST),
+            mean => mean,
+        };
+        ((slots as u64).saturating_mul(nanos(AHEAD)) / mean).min(AHEAD_JOBS) as usize
     }
 
     /// Whether bodies are over before a call to the server is.
@@ -88,6 +96,10 @@ impl Pace {
     }
 }
 
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,7 +107,10 @@ mod tests {
     #[test]
     fn what_is_fetched_ahead_follows_the_time_that_bodies_take() {
         let pace = Pace::default();
-        assert_eq!(pace.ahead(100), 0, "nothing without a measurement");
+        assert_eq!(pace.ahead(100), 0, "nothing is known, not even that more waits");
+        pace.has_backlog(true);
+        assert_eq!((pace.ahead(1), pace.ahead(2), pace.ahead(1_000)), (0, 1, 500), "a guess");
+        pace.has_backlog(false);
         pace.ran(Duration::from_millis(10));
         assert_eq!((pace.ahead(1), pace.ahead(2), pace.ahead(1_000)), (0, 1, 500));
         for _ in 0..200 {

@@ -51,8 +51,8 @@ fn most_leased(
 
 #[test]
 fn short_jobs_are_fetched_ahead_and_long_ones_are_not() {
-    // More are leased than there are slots while short ones run; never where bodies take longer than the time for which
-    // is fetched ahead, where it is switched off, or where a job type runs at most once.
+    // More are leased than there are slots while short ones run. Where bodies take longer than the time for which is fetched
+    // ahead, only by the guess at the start; where it is switched off, or a job type runs at most once, never.
     // Guard: `Pace`; `Core::fetches_ahead`.
     let short = [vec![]];
     // So many that they take longer than a look at the server, which may come between any two of them.
@@ -66,6 +66,36 @@ fn short_jobs_are_fetched_ahead_and_long_ones_are_not() {
         most_leased(WorkerBuilder::register::<act_unless_crashed>, 300, &short),
     ] {
         assert!(most <= 4, "{most}");
+    }
+}
+
+#[test]
+fn what_a_worker_took_ahead_before_it_knew_that_bodies_are_long_goes_back_to_the_front() {
+    // A worker with four slots starts, and twenty jobs wait, each of a minute -> it takes two ahead, and gives them back to the
+    // front; then it holds the four that run, and no others.
+    // Guard: `Pace::ahead` before a body has ended, and `Pace::halt`.
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    proxy.fault(1, "release", Fault::HoldRequest);
+    let names: Vec<_> = (0..20).map(|number| format!("long-{number}")).collect();
+    for name in &names {
+        put(&server, name, vec![vec![Act::Sleep(60_000)]]);
+    }
+    let url = proxy.url();
+    let settings = [FETCHES_AHEAD, ("HWORKER_REDIS_URL", &*url), ("HWORKER_CONCURRENCY", "4")];
+    let _worker = server.worker_process(&settings);
+    server.eventually("it is about to give back", SOON, || proxy.held() > 0);
+    assert_eq!(leased(&server), 6);
+    proxy.release();
+    server.eventually("it has given back", SOON, || leased(&server) == 4);
+    let begun = || names.iter().map(|name| server.begun(name)).sum::<usize>();
+    let running = || (leased(&server), begun()) == (4, 4);
+    server.eventually("four run", SOON, running);
+    server.holds("it takes no more", Duration::from_millis(500), running);
+    let waiting: Vec<String> = server.redis().ask(&["LRANGE", "hworker-jobs-default", "0", "-1"]);
+    assert_eq!(waiting.len(), 16);
+    for (envelope, name) in waiting.iter().rev().zip(&names[4..]) {
+        assert!(envelope.contains(&format!("\"{name}\"")), "{name} is not where it was");
     }
 }
 

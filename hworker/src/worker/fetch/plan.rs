@@ -74,9 +74,9 @@ impl Fetch {
 
         let settlements = lane.outbox.count();
         let runnable = !lane.ready.is_empty();
-        // Bodies that wait end in bursts, as timers do, and a slot that is idle costs more than a smaller call.
-        let enough = if lane.pace.is_short() { target / 2 } else { target / 4 };
-        let enough = enough.clamp(1, CALL_JOBS);
+        // What is left is enough until more is here, also where bodies end in bursts, as timers do; and each call costs the thread on
+        // which they end.
+        let enough = (target - target / 3).clamp(1, CALL_JOBS);
         let worth_it = want == CALL_JOBS || target > 0 && want >= enough;
         let anything = settlements > 0 || want > 0;
         // Behind that there may be nothing.

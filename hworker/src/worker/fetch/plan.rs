@@ -74,8 +74,7 @@ impl Fetch {
 
         let settlements = lane.outbox.count();
         let runnable = !lane.ready.is_empty();
-        // What is left is enough until more is here, also where bodies end in bursts, as timers do; and each call costs the thread on
-        // which they end.
+        // What is left lasts until more is here, and each call costs the thread on which bodies end.
         let enough = (target - target / 3).clamp(1, CALL_JOBS);
         let worth_it = want == CALL_JOBS || target > 0 && want >= enough;
         let anything = settlements > 0 || want > 0;

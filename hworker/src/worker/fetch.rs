@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 use tracing::{debug, error, info, trace, warn};
 
 use self::look::{NUMBERS, NextLook};
-use self::plan::{Ask, Awaits};
+use self::plan::{Ask, Awaits, CALL_JOBS};
 use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside, say_lost};
 use super::incarnation::{Incarnation, Lane};
 use super::outages::{self, Side};
@@ -63,6 +63,8 @@ struct Fetch {
     look: bool,
     /// While jobs come in numbers.
     next_look: Option<NextLook>,
+    /// How many jobs the next call asks for, at most.
+    call_jobs: usize,
     call_time: CallTime,
     first: bool,
     /// Round trips since the start that went as they should.
@@ -93,6 +95,7 @@ impl Fetch {
             more: true,
             look: false,
             next_look: None,
+            call_jobs: CALL_JOBS,
             call_time: CallTime::default(),
             first: true,
             answers: 0,
@@ -236,9 +239,10 @@ impl Fetch {
             self.look |= lane.take_look();
             self.more |= self.look;
             let settlements = lane.outbox.count();
-            if self.next_look.take_if(|look| look.is_due(settlements)).is_some() {
+            if let Some(look) = self.next_look.take_if(|look| look.is_due(settlements)) {
                 self.more = true;
                 self.look = true;
+                self.call_jobs = look.jobs;
             }
             let plan = self.plan(trips, came_free.is_some(), held_since);
             trace!(queue = %lane.queue.name, ?plan, "planned");
@@ -251,6 +255,7 @@ impl Fetch {
                 if std::mem::take(&mut self.look) {
                     self.next_look = None;
                 }
+                self.call_jobs = CALL_JOBS;
                 held_since = None;
                 let slots = came_free.take().into_iter().chain(lane.slots.take(ask.slots));
                 let slots: Vec<_> = slots.collect();

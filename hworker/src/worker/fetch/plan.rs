@@ -8,9 +8,9 @@ use crate::store::SCRIPT_BYTES;
 use crate::worker::outbox::WakeAt;
 use crate::worker::trip::Trip;
 
-/// So many jobs are asked for by one call: enough for the call to cost little, few enough for the server to answer others
+/// So many jobs are asked for by one call, unless calls are rare: enough for the call to cost little, few enough for the server to answer others
 /// in between, and for the first of many to start while the rest are on their way.
-const CALL_JOBS: usize = 300;
+pub(super) const CALL_JOBS: usize = 300;
 
 /// What the loop is to do next.
 #[derive(Debug)]
@@ -68,15 +68,16 @@ impl Fetch {
         let unclaimed = free.saturating_sub(due);
 
         let target = if bytes < SCRIPT_BYTES { self.target() } else { 0 };
-        let slots = if reserving { unclaimed.min(CALL_JOBS) } else { 0 };
-        let ahead = if reserving { target.saturating_sub(due).min(CALL_JOBS - slots) } else { 0 };
+        let most = self.call_jobs;
+        let slots = if reserving { unclaimed.min(most) } else { 0 };
+        let ahead = if reserving { target.saturating_sub(due).min(most - slots) } else { 0 };
         let want = slots + ahead;
 
         let settlements = lane.outbox.count();
         let runnable = !lane.ready.is_empty();
         // What is left lasts until more is here, and each call costs the thread on which bodies end.
         let enough = (target - target / 3).clamp(1, CALL_JOBS);
-        let worth_it = want == CALL_JOBS || target > 0 && want >= enough;
+        let worth_it = want == most || target > 0 && want >= enough;
         let anything = settlements > 0 || want > 0;
         // Behind that there may be nothing.
         let looks = trips.iter().any(|trip| trip.looks);

@@ -12,6 +12,7 @@
 //! to the other, if that has a write under way; and no other is started for them. Who came while writes were under way does not wait for that.
 
 mod sender;
+mod tell;
 #[cfg(test)]
 mod tests;
 
@@ -43,6 +44,11 @@ const LONG_WRITE: Duration = Duration::from_micros(100);
 
 /// Within this time after an answer, those who come are those who were answered.
 const BACK_WITHIN: Duration = Duration::from_micros(200);
+
+/// Where it takes longer until callers are told together, other tasks hold up the thread: those who could be taken over by another thread
+/// at once are told at once, for the time after that.
+const HELD_UP: Duration = Duration::from_millis(1);
+const AFTER_HELD_UP: Duration = Duration::from_secs(1);
 
 /// The gatherings of a client: one for each queue, or shard of one, and runtime.
 #[derive(Debug, Default)]
@@ -129,6 +135,8 @@ struct State {
     write_time: CallTime,
     /// When the last of them was answered.
     answered_at: Option<Instant>,
+    /// When other tasks last held up those who were to be told together.
+    held_up_at: Option<Instant>,
     /// The connection that was used last.
     connection: Option<Connection>,
     /// What kept the last try from the server, since the last that reached it.
@@ -262,6 +270,17 @@ impl State {
 
     fn some_come_back(&self) -> bool {
         self.answered_at.is_some_and(|at| at.elapsed() < BACK_WITHIN)
+    }
+
+    /// Whether callers are told together, not each at once.
+    fn tells_together(&self) -> bool {
+        self.held_up_at.is_none_or(|at| at.elapsed() >= AFTER_HELD_UP)
+    }
+
+    fn told_together(&mut self, took: Duration) {
+        if took >= HELD_UP {
+            self.held_up_at = Some(Instant::now());
+        }
     }
 
     /// Whether another sender is to take what waits together with those whom he answers next.

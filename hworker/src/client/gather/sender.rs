@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use tokio::time::timeout_at;
 
+use super::tell::{MANY, tell, tell_together};
 use super::{Caller, Client, Gather, LONG_WRITE, State, Waiting};
 use crate::join::join_all;
 use crate::reconnect::Reconnect;
@@ -113,8 +114,12 @@ impl Sender {
             // Before the answer: who enqueues one job after the other then sends the next himself.
             self.end_if(|state| state.waiting.is_empty());
         }
-        for (result, callers) in answered {
-            callers.into_iter().flatten().for_each(|caller| caller.tell(result.clone()));
+        if jobs >= MANY && self.gather.state().tells_together() {
+            let began = Instant::now();
+            tell_together(answered).await;
+            self.gather.state().told_together(began.elapsed());
+        } else {
+            tell(answered);
         }
         if !refused.is_empty() {
             self.trying_singly = true;

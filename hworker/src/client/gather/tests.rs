@@ -1,6 +1,9 @@
 //! What gathers, without a server.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
+
+use tokio::sync::oneshot::error::TryRecvError;
 
 use super::*;
 
@@ -181,4 +184,63 @@ fn where_writes_are_long_no_second_sender_joins_for_those_who_come_back() {
     assert!(!state.another_takes_it(), "writes can be short");
     (state.senders, state.answered_at) = (1, Some(Instant::now() + second));
     assert!(state.wants_sender());
+}
+
+/// Callers whose jobs were enqueued by one command, and what they hear.
+fn callers(count: u64) -> (tell::Answered, Vec<oneshot::Receiver<Result<(), Fault>>>) {
+    let (jobs, answers): (Vec<_>, Vec<_>) = (1..=count).map(|ticket| waiting(ticket, 1)).unzip();
+    let callers = jobs.into_iter().map(|job| Some(job.caller)).collect();
+    (vec![(Ok(()), callers)], answers)
+}
+
+#[tokio::test]
+async fn many_are_told_together_when_other_tasks_have_had_their_turn() {
+    let (answered, answers) = callers(64);
+    let others = Arc::new(AtomicUsize::new(0));
+    for _ in 0..10 {
+        let others = Arc::clone(&others);
+        tokio::spawn(async move { others.fetch_add(1, Ordering::Relaxed) });
+    }
+    let first = Arc::clone(&others);
+    let mut answers = answers.into_iter();
+    let first_answer = answers.next().expect("one");
+    let first = tokio::spawn(async move {
+        first_answer.await.expect("told").expect("enqueued");
+        first.load(Ordering::Relaxed)
+    });
+    tell::tell_together(answered).await;
+    for mut answer in answers {
+        answer.try_recv().expect("told").expect("enqueued");
+    }
+    assert_eq!(first.await.expect("no panic"), 10);
+}
+
+#[test]
+fn nobody_waits_for_a_runtime_that_ends_before_he_is_told() {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+    let (answered, mut answers) = callers(64);
+    runtime.block_on(async {
+        let mut telling = std::pin::pin!(tell::tell_together(answered));
+        let is_ready = std::future::poll_fn(|context| {
+            std::task::Poll::Ready(telling.as_mut().poll(context).is_ready())
+        });
+        assert!(!is_ready.await, "others have their turn first");
+        assert!(matches!(answers[0].try_recv(), Err(TryRecvError::Empty)));
+    });
+    drop(runtime);
+    for mut answer in answers {
+        assert!(!matches!(answer.try_recv(), Err(TryRecvError::Empty)));
+    }
+}
+
+#[test]
+fn who_was_held_up_by_other_tasks_is_told_at_once_for_a_while() {
+    let mut state = State::default();
+    assert!(state.tells_together());
+    state.told_together(HELD_UP / 2);
+    assert!(state.tells_together());
+    state.told_together(HELD_UP);
+    assert!(!state.tells_together());
+    state.held_up_at = Instant::now().checked_sub(AFTER_HELD_UP);
+    assert!(state.tells_together());
 }

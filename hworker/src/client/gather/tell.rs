@@ -1,0 +1,69 @@
+//! Tells many callers at once what became of their jobs.
+//!
+//! Whatever a task of a tokio runtime wakes, it wakes a sleeping thread of the runtime for it, too. That thread finds the one task that
+//! is there by then, runs it, and sleeps again until the next caller is told: for 64 callers up to 40 times, each with two switches of
+//! threads, which takes longer than all that the callers do. What is woken by a thread that goes on with tasks that have yielded, is
+//! there as a whole before another thread is called to help. So callers are told by the waker of a task that yields.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Wake, Waker};
+
+use tokio::task::yield_now;
+
+use super::Caller;
+use crate::store::Fault;
+
+/// From so many on callers are told together.
+pub(super) const MANY: usize = 8;
+
+/// What became of the jobs of each command, and who waits for that.
+pub(super) type Answered = Vec<(Result<(), Fault>, Vec<Option<Caller>>)>;
+
+/// Tells each caller, now.
+pub(super) fn tell(answered: Answered) {
+    for (result, callers) in answered {
+        callers.into_iter().flatten().for_each(|caller| caller.tell(result.clone()));
+    }
+}
+
+/// Tells all callers when the thread has nothing else to start, or has started so much else that others have their turn.
+pub(super) async fn tell_together(answered: Answered) {
+    let (mut answered, mut telling) = (Some(answered), None);
+    let mut yielded = pin!(yield_now());
+    poll_fn(|context| {
+        let telling = telling.get_or_insert_with(|| {
+            let answered = Mutex::new(answered.take().unwrap_or_default());
+            Arc::new(Telling { answered, sender: context.waker().clone() })
+        });
+        let waker = Waker::from(Arc::clone(telling));
+        yielded.as_mut().poll(&mut Context::from_waker(&waker))
+    })
+    .await;
+    // If it had its turn without having been woken.
+    if let Some(telling) = telling {
+        telling.tell();
+    }
+}
+
+/// A waker that tells callers.
+struct Telling {
+    answered: Mutex<Answered>,
+    sender: Waker,
+}
+
+impl Telling {
+    fn tell(&self) {
+        let mut answered = self.answered.lock().unwrap_or_else(PoisonError::into_inner);
+        let answered = std::mem::take(&mut *answered);
+        tell(answered);
+    }
+}
+
+impl Wake for Telling {
+    fn wake(self: Arc<Self>) {
+        self.tell();
+        self.sender.wake_by_ref();
+    }
+}

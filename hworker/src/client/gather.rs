@@ -48,7 +48,7 @@ const BACK_WITHIN: Duration = Duration::from_micros(200);
 /// Where it takes longer until callers are told together, other tasks hold up the thread: those who could be taken over by another thread
 /// at once are told at once, for the time after that.
 const HELD_UP: Duration = Duration::from_millis(1);
-const AFTER_HELD_UP: Duration = Duration::from_secs(1);
+const AFTER_HELD_UP: Duration = Duration::from_secs(10);
 
 /// The gatherings of a client: one for each queue, or shard of one, and runtime.
 #[derive(Debug, Default)]

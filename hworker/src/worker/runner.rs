@@ -62,12 +62,14 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
     let mut in_a_row = 0;
     let mut behind = false;
     let mut woke = Woke::Nobody;
+    // It may be on another thread than before, or that thread may have run others meanwhile.
+    let mut resumed = true;
     loop {
         let mut now = Instant::now();
         if !lane.pulse.is_fresh_at(now) {
             kept = None;
             lane.pulse.fresh().await;
-            now = Instant::now();
+            (now, resumed) = (Instant::now(), true);
         }
         // All before a job is in hand.
         let waiting = lane.ready.count();
@@ -82,11 +84,16 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
         if woke > Woke::Nobody && waiting > 0 {
             woke.has_turn(&incarnation, &lane).await;
             (woke, in_a_row) = (Woke::Nobody, 0);
-            now = Instant::now();
+            (now, resumed) = (Instant::now(), true);
         } else if in_a_row > 0 && now.duration_since(began) >= IN_A_ROW {
             lane.ready.yield_now().await;
-            now = Instant::now();
+            (now, resumed) = (Instant::now(), true);
             (began, in_a_row) = (now, 0);
+        }
+        if std::mem::take(&mut resumed) && waiting > 0 && lane.turns.are_due() {
+            // Whoever woke it, on this thread too: an answer of the server.
+            Woke::Fetch.has_turn(&incarnation, &lane).await;
+            now = Instant::now();
         }
         let (job, slot) = match lane.ready.next(&mut kept) {
             Next::Start { job, slot, since, freed } => {
@@ -97,10 +104,11 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
                 (job, slot)
             }
             Next::NeedsSlot => {
-                kept = match lane.slots.try_acquire() {
-                    Some(slot) => Some(slot),
-                    None => lane.ready.slot(&lane.slots).await,
-                };
+                kept = lane.slots.try_acquire();
+                if kept.is_none() {
+                    kept = lane.ready.slot(&lane.slots).await;
+                    resumed = true;
+                }
                 continue;
             }
             Next::Empty => {
@@ -109,6 +117,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
                 }
                 if lane.ready.called().await {
                     (began, in_a_row, woke) = (Instant::now(), 0, Woke::Nobody);
+                    resumed = true;
                 }
                 continue;
             }
@@ -136,6 +145,9 @@ async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: P
     loop {
         let over = pending.over(&incarnation, &lane, &mut alarm, polled).await;
         let (mut kept, mut woke) = over.settle(&incarnation, &lane);
+        if lane.turns.are_due() {
+            woke = woke.max(Woke::Fetch);
+        }
         let mut in_a_row = 0;
         pending = loop {
             if kept.is_some() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::unconstrained;
 
 /// The slots as one queue sees them. Whoever waits longest is served first, so no queue starves another. Clones, one for each
 /// shard of the queue, are the same slots.
@@ -96,7 +97,8 @@ impl Places {
     async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let _waits = Waits(&self.waiting);
-        Arc::clone(&self.free).acquire_owned().await.ok()
+        // Where the task has used up its budget it would be counted as waiting, and not be in the line.
+        unconstrained(Arc::clone(&self.free).acquire_owned()).await.ok()
     }
 
     fn try_acquire(&self) -> Option<OwnedSemaphorePermit> {
@@ -110,5 +112,28 @@ struct Waits<'a>(&'a AtomicUsize);
 impl Drop for Waits<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_slot_is_there_for_a_task_that_has_used_up_its_budget() {
+        // Guard: `unconstrained`.
+        let slots = Slots::new(1);
+        poll_fn(|context| {
+            while tokio::task::coop::has_budget_remaining() {
+                let _ = pin!(tokio::task::consume_budget()).poll(context);
+            }
+            assert!(pin!(slots.acquire()).poll(context).is_ready());
+            Poll::Ready(())
+        })
+        .await;
     }
 }

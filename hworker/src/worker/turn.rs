@@ -2,13 +2,16 @@
 //! two, or yields; where the server needs that core, or the thread finds nothing to do, that costs more than a short body takes.
 //!
 //! So the loop of a queue and its connection are one task, which wakes itself without a word to the scheduler. And whoever starts bodies
-//! gives way to it by waiting until it has had its turn, instead of yielding.
+//! gives way to it by waiting until it has had its turn, instead of yielding. A turn is not cut short by the scheduler's budget of a task: it would
+//! go on when this thread has nothing else to start, and a body may block the thread before that.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
+
+use tokio::task::unconstrained;
 
 use crate::store::Seat;
 
@@ -17,6 +20,8 @@ use crate::store::Seat;
 pub(super) struct Turns {
     /// One is under way: what wakes the task is seen before it ends.
     under_way: AtomicBool,
+    /// The task was woken, and the turn has not begun.
+    due: AtomicBool,
     begun: AtomicU64,
     state: Mutex<State>,
 }
@@ -46,10 +51,20 @@ impl Turns {
             // Before the task is woken, so that the turn which follows is not missed.
             state.waiting.push(context.waker().clone());
             drop(state);
-            task.wake();
+            self.wake(&task);
             Poll::Pending
         })
         .await;
+    }
+
+    /// Whether the task was woken, and its turn has not begun: it may be what some thread is to run next, from which no other takes it.
+    pub(super) fn are_due(&self) -> bool {
+        self.due.load(Ordering::Relaxed)
+    }
+
+    fn wake(&self, task: &Waker) {
+        self.due.store(true, Ordering::Relaxed);
+        task.wake_by_ref();
     }
 
     /// How many have begun.
@@ -58,6 +73,7 @@ impl Turns {
     }
 
     fn begin(&self, waker: &Waker) {
+        self.due.store(false, Ordering::Relaxed);
         self.under_way.store(true, Ordering::SeqCst);
         self.begun.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state();
@@ -102,7 +118,14 @@ impl<F: Future<Output = ()>> Future for Seated<F> {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let Self { run, run_part, seat, seat_part, turns } = &mut *self;
+        let turn = unconstrained(poll_fn(|context| self.turn(context)));
+        pin!(turn).poll(context)
+    }
+}
+
+impl<F: Future<Output = ()>> Seated<F> {
+    fn turn(&mut self, context: &Context<'_>) -> Poll<()> {
+        let Self { run, run_part, seat, seat_part, turns } = self;
         turns.begin(context.waker());
         let mut ended = Poll::Pending;
         for _ in 0..ROUNDS {
@@ -118,7 +141,7 @@ impl<F: Future<Output = ()>> Future for Seated<F> {
         turns.end();
         // Since the last look, or more often than is fair.
         if ended.is_pending() && (run_part.is_woken() || seat_part.is_woken()) {
-            context.waker().wake_by_ref();
+            turns.wake(context.waker());
         }
         ended
     }
@@ -161,7 +184,7 @@ impl Wake for Part {
         // Of this and the look at the end of a turn, one sees the other.
         if first && !self.turns.under_way.load(Ordering::SeqCst) {
             let task = self.turns.state().task.clone();
-            task.inspect(Waker::wake_by_ref);
+            task.inspect(|task| self.turns.wake(task));
         }
     }
 }
@@ -193,7 +216,9 @@ mod tests {
         let task = tokio::spawn(Seated::new(fetch, Seat::default(), Arc::clone(&turns)));
         tokio::task::yield_now().await;
         for turn in 1..=100 {
+            assert!(!turns.are_due());
             asked.notify_one();
+            assert!(turns.are_due(), "woken, and no thread has got to it yet");
             turns.give_way().await;
             assert_eq!(seen.load(Ordering::SeqCst), turn);
         }
@@ -221,6 +246,19 @@ mod tests {
         assert!(once.await.is_pending());
         assert_eq!(polls.load(Ordering::SeqCst), ROUNDS);
         tokio::spawn(task).await.expect("it ends");
+    }
+
+    #[tokio::test]
+    async fn a_turn_is_not_cut_short_however_much_is_done_in_it() {
+        // Guard: `unconstrained`.
+        let fetch = async {
+            for _ in 0..1000 {
+                tokio::task::consume_budget().await;
+            }
+        };
+        let mut task = Seated::new(fetch, Seat::default(), Arc::default());
+        let once = poll_fn(|context| Poll::Ready(Pin::new(&mut task).poll(context)));
+        assert!(once.await.is_ready());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -391,7 +391,8 @@ fn one_that_blocks_among_the_shortest_holds_up_none_of_them() {
     // thread starts those that were in its hands, and all that come behind; without fetching ahead too, where each comes alone. Many
     // times, since each time it meets the threads in another state.
     // Guard: `lookout.rs`: it calls all runners, those that yield too, and wakes a thread that listens; that it is told of whatever may
-    // wait, in `Lane::add`, and sees it by itself while it is not. That a runner who frees a slot for which somebody waits gives way to him (`Woke::by_slot`). In the last round: `Pace::set_blocked`, without which each of the 4,000 waits to be looked at.
+    // wait, in `Lane::add`, and sees it by itself while it is not. That a runner who frees a slot for which somebody waits gives way to him (`Woke::by_slot`). That one who goes on gives way to a turn that is due (`Turns::are_due`): an answer may have woken who fetches
+    // on this thread, from which no other takes it. Without that a few of a hundred runs fail with both cores busy. In the last round: `Pace::set_blocked`, without which each of the 4,000 waits to be looked at.
     for (count, slots, prefetch, rounds) in
         [(1_000, 100, true, 20), (100, 2, false, 60), (2_000, 2, false, 1)]
     {

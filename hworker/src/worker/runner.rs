@@ -93,7 +93,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
         if std::mem::take(&mut resumed) && waiting > 0 && lane.turns.are_due() {
             // Whoever woke it, on this thread too: an answer of the server.
             Woke::Fetch.has_turn(&incarnation, &lane).await;
-            now = Instant::now();
+            continue;
         }
         let (job, slot) = match lane.ready.next(&mut kept) {
             Next::Start { job, slot, since, freed } => {

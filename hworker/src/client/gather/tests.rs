@@ -195,19 +195,20 @@ fn callers(count: u64) -> (tell::Answered, Vec<oneshot::Receiver<Result<(), Faul
 
 #[tokio::test]
 async fn many_are_told_together_when_other_tasks_have_had_their_turn() {
+    // Guard: told at once, the first would see none of the others, which were there before.
     let (answered, answers) = callers(64);
     let others = Arc::new(AtomicUsize::new(0));
-    for _ in 0..10 {
-        let others = Arc::clone(&others);
-        tokio::spawn(async move { others.fetch_add(1, Ordering::Relaxed) });
-    }
-    let first = Arc::clone(&others);
+    let seen = Arc::clone(&others);
     let mut answers = answers.into_iter();
     let first_answer = answers.next().expect("one");
     let first = tokio::spawn(async move {
         first_answer.await.expect("told").expect("enqueued");
-        first.load(Ordering::Relaxed)
+        seen.load(Ordering::Relaxed)
     });
+    for _ in 0..10 {
+        let others = Arc::clone(&others);
+        tokio::spawn(async move { others.fetch_add(1, Ordering::Relaxed) });
+    }
     tell::tell_together(answered).await;
     for mut answer in answers {
         answer.try_recv().expect("told").expect("enqueued");

@@ -12,34 +12,37 @@
 -- ARGV[3] bytes        stop taking at so many bytes
 -- ARGV[4] max_payload  in bytes; what is larger is broken
 -- ARGV[5] broken_limit how many broken payloads are kept
--- ARGV[6] settled      where `settle` has run just before, which looked at `stat` and removed something
+-- ARGV[6] known        {session, dead} of the record, where `settle` has run just before: it looked at them and at `stat`, and removed
+--                      something
 --
 -- Returns {'ok', jobs left, set aside as broken, first token, envelope, envelope, ...}: the leases are the tokens, counted up
 -- from the first; {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
 -- Invariant: an envelope leaves its list and enters `progress` in the same script.
+-- As in settle.lua.
+local call = redis.call
 local record, inbox, progress, token_key, broken, stat, jobs =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local session, want, bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_payload, broken_limit = tonumber(ARGV[4]), tonumber(ARGV[5])
 
-local known = redis.call('HMGET', record, 'session', 'dead')
+local known = ARGV[6] or call('HMGET', record, 'session', 'dead')
 if not known[1] or known[2] then return {'void'} end
 if known[1] ~= session then return {'stale'} end
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
-local handed, waiting = redis.call('LLEN', inbox), redis.call('LLEN', jobs)
-redis.call('HLEN', broken)
-if not ARGV[6] then redis.call('HLEN', stat) end
+local handed, waiting = call('LLEN', inbox), call('LLEN', jobs)
+call('HLEN', broken)
+if not ARGV[6] then call('HLEN', stat) end
 if handed == 0 and (waiting == 0 or want == 0) then return {'ok', waiting, 0, 0} end
 
 -- A removal first: a full server lets a script go on once it has written.
-if not ARGV[6] then redis.call('HDEL', progress, '') end
+if not ARGV[6] then call('HDEL', progress, '') end
 
-local time = redis.call('TIME')
+local time = call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 -- A token that is no whole number, or beyond those that the server spells as one, is somebody else's doing: begin at the
 -- time.
-local last = tonumber(redis.call('GET', token_key) or '0') or 0
+local last = tonumber(call('GET', token_key) or '0') or 0
 if not (last < 2 ^ 52 - 10000) then last = 0 end
 local token = math.max(math.floor(last), time[1] * 1000000 + time[2] - 1)
 -- Redis 7.2.0 to 7.2.4 spell a number that ends in eight zeros as a power of ten: none of those that follow is one.
@@ -50,68 +53,62 @@ local largest = 1
 -- bits cannot spell a token; there the server does.
 local by_lua = (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d', 2 ^ 52) == '4503599627370496'
 
-local function quarantine(payload)
-  quarantined = quarantined + 1
-  redis.call('HINCRBY', stat, 'broken', 1)
+-- It is given what it needs: what a function reaches for outside of it every call sets up anew.
+local function quarantine(payload, stat, broken, broken_limit, now)
+  call('HINCRBY', stat, 'broken', 1)
   if broken_limit == 0 then return end
-  local old = redis.call('HGET', broken, payload)
+  local old = call('HGET', broken, payload)
   -- Two where there are more than that, as after the limit was lowered.
   for _ = 1, old and 0 or 2 do
-    if redis.call('HLEN', broken) < broken_limit then break end
-    local sample, oldest, oldest_at = redis.call('HRANDFIELD', broken, 5, 'WITHVALUES'), nil, math.huge
+    if call('HLEN', broken) < broken_limit then break end
+    local sample, oldest, oldest_at = call('HRANDFIELD', broken, 5, 'WITHVALUES'), nil, math.huge
     for i = 1, #sample, 2 do
       local at = tonumber(string.match(sample[i + 1], '^%d+ (%d+)')) or 0
       if at < oldest_at then oldest, oldest_at = sample[i], at end
     end
-    redis.call('HDEL', broken, oldest)
+    call('HDEL', broken, oldest)
   end
   local count = old and tonumber(string.match(old, '^%d+')) or 0
-  redis.call('HSET', broken, payload, string.format('%d %d larger than max_payload', count + 1, now))
+  call('HSET', broken, payload, string.format('%d %d larger than max_payload', count + 1, now))
 end
 
--- Leases them, the oldest first; what is beyond the bytes goes back to where it came from. Each job goes through this loop, and
--- what it needs is local to it: to reach outside a function costs Lua as much again. The lease is handed on as a number, which the
--- server spells, unless it is slow at that: as a string Lua would keep it until it is collected, and hash it before.
-local function lease(envelopes, list)
-  local reply, taken, token, max_payload = reply, taken, token, max_payload
-  local by_lua, format = by_lua, string.format
-  local left, leased, at, most = bytes, n, 2 * n, largest
-  for i = 1, #envelopes do
-    local envelope = envelopes[i]
+-- Leases them, the oldest first: the inbox, which is handed over whole, then the list. Each job goes through this loop, and what it needs is
+-- local to it: to reach outside a function costs Lua as much again. The lease is handed on as a number, which the server spells, unless
+-- it is slow at that: as a string Lua would keep it until it is collected, and hash it before.
+local format = string.format
+local popped, from_jobs, at_once = handed > 0 and call('RPOP', inbox, 1000) or {}, false, 1
+while true do
+  for i = 1, #popped do
+    local envelope = popped[i]
     local size = #envelope
-    if size > most then most = size end
+    if size > largest then largest = size end
     if size > max_payload then
-      quarantine(envelope)
-      left = left - size
-    elseif left <= 0 and list == jobs then
-      for j = #envelopes, i, -1 do redis.call('RPUSH', list, envelopes[j]) end
-      waiting = waiting + #envelopes - i + 1
+      quarantined = quarantined + 1
+      quarantine(envelope, stat, broken, broken_limit, now)
+    elseif bytes <= 0 and from_jobs then
+      -- What is beyond the bytes goes back to where it came from.
+      for j = #popped, i, -1 do call('RPUSH', jobs, popped[j]) end
+      waiting = waiting + #popped - i + 1
       break
     else
-      leased, at = leased + 1, at + 2
-      reply[leased + 4] = envelope
-      taken[at - 1] = by_lua and format('%d', token + leased) or token + leased
-      taken[at] = envelope
-      left = left - size
+      n = n + 1
+      reply[n + 4] = envelope
+      taken[2 * n - 1] = by_lua and format('%d', token + n) or token + n
+      taken[2 * n] = envelope
     end
+    bytes = bytes - size
   end
-  bytes, n, largest = left, leased, most
-end
-
-if handed > 0 then lease(redis.call('RPOP', inbox, 1000), inbox) end
-local at_once = 1
-while waiting > 0 and n < want and bytes > 0 and quarantined < 100 do
+  if waiting == 0 or n >= want or bytes <= 0 or quarantined >= 100 then break end
   -- One at first, then twice as many, but no more than would fit if all were as large as the largest so far: what is popped beyond
   -- the bytes has to be written back.
-  local chunk = redis.call('RPOP', jobs, math.min(want - n, at_once))
-  waiting = waiting - #chunk
-  lease(chunk, jobs)
-  at_once = math.max(1, math.min(at_once * 2, 32, math.floor(bytes / largest)))
+  if from_jobs then at_once = math.max(1, math.min(at_once * 2, 32, math.floor(bytes / largest))) end
+  from_jobs, popped = true, call('RPOP', jobs, math.min(want - n, at_once))
+  waiting = waiting - #popped
 end
 
 if n > 0 then
-  redis.call('HSET', progress, unpack(taken))
-  redis.call('SET', token_key, token + n)
+  call('HSET', progress, unpack(taken))
+  call('SET', token_key, token + n)
 end
 reply[2], reply[3] = waiting, quarantined
 return reply

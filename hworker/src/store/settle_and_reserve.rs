@@ -12,7 +12,7 @@ concat!(
     "end\n",
     "local asked = {unpack(ARGV, #ARGV - 4)}\n",
     "for i = #ARGV, #ARGV - 4, -1 do ARGV[i] = nil end\n",
-    "asked[6] = 'settled'\n",
-    "local settled = settle(KEYS, ARGV)\n",
+    "local settled\n",
+    "settled, asked[6] = settle(KEYS, ARGV)\n",
     "return {settled, reserve({KEYS[9], KEYS[10], KEYS[1], KEYS[11], KEYS[6], KEYS[7], KEYS[2]}, asked)}\n",
 )

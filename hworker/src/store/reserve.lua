@@ -18,6 +18,7 @@
 -- Returns {'ok', jobs left, set aside as broken, first token, envelope, envelope, ...}: the leases are the tokens, counted up
 -- from the first; {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
 -- Invariant: an envelope leaves its list and enters `progress` in the same script.
+
 -- As in settle.lua.
 local call = redis.call
 local record, inbox, progress, token_key, broken, stat, jobs =

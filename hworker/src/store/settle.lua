@@ -22,7 +22,8 @@
 -- Returns for each, in order: for 'ack' how many leases were held, else 'ok' or 'stale'; and to a script around it what it found in the
 -- record, {session, dead}.
 -- Invariant: a lease is removed before anything is done in its name, and nothing is done where it was gone.
--- Looked up once: for each command it takes a tenth of a call for one job.
+
+-- Looked up once for all commands, since a call for one job has seventeen of them.
 local call = redis.call
 local progress, jobs, scheduled, bell, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local broken, stat, day, record = KEYS[6], KEYS[7], KEYS[8], KEYS[9]

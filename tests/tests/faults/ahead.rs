@@ -119,76 +119,43 @@ fn many_slots_are_filled_by_two_calls_at_a_time() {
     server.drained(SOON);
 }
 
-/// What a worker with one slot is to be started with.
-const ONE_SLOT: [(&str, &str); 2] = [FETCHES_AHEAD, ("HWORKER_CONCURRENCY", "1")];
-
-fn used_to_short_jobs(server: &TestServer) {
-    put_many(server, 400, "short", &[vec![]]);
-    server.eventually("used to short jobs", SOON, || server.ended("short") == 400);
-    server.drained(SOON);
-}
-
-fn twelve() -> Vec<String> {
-    (0..12).map(|number| format!("long-{number}")).collect()
-}
-
-/// Twelve that block their threads for 400 ms run once each, at two workers, in half of the time: when each began, in the order of
-/// their enqueue.
-fn all_run_elsewhere_too(server: &TestServer, start: Instant) -> Vec<u64> {
-    let names = twelve();
-    server.eventually("all run", SOON, || names.iter().all(|name| server.ended(name) == 1));
-    let took = start.elapsed();
-    println!("twelve bodies of 400 ms on two workers: {took:?}");
-    assert!(took < Duration::from_millis(12 * 400 * 3 / 4), "{took:?}");
-    let mut runs: Vec<_> = names.iter().flat_map(|name| begins(server, name)).collect();
-    let order = runs.iter().map(|run| run.at).collect();
-    runs.sort_by_key(|run| run.pid);
-    runs.dedup_by_key(|run| run.pid);
-    assert_eq!(runs.len(), 2, "both took part");
-    order
-}
-
 #[test]
 fn what_waits_behind_a_long_body_runs_elsewhere_in_order() {
-    // A worker that is used to short jobs has one of twelve that block its thread, and the others ahead; another starts when they are
-    // given back -> each runs once, in order, both take part, and they need half of the time.
-    // Guard: the release of what has waited for 10 ms, by the supervisor; the count of releases at the hand-over.
+    // A worker with one slot, used to short jobs, has one of twelve that block their threads for 400 ms, and the others ahead; another
+    // starts when they are given back -> each runs once, in order, both take part, and they need half of the time.
+    // Guard: the release of what has waited for 10 ms, by the supervisor; that the youngest are first in it.
     let _machine = Machine::claim();
     let server = TestServer::start();
     let proxy = Proxy::before(&server);
     let url = proxy.url();
-    let _worker = server.worker_process(&[&ONE_SLOT[..], &[("HWORKER_REDIS_URL", &*url)]].concat());
-    used_to_short_jobs(&server);
+    let settings = [FETCHES_AHEAD, ("HWORKER_CONCURRENCY", "1")];
+    let through = [&settings[..], &[("HWORKER_REDIS_URL", &*url)]].concat();
+    let _worker = server.worker_process(&through);
+    put_many(&server, 400, "short", &[vec![]]);
+    server.eventually("it is used to short jobs", SOON, || server.ended("short") == 400);
+    server.drained(SOON);
 
-    let long = |name: String| act::with(name, vec![vec![Act::Block(400)]]);
-    let bulk: Bulk = twelve().into_iter().map(long).collect();
-    let start = Instant::now();
+    let names: Vec<_> = (0..12).map(|number| format!("long-{number}")).collect();
+    let long = |name: &String| act::with(name.clone(), vec![vec![Act::Block(400)]]);
+    let bulk: Bulk = names.iter().map(long).collect();
     let released = proxy.count("release");
+    let start = Instant::now();
     bulk.on(server.client()).enqueue_blocking().expect("enqueued");
     server.eventually("they are given back", SOON, || {
         proxy.count("release") > released && leased(&server) <= 1
     });
-    let _other = server.worker_process(&ONE_SLOT);
-    let order = all_run_elsewhere_too(&server, start);
+    let _other = server.worker_process(&settings);
+    server.eventually("all run", SOON, || names.iter().all(|name| server.ended(name) == 1));
+    let took = start.elapsed();
+    println!("twelve bodies of 400 ms on two workers: {took:?}");
+    assert!(took < Duration::from_millis(12 * 400 * 3 / 4), "{took:?}");
+    let mut runs: Vec<_> = names.iter().flat_map(|name| begins(&server, name)).collect();
+    let order: Vec<_> = runs.iter().map(|run| run.at).collect();
     // Two run at a time, and may begin in either order.
     assert!(order.windows(3).all(|three| three[0] < three[2]), "{order:?}");
-}
-
-#[test]
-fn what_waits_behind_long_bodies_at_two_workers_runs_elsewhere() {
-    // Both are used to short jobs and may have some ahead; what is given back last is in front -> each runs once, both take part, and
-    // they need half of the time.
-    // Guard: as above.
-    let _machine = Machine::claim();
-    let server = TestServer::start();
-    let _workers = [server.worker_process(&ONE_SLOT), server.worker_process(&ONE_SLOT)];
-    used_to_short_jobs(&server);
-
-    let start = Instant::now();
-    for name in twelve() {
-        put(&server, &name, vec![vec![Act::Block(400)]]);
-    }
-    all_run_elsewhere_too(&server, start);
+    runs.sort_by_key(|run| run.pid);
+    runs.dedup_by_key(|run| run.pid);
+    assert_eq!(runs.len(), 2, "both took part");
 }
 
 #[test]

@@ -14,6 +14,7 @@ use super::deadlines::{Unsent, send};
 use super::incarnation::{Incarnation, Lane};
 use super::pace::AHEAD_AT_MOST;
 use super::ready::WaitingJob;
+use super::ticks::Ticks;
 use crate::join::join_all;
 use crate::reconnect::Reconnect;
 use crate::store::{End, Lease, Settlement};
@@ -84,6 +85,7 @@ async fn look(incarnation: &Incarnation, bodies: &Handle, mut lanes: Vec<Seen<'_
     let lookout = &incarnation.lookout;
     let mut active = Instant::now();
     let mut listener = Listener::new(bodies);
+    let mut ticks = Ticks::new(bodies);
     loop {
         let holds = || incarnation.lanes.iter().any(|lane| lane.leases.count() > 0);
         let mut listens = holds() || active.elapsed() < LISTENS_FOR;
@@ -94,7 +96,7 @@ async fn look(incarnation: &Incarnation, bodies: &Handle, mut lanes: Vec<Seen<'_
             lookout.listens.store(true, Ordering::SeqCst);
         }
         lookout.due(listens).await;
-        let mut heard = false;
+        let (mut heard, mut wait_for_ticks) = (false, false);
         for seen in &mut lanes {
             heard |= seen.has_heard();
             seen.call_runners();
@@ -108,9 +110,11 @@ async fn look(incarnation: &Incarnation, bodies: &Handle, mut lanes: Vec<Seen<'_
                 seen.lane.changed.notify_one();
             }
             if !seen.lane.ready.is_empty() {
+                wait_for_ticks |= seen.lane.pace.is_of_ticks(seen.lane.slots.total());
                 lookout.tell();
             }
         }
+        ticks.matter(wait_for_ticks);
         if heard {
             active = Instant::now();
         }

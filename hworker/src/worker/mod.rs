@@ -27,6 +27,7 @@ mod settle;
 mod slots;
 mod supervise;
 mod throttle;
+mod ticks;
 mod trip;
 mod turn;
 mod wait;

@@ -17,6 +17,12 @@ const AHEAD_JOBS: u64 = 1000;
 /// Bodies that take less are short.
 const SHORT_NS: u64 = 100_000;
 
+/// Of bodies that take longer, a tick is little: of 20 ms still a hundredth.
+const LONG_NS: u64 = 25_000_000;
+
+/// From one tick of tokio's clock to the next.
+const TICK: Duration = Duration::from_millis(1);
+
 /// Each body's time counts for so much of the mean.
 const WEIGHT: u64 = 16;
 
@@ -65,6 +71,14 @@ impl Pace {
     /// Whether bodies are over before a call to the server is.
     pub(super) fn is_short(&self) -> bool {
         (1..SHORT_NS).contains(&self.mean_ns.load(Ordering::Relaxed))
+    }
+
+    /// Whether so many slots have bodies that may well end with the ticks of a clock, and whose time depends on it: one or more at each tick
+    /// of a millisecond, and none of them long.
+    pub(super) fn is_of_ticks(&self, slots: usize) -> bool {
+        let one_a_tick = (slots as u64).saturating_mul(nanos(TICK));
+        let mean = self.mean_ns.load(Ordering::Relaxed);
+        (SHORT_NS..=LONG_NS.min(one_a_tick)).contains(&mean)
     }
 
     /// What was fetched ahead is given back.
@@ -119,6 +133,22 @@ mod tests {
         assert_eq!(pace.ahead(1), 1_000);
         pace.ran(Duration::from_secs(1));
         assert_eq!(pace.ahead(10), 0, "one that is long is noticed at once");
+    }
+
+    #[test]
+    fn the_ticks_of_the_clock_matter_to_many_bodies_that_are_neither_short_nor_long() {
+        let paces = |ran| {
+            let pace = Pace::default();
+            pace.ran(ran);
+            pace
+        };
+        assert!(!Pace::default().is_of_ticks(1_000), "nothing is known");
+        assert!(!paces(Duration::from_micros(99)).is_of_ticks(1_000));
+        assert!(paces(Duration::from_micros(100)).is_of_ticks(1));
+        let ten_ms = paces(Duration::from_millis(10));
+        assert_eq!([9, 10, 1_000].map(|slots| ten_ms.is_of_ticks(slots)), [false, true, true]);
+        assert!(paces(Duration::from_millis(25)).is_of_ticks(25));
+        assert!(!paces(Duration::from_millis(26)).is_of_ticks(1_000));
     }
 
     #[test]

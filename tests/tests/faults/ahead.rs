@@ -119,6 +119,38 @@ fn many_slots_are_filled_by_two_calls_at_a_time() {
     server.drained(SOON);
 }
 
+/// Whether the process has a timer of the kernel's that goes off again and again.
+#[cfg(target_os = "linux")]
+fn has_a_timer(process: &Process) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{}/fdinfo", process.pid())).expect("its files");
+    let told = |file: std::fs::DirEntry| std::fs::read_to_string(file.path()).unwrap_or_default();
+    let mut intervals = files.flatten().filter_map(|file| {
+        let told = told(file);
+        told.lines().find_map(|line| Some(line.strip_prefix("it_interval: ")?.to_owned()))
+    });
+    intervals.any(|interval| interval != "(0, 0)")
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_clock_is_on_time_while_bodies_of_some_milliseconds_are_waited_for() {
+    // 100 slots, and a hundred jobs for each that sleep for 5 ms -> while jobs wait for slots a timer ends the waits of the runtime, and none does
+    // before or after that.
+    // Guard: `matter` in `worker/lookout.rs`, and that it is said when nothing waits any more.
+    let _machine = Machine::claim();
+    let server = TestServer::start();
+    let worker = server.worker_process(&[FETCHES_AHEAD, ("HWORKER_CONCURRENCY", "100")]);
+    put(&server, "first", vec![]);
+    server.eventually("it runs", SOON, || server.ended("first") == 1);
+    assert!(!has_a_timer(&worker));
+    let sleeps = vec![vec![Act::Sleep(5)]];
+    let bulk: Bulk = (0..10_000).map(|_| act::with("brief".into(), sleeps.clone())).collect();
+    bulk.on(server.client()).enqueue_blocking().expect("enqueued");
+    server.eventually("there is one", SOON, || has_a_timer(&worker));
+    server.drained(SOON);
+    server.eventually("there is none", SOON, || !has_a_timer(&worker));
+}
+
 #[test]
 fn what_waits_behind_a_long_body_runs_elsewhere_in_order() {
     // A worker with one slot, used to short jobs, has one of twelve that block their threads for 400 ms, and the others ahead; another

@@ -90,7 +90,7 @@ pub(crate) fn day(unix_ms: u64) -> String {
     let day = of_year - (153 * shifted_month + 2) / 5 + 1;
     let month = if shifted_month < 10 { shifted_month + 3 } else { shifted_month - 9 };
     let year = year_of_era + era * 400 + u64::from(month <= 2);
-    format!("{year:04}{month:02}{day:02}")
+    (year * 10_000 + month * 100 + day).to_string()
 }
 
 #[cfg(test)]

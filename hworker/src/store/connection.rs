@@ -29,6 +29,10 @@ pub(crate) const LAST_MOMENT: Duration = Duration::from_millis(100);
 /// Calls that may be under way at once on a connection before a further one waits for a place.
 pub(super) const CALLS_IN_FLIGHT: usize = 1024;
 
+/// Room for the name of the command, the hash and the arguments of a call for a job or a few; more is made when needed.
+const FEW_ARGUMENTS: usize = 24;
+const FEW_BYTES: usize = 256;
+
 /// Makes a connection, driven by the runtime that this is called in, or on this seat.
 pub(super) async fn open(server: ConnectionInfo, seat: Option<&Seat>) -> Result<Connection, Fault> {
     open_with(server, CancellationToken::new(), None, seat).await
@@ -327,8 +331,9 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) fn new(script: &'static Script, keys: &[&str]) -> Self {
-        let mut by_hash = redis::cmd("EVALSHA");
-        by_hash.arg(script.hash()).arg(keys.len());
+        let bytes: usize = keys.iter().map(|key| key.len()).sum();
+        let mut by_hash = Cmd::with_capacity(keys.len() + FEW_ARGUMENTS, bytes + FEW_BYTES);
+        by_hash.arg("EVALSHA").arg(script.hash()).arg(keys.len());
         for key in keys {
             by_hash.arg(*key);
         }

@@ -204,7 +204,8 @@ impl Queue {
         want: usize,
         within: Duration,
     ) -> Result<Reserved, Fault> {
-        reserved(on.run(&self.reserve_call(worker, session, want), within).await?)
+        let call = self.reserve_call(worker, session, want);
+        reserved(Reply::list("reserve", on.run(&call, within).await?)?)
     }
 
     /// Settles a batch of acks and reserves, in one call.
@@ -221,8 +222,8 @@ impl Queue {
         let (mut call, sizes) =
             self.settle_call(&script::SETTLE_AND_RESERVE, &keys, worker, day, batch);
         self.ask(&mut call, session, want);
-        let mut replies = Reply::list("settle", on.run(&call, CALL_WITHIN).await?)?;
-        Ok((settled(replies.value()?, &sizes)?, reserved(replies.value()?)?))
+        let mut reply = Reply::list("reserve", on.run(&call, CALL_WITHIN).await?)?;
+        Ok((settled(reply.last("settle", sizes.len())?, &sizes)?, reserved(reply)?))
     }
 
     fn reserve_call(&self, worker: &WorkerKeys, session: u64, want: usize) -> Call {
@@ -268,7 +269,8 @@ impl Queue {
             let (call, sizes) = self.settle_call(&script::SETTLE, &[], worker, day, batch);
             let within = CALL_WITHIN + on.confirms_within();
             let (reply, confirmed) = on.run_confirmed(&call, within).await?;
-            Ok(Settled { not_durable: confirmed.err(), ..settled(reply, &sizes)? })
+            let settled = settled(Reply::list("settle", reply)?, &sizes)?;
+            Ok(Settled { not_durable: confirmed.err(), ..settled })
         };
         let release = async {
             let count = releases.len() as u64;
@@ -418,7 +420,7 @@ impl Queue {
                 on.end();
                 Err(fault)
             }
-            Ok(reply) => reserved(reply),
+            Ok(reply) => reserved(Reply::list("reserve", reply)?),
         }
     }
 
@@ -501,8 +503,7 @@ fn spans(mut leases: Vec<&Lease>) -> Vec<(&Lease, u64)> {
 }
 
 /// Reads what `reserve` answers.
-fn reserved(value: Value) -> Result<Reserved, Fault> {
-    let mut reply = Reply::list("reserve", value)?;
+fn reserved(mut reply: Reply) -> Result<Reserved, Fault> {
     match reply.text()?.as_str() {
         "ok" => {}
         "void" => return Ok(Reserved::Void),
@@ -521,14 +522,13 @@ fn reserved(value: Value) -> Result<Reserved, Fault> {
 }
 
 /// Reads how many leases each operation of a settle found held.
-fn settled(value: Value, sizes: &[u64]) -> Result<Settled, Fault> {
-    let Value::Array(replies) = value else { return Err(Fault::reply("settle", "not a list")) };
-    if replies.len() != sizes.len() {
+fn settled(mut reply: Reply, sizes: &[u64]) -> Result<Settled, Fault> {
+    if reply.left() != sizes.len() {
         return Err(Fault::reply("settle", "not one reply for each operation"));
     }
     let mut settled = Settled::default();
-    for (reply, size) in replies.into_iter().zip(sizes) {
-        let held = match reply {
+    for size in sizes {
+        let held = match reply.value()? {
             Value::Int(held) => held.unsigned_abs().min(*size),
             other => match bytes("settle", other)?.as_slice() {
                 b"ok" => 1,

@@ -32,6 +32,16 @@ impl Reply {
         self.values.len()
     }
 
+    /// The last so many, which are the reply of this other operation.
+    pub(crate) fn last(&mut self, operation: &'static str, count: usize) -> Result<Self, Fault> {
+        let short = || Fault::reply(operation, "too short");
+        let at = self.left().checked_sub(count).ok_or_else(short)?;
+        let mut values = std::mem::take(&mut self.values).collect::<Vec<_>>();
+        let last = values.split_off(at);
+        self.values = values.into_iter();
+        Ok(Self { operation, values: last.into_iter() })
+    }
+
     pub(crate) fn value(&mut self) -> Result<Value, Fault> {
         self.values.next().ok_or_else(|| Fault::reply(self.operation, "too short"))
     }

@@ -3,7 +3,8 @@
 // after a reply that was lost.
 //
 // KEYS are those of `settle`, then the worker's inbox and the queue's last token; ARGV those of `settle`, then the first five of
-// `reserve`. Returns {what `settle` returns, what `reserve` returns}.
+// `reserve`. Returns what `reserve` returns, and behind it, in the same list, what `settle` does: to read lists within a list takes a worker
+// longer than what is in them.
 concat!(
     "local function settle(KEYS, ARGV)\n",
     include_str!("settle.lua"),
@@ -14,5 +15,7 @@ concat!(
     "for i = #ARGV, #ARGV - 4, -1 do ARGV[i] = nil end\n",
     "local settled\n",
     "settled, asked[6] = settle(KEYS, ARGV)\n",
-    "return {settled, reserve({KEYS[9], KEYS[10], KEYS[1], KEYS[11], KEYS[6], KEYS[7], KEYS[2]}, asked)}\n",
+    "local reply = reserve({KEYS[9], KEYS[10], KEYS[1], KEYS[11], KEYS[6], KEYS[7], KEYS[2]}, asked)\n",
+    "for i = 1, #settled do reply[#reply + 1] = settled[i] end\n",
+    "return reply\n",
 )

@@ -48,11 +48,8 @@ if not (last < 2 ^ 52 - 10000) then last = 0 end
 local token = math.max(math.floor(last), time[1] * 1000000 + time[2] - 1)
 -- Redis 7.2.0 to 7.2.4 spell a number that ends in eight zeros as a power of ten: none of those that follow is one.
 if token % 1e8 >= 1e8 - 2000 then token = token - token % 1e8 + 1e8 end
-local reply, taken, n, quarantined = {'ok', 0, 0, token + 1}, {}, 0, 0
-local largest = 1
--- Before 7.2 the server spells every number as a fraction, which takes it longer than Lua takes for a whole one. A Lua of 32
--- bits cannot spell a token; there the server does.
-local by_lua = (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d', 2 ^ 52) == '4503599627370496'
+local reply, replied, taken, filled = {'ok', 0, 0, token + 1}, 4, {}, 0
+local largest, quarantined = 1, 0
 
 -- It is given what it needs: what a function reaches for outside of it every call sets up anew.
 local function quarantine(payload, stat, broken, broken_limit, now)
@@ -74,9 +71,8 @@ local function quarantine(payload, stat, broken, broken_limit, now)
 end
 
 -- Leases them, the oldest first: the inbox, which is handed over whole, then the list. Each job goes through this loop, and what it needs is
--- local to it: to reach outside a function costs Lua as much again. The lease is handed on as a number, which the server spells, unless
--- it is slow at that: as a string Lua would keep it until it is collected, and hash it before.
-local format = string.format
+-- local to it: to reach outside a function costs Lua as much again. The lease is handed on as a number, which the server spells: as a
+-- string Lua would keep it until it is collected, and hash it before.
 local popped, from_jobs, at_once = handed > 0 and call('RPOP', inbox, 1000) or {}, false, 1
 while true do
   for i = 1, #popped do
@@ -92,24 +88,32 @@ while true do
       waiting = waiting + #popped - i + 1
       break
     else
-      n = n + 1
-      reply[n + 4] = envelope
-      taken[2 * n - 1] = by_lua and format('%d', token + n) or token + n
-      taken[2 * n] = envelope
+      replied = replied + 1
+      reply[replied] = envelope
+      token = token + 1
+      taken[filled + 1] = token
+      filled = filled + 2
+      taken[filled] = envelope
     end
     bytes = bytes - size
   end
-  if waiting == 0 or n >= want or bytes <= 0 or quarantined >= 100 then break end
+  local wanted = want - (replied - 4)
+  if waiting == 0 or wanted <= 0 or bytes <= 0 or quarantined >= 100 then break end
   -- One at first, then twice as many, but no more than would fit if all were as large as the largest so far: what is popped beyond
   -- the bytes has to be written back.
   if from_jobs then at_once = math.max(1, math.min(at_once * 2, 32, math.floor(bytes / largest))) end
-  from_jobs, popped = true, call('RPOP', jobs, math.min(want - n, at_once))
+  from_jobs, popped = true, call('RPOP', jobs, math.min(wanted, at_once))
   waiting = waiting - #popped
 end
 
-if n > 0 then
+if filled > 0 then
+  -- Before 7.2 the server spells every number as a fraction, which takes it longer than Lua takes for a whole one. A Lua of 32
+  -- bits cannot spell a token; there the server does.
+  if (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d', 2 ^ 52) == '4503599627370496' then
+    for i = 1, filled, 2 do taken[i] = string.format('%d', taken[i]) end
+  end
   call('HSET', progress, unpack(taken))
-  call('SET', token_key, token + n)
+  call('SET', token_key, token)
 end
 reply[2], reply[3] = waiting, quarantined
 return reply

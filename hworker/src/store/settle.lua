@@ -32,7 +32,6 @@ local failed_limit, broken_limit, day_ttl = tonumber(ARGV[1]), tonumber(ARGV[2])
 local replies, counted = {}, {}
 -- As in reserve.lua.
 local by_lua = (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d', 2 ^ 52) == '4503599627370496'
-local format = string.format
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way. Each look costs
 -- as much as a change, so what only the others touch is not looked at where all are done.
@@ -107,9 +106,13 @@ while i <= #ARGV do
       if tokens == 0 then
         leases[last + 1] = ARGV[at]
       else
-        local before = tonumber(ARGV[at]) - 1
-        for token = 1, tokens do
-          leases[last + token] = by_lua and format('%d', before + token) or before + token
+        local first = tonumber(ARGV[at])
+        for token = first, first + tokens - 1 do
+          last = last + 1
+          leases[last] = token
+        end
+        if by_lua then
+          for i = last - tokens + 1, last do leases[i] = string.format('%d', leases[i]) end
         end
       end
     end

@@ -34,7 +34,7 @@ impl Log {
         Self { dir: data.join("appendonlydir"), open: None }
     }
 
-    /// Hands over each change that was added: the commands of one transaction, or one command alone.
+    /// Hands over each change that was added until now: the commands of one transaction, or one command alone.
     pub(crate) fn read(&mut self, mut each: impl FnMut(&[Command])) -> io::Result<()> {
         loop {
             if self.open.is_none() {
@@ -74,7 +74,8 @@ impl Open {
     }
 
     fn read(&mut self, each: &mut impl FnMut(&[Command])) -> io::Result<()> {
-        loop {
+        let end = self.file.metadata()?.len();
+        while self.at < end {
             let mut buffer = vec![0; self.read_at_once];
             let length = self.file.read_at(&mut buffer, self.at)?;
             let done = changes(&buffer[..length], each)?;
@@ -87,6 +88,7 @@ impl Open {
                 return Ok(());
             }
         }
+        Ok(())
     }
 }
 
@@ -150,6 +152,8 @@ fn number(line: &[u8], begins: u8) -> io::Result<usize> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
 
     fn text(changes: &[Vec<String>]) -> Vec<&str> {
@@ -204,5 +208,28 @@ mod tests {
         write(1, "*1\r\n$1\r\na\r\n*1\r\n$1\r\nb\r\n");
         write(2, "*1\r\n$1\r\nc\r\n");
         assert_eq!(read(&mut log), b"abc");
+    }
+
+    #[test]
+    fn what_is_added_while_it_is_read_is_for_the_next_time() {
+        // Else a checker that is slower than the server would keep what it follows to itself for ever.
+        let home = tempfile::tempdir().expect("a directory");
+        let dir = home.path().join("appendonlydir");
+        fs::create_dir(&dir).expect("a directory");
+        let file = dir.join("appendonly.aof.1.incr.aof");
+        let mut written = File::create(&file).expect("a file");
+        let mut add = || written.write_all(b"*1\r\n$1\r\na\r\n").expect("it is written");
+        let mut log = Log::of(home.path());
+        add();
+        for _ in 0..3 {
+            let mut seen = 0;
+            log.read(|_| {
+                seen += 1;
+                assert!(seen < 2, "it goes on for as long as more comes");
+                add();
+            })
+            .expect("a log");
+            assert_eq!(seen, 1);
+        }
     }
 }

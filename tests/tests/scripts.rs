@@ -250,9 +250,10 @@ impl Both {
         let reply = if want.is_multiple_of(2) {
             list(&self.script("reserve", &keys, &args))
         } else {
-            let ack = ["1000", "1000", "1000", "ack", "j", "1", "nobody's", "0"];
-            let [settled, reserved] = self.settle_and_reserve(id, &ack.map(str::to_owned), &args);
-            assert_eq!(settled, ["0"]);
+            let acks = "1000 1000 1000 ack j 1 nobody's 0 ack k 1 nobody's 0";
+            let acks: Vec<_> = acks.split(' ').map(str::to_owned).collect();
+            let [settled, reserved] = self.settle_and_reserve(id, &acks, 2, &args);
+            assert_eq!(settled, ["0", "0"]);
             reserved
         };
         match reply[0].as_str() {
@@ -299,7 +300,7 @@ impl Both {
         let reply = if matches!(end, End::Ack) && job.is_multiple_of(3) {
             // And reserves, under a session that never was.
             let ask = ["0", "1", "4000000", "1000", "10"].map(str::to_owned);
-            let [settled, reserved] = self.settle_and_reserve(id, &args, &ask);
+            let [settled, reserved] = self.settle_and_reserve(id, &args, 1, &ask);
             assert!(reserved == ["stale"] || reserved == ["void"], "{reserved:?}");
             settled
         } else {
@@ -308,18 +309,18 @@ impl Both {
         Answered::Held(reply == ["ok"] || reply == ["1"])
     }
 
-    /// Both in one call: what each of them answers.
+    /// Both in one call, the first with so many operations: what each of them answers.
     fn settle_and_reserve(
         &mut self,
         id: Id,
         settle: &[String],
+        operations: usize,
         reserve: &[String],
     ) -> [Vec<String>; 2] {
         let keys = [&keys_of_settle(id)[..], &[of_worker("inbox", id), key("token")]].concat();
         let reply = self.script("settle_and_reserve", &keys, &[settle, reserve].concat());
-        // Of one operation that settles, which is what all of these have.
         let mut reserved = list(&reply);
-        let settled = reserved.split_off(reserved.len() - 1);
+        let settled = reserved.split_off(reserved.len() - operations);
         [settled, reserved]
     }
 

@@ -223,7 +223,7 @@ impl Queue {
             self.settle_call(&script::SETTLE_AND_RESERVE, &keys, worker, day, batch);
         self.ask(&mut call, session, want);
         let mut reply = Reply::list("reserve", on.run(&call, CALL_WITHIN).await?)?;
-        Ok((settled(reply.last("settle", sizes.len())?, &sizes)?, reserved(reply)?))
+        Ok((settled(reply.split_last("settle", sizes.len())?, &sizes)?, reserved(reply)?))
     }
 
     fn reserve_call(&self, worker: &WorkerKeys, session: u64, want: usize) -> Call {
@@ -516,7 +516,7 @@ fn reserved(mut reply: Reply) -> Result<Reserved, Fault> {
         if reply.left() == 0 {
             break;
         }
-        jobs.push((Lease::Token(token), reply.bytes()?));
+        jobs.push((Lease::Token(token), reply.payload()?));
     }
     Ok(Reserved::Jobs { jobs, left, set_aside })
 }
@@ -545,6 +545,30 @@ fn settled(mut reply: Reply, sizes: &[u64]) -> Result<Settled, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_settle_answers_is_behind_what_reserve_does() {
+        let word = |text: &str| Value::BulkString(text.into());
+        let both = |values: Vec<Value>, sizes: &[u64]| {
+            let mut reply = Reply::list("reserve", Value::Array(values))?;
+            let settled = settled(reply.split_last("settle", sizes.len())?, sizes)?;
+            Ok::<_, Fault>((settled, reserved(reply)?))
+        };
+        let jobs = vec![word("ok"), Value::Int(5), Value::Int(0), Value::Int(100)];
+        let jobs = [jobs, vec![word("a"), word("b"), Value::Int(2), Value::Int(1)]].concat();
+        let (settled, reserved) = both(jobs.clone(), &[2, 3]).expect("a reply");
+        assert_eq!((settled.held, settled.stale), (3, 2));
+        let Reserved::Jobs { jobs: got, left: 5, set_aside: 0 } = reserved else {
+            panic!("not what was answered");
+        };
+        let expected = [(100, b"a"), (101, b"b")];
+        assert_eq!(got, expected.map(|(token, job)| (Lease::Token(token), job.to_vec())));
+        assert!(both(jobs, &[2]).is_err(), "a number is no job");
+        let (settled, reserved) =
+            both(vec![word("void"), Value::Int(2), Value::Int(1)], &[2, 1]).expect("a reply");
+        assert!(settled.held == 3 && matches!(reserved, Reserved::Void));
+        assert!(both(vec![Value::Int(1)], &[1, 1]).is_err(), "too short");
+    }
 
     #[test]
     fn a_name_is_a_token_only_if_the_server_spells_it_so() {

@@ -32,8 +32,12 @@ impl Reply {
         self.values.len()
     }
 
-    /// The last so many, which are the reply of this other operation.
-    pub(crate) fn last(&mut self, operation: &'static str, count: usize) -> Result<Self, Fault> {
+    /// Takes the last so many off, as the reply of another operation.
+    pub(crate) fn split_last(
+        &mut self,
+        operation: &'static str,
+        count: usize,
+    ) -> Result<Self, Fault> {
         let short = || Fault::reply(operation, "too short");
         let at = self.left().checked_sub(count).ok_or_else(short)?;
         let mut values = std::mem::take(&mut self.values).collect::<Vec<_>>();
@@ -49,6 +53,14 @@ impl Reply {
     pub(crate) fn bytes(&mut self) -> Result<Vec<u8>, Fault> {
         let value = self.value()?;
         bytes(self.operation, value)
+    }
+
+    /// Bytes as they are, and nothing that would have to be spelled first.
+    pub(crate) fn payload(&mut self) -> Result<Vec<u8>, Fault> {
+        match self.value()? {
+            Value::BulkString(bytes) => Ok(bytes),
+            _ => Err(Fault::reply(self.operation, "not a payload")),
+        }
     }
 
     /// `None` for nil.

@@ -71,8 +71,8 @@ local function quarantine(payload, stat, broken, broken_limit, now)
 end
 
 -- Leases them, the oldest first: the inbox, which is handed over whole, then the list. Each job goes through this loop, and what it needs is
--- local to it: to reach outside a function costs Lua as much again. The lease is handed on as a number, which the server spells: as a
--- string Lua would keep it until it is collected, and hash it before.
+-- local to it: to reach outside a function costs Lua as much again. The lease is handed on as a number, which the server spells unless
+-- it is slow at that, see below: as a string Lua would keep it until it is collected, and hash it before.
 local popped, from_jobs, at_once = handed > 0 and call('RPOP', inbox, 1000) or {}, false, 1
 while true do
   for i = 1, #popped do

@@ -30,7 +30,7 @@ local broken, stat, day, record = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local failed_limit, broken_limit, day_ttl = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
 local replies, counted = {}, {}
--- As in reserve.lua.
+-- Whether Lua spells leases: why is said in reserve.lua.
 local by_lua = (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d', 2 ^ 52) == '4503599627370496'
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way. Each look costs
@@ -112,7 +112,7 @@ while i <= #ARGV do
           leases[last] = token
         end
         if by_lua then
-          for i = last - tokens + 1, last do leases[i] = string.format('%d', leases[i]) end
+          for k = last - tokens + 1, last do leases[k] = string.format('%d', leases[k]) end
         end
       end
     end

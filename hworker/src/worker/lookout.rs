@@ -1,6 +1,6 @@
 //! The lookout of the supervisor: no job waits long behind another, though a body may block the loop that would start it, the thread
 //! that would hear of it, or the whole runtime. Others start what has a slot, another thread listens to the server, and what was
-//! fetched ahead goes back.
+//! fetched ahead goes back. And where bodies wait for a clock it sees to it that this is on time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -88,7 +88,7 @@ async fn look(incarnation: &Incarnation, bodies: &Handle, mut lanes: Vec<Seen<'_
     let mut ticks = Ticks::new(bodies);
     loop {
         let holds = || incarnation.lanes.iter().any(|lane| lane.leases.count() > 0);
-        let mut listens = holds() || active.elapsed() < LISTENS_FOR;
+        let mut listens = holds() || ticks.are_kept() || active.elapsed() < LISTENS_FOR;
         lookout.listens.store(listens, Ordering::SeqCst);
         if !listens && holds() {
             // Who found that it listens still has told nobody; he holds the lease since before.
@@ -109,8 +109,8 @@ async fn look(incarnation: &Incarnation, bodies: &Handle, mut lanes: Vec<Seen<'_
                 // A body that blocks before its job is under its lease keeps whoever started it from saying so.
                 seen.lane.changed.notify_one();
             }
+            wait_for_ticks |= seen.waits_for_ticks();
             if !seen.lane.ready.is_empty() {
-                wait_for_ticks |= seen.lane.pace.is_of_ticks(seen.lane.slots.total());
                 lookout.tell();
             }
         }
@@ -168,6 +168,12 @@ impl<'a> Seen<'a> {
     fn has_heard(&mut self) -> bool {
         let turns = self.lane.turns.begun();
         std::mem::replace(&mut self.turns, turns) != turns
+    }
+
+    /// Whether more jobs are here than slots, and those come free with the ticks of the clock.
+    fn waits_for_ticks(&self) -> bool {
+        let (pace, slots) = (&self.lane.pace, self.lane.slots.total());
+        pace.is_of_ticks(slots) && self.lane.ready.ahead().0 > 0
     }
 
     /// Calls whoever can start what has a slot, and has them called at once for a while if that was too late.

@@ -17,7 +17,7 @@ const AHEAD_JOBS: u64 = 1000;
 /// Bodies that take less are short.
 const SHORT_NS: u64 = 100_000;
 
-/// Of bodies that take longer, a tick is little: of 20 ms still a hundredth.
+/// Bodies that take longer gain little from ticks that come on time: those of 20 ms a hundredth, of 50 ms half of that.
 const LONG_NS: u64 = 25_000_000;
 
 /// From one tick of tokio's clock to the next.

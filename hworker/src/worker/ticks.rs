@@ -24,6 +24,11 @@ impl<'a> Ticks<'a> {
         Self { bodies, prompter: None, matter_until: Instant::now() }
     }
 
+    /// Whether they are seen to, until they have not mattered for a while.
+    pub(super) fn are_kept(&self) -> bool {
+        self.prompter.is_some()
+    }
+
     /// Whether it matters now that they come on time. To be said again and again.
     pub(super) fn matter(&mut self, matter: bool) {
         let now = Instant::now();
@@ -83,6 +88,46 @@ mod timer {
                 Err(error) if error.kind() != io::ErrorKind::WouldBlock => return Err(error),
                 _ => {}
             }
+        }
+    }
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread::sleep;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_secs(10);
+
+    #[test]
+    fn a_runtime_that_waits_is_woken_while_ticks_matter_and_not_after_that() {
+        let waits = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&waits);
+        let mut builder = tokio::runtime::Builder::new_multi_thread();
+        builder.worker_threads(1).enable_all();
+        builder.on_thread_park(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        });
+        let runtime = builder.build().expect("a runtime");
+        let mut ticks = Ticks::new(runtime.handle());
+        let began = Instant::now();
+        // Ten times as long as it has to take: with a timer that goes off every few milliseconds, or once, it is not enough.
+        while waits.load(Ordering::Relaxed) < 2_500 {
+            assert!(began.elapsed() < SOON, "{waits:?} waits");
+            ticks.matter(true);
+            sleep(Duration::from_millis(5));
+        }
+        while ticks.are_kept() {
+            ticks.matter(false);
+            sleep(Duration::from_millis(5));
+        }
+        let began = Instant::now();
+        while waits.swap(0, Ordering::Relaxed) > 0 {
+            assert!(began.elapsed() < SOON, "it goes on");
+            sleep(Duration::from_millis(50));
         }
     }
 }

@@ -25,7 +25,6 @@ struct Open {
     file: File,
     /// What is before this was handed over.
     at: u64,
-    read_at_once: usize,
 }
 
 impl Log {
@@ -70,21 +69,21 @@ impl Log {
 impl Open {
     fn new(dir: &Path, number: u64) -> io::Result<Self> {
         let file = File::open(dir.join(format!("appendonly.aof.{number}.incr.aof")))?;
-        Ok(Self { number, file, at: 0, read_at_once: FIRST_READ })
+        Ok(Self { number, file, at: 0 })
     }
 
     fn read(&mut self, each: &mut impl FnMut(&[Command])) -> io::Result<()> {
         let end = self.file.metadata()?.len();
+        let mut read_at_once = FIRST_READ;
         while self.at < end {
-            let mut buffer = vec![0; self.read_at_once];
+            let mut buffer = vec![0; read_at_once];
             let length = self.file.read_at(&mut buffer, self.at)?;
             let done = changes(&buffer[..length], each)?;
             self.at += done as u64;
             if done == 0 && length == buffer.len() {
                 // One change is larger than all of this.
-                self.read_at_once *= 2;
+                read_at_once *= 2;
             } else if done == 0 {
-                self.read_at_once = FIRST_READ;
                 return Ok(());
             }
         }

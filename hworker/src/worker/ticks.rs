@@ -1,7 +1,7 @@
 //! The ticks of tokio's clock, on time. Timers go off at ticks of a millisecond, and on Linux a thread that waits for the next one waits
 //! whole milliseconds from where it is, since `epoll_wait` knows no less: it comes up to one too late, and of bodies of 10 ms that begin
-//! where another has ended a third to a half take 12 ms instead of 11. While a worker has more such bodies than slots a timer of the kernel's ends these
-//! waits in between; smol's `polling` and netty have one for the same reason.
+//! where another has ended a third to a half take 12 ms instead of 11. While a worker has more such bodies than slots a timer of the
+//! kernel's ends these waits in between; smol's `polling` and netty have one for the same reason.
 
 use std::time::{Duration, Instant};
 

@@ -97,7 +97,7 @@ while true do
     end
     bytes = bytes - size
   end
-  local wanted = want - (replied - 4)
+  local wanted = want - filled / 2
   if waiting == 0 or wanted <= 0 or bytes <= 0 or quarantined >= 100 then break end
   -- One at first, then twice as many, but no more than would fit if all were as large as the largest so far: what is popped beyond
   -- the bytes has to be written back.

@@ -162,7 +162,7 @@ fn who_is_there_counts_for_some_writes_after_he_has_gone() {
 fn where_writes_are_long_no_second_sender_joins_for_those_who_come_back() {
     let gather = gather();
     let mut state = gather.state();
-    (0..16).for_each(|_| state.write_time.add(2 * LONG_WRITE, 0));
+    (0..CallTime::CALLS).for_each(|_| state.write_time.add(2 * LONG_WRITE, 0));
     let (job, _answer) = waiting(1, 1);
     state.waiting.push_back(job);
     (state.senders, state.sending, state.crowd) = (1, 2, 2);

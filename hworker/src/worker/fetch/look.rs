@@ -50,7 +50,7 @@ mod tests {
         call.add(us(1_400), 200);
         let look = NextLook::after(64, &call);
         assert!(look.is_due(32), "one call says nothing");
-        (0..32).for_each(|_| call.add(us(1_400), 200));
+        (0..2 * CallTime::CALLS).for_each(|_| call.add(us(1_400), 200));
         let began = Instant::now();
         let look = NextLook::after(64, &call);
         assert!(!look.is_due(1_000), "however many have ended");

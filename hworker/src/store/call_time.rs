@@ -18,8 +18,8 @@ impl Default for CallTime {
 }
 
 impl CallTime {
-    /// So many that a machine which is slow for a moment does not make a server look slow: with 16 that came about a few times a second
-    /// where others share the cores, and passed late.
+    /// So many that a machine which is slow for a moment does not make a server look slow: with 16 that came about once a second where
+    /// all share two cores, and passed late.
     pub(crate) const CALLS: u32 = 64;
 
     /// The server's for one job, about.

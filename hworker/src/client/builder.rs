@@ -107,7 +107,7 @@ impl ClientBuilder {
     }
 
     /// A file of such keys, each on a line of its own: its name, a space, and 32 random bytes in base64, as `openssl rand -base64 32`
-    /// makes them. The first one encrypts, unless there is an [`encryption_key`](Self::encryption_key). The file is read
+    /// makes them. The first one encrypts, unless there is one of `encryption_key`. The file is read
     /// when the client is made. Needs the feature `encryption`. Default: `HWORKER_ENCRYPTION_KEYS`, then none.
     pub fn encryption_keys(mut self, path: impl Into<PathBuf>) -> Self {
         self.encryption.file = Some(path.into());

@@ -63,4 +63,13 @@ mod tests {
         assert!(!look.is_due(31));
         assert_eq!(look.jobs, CALL_JOBS);
     }
+
+    #[test]
+    fn a_few_dozen_late_calls_do_not_make_a_server_one_that_flushes() {
+        let us = Duration::from_micros;
+        let mut call = CallTime::default();
+        (0..1_000).for_each(|_| call.add(us(250), 75));
+        (0..40).for_each(|_| call.add(us(600), 75));
+        assert!(NextLook::after(64, &call).is_due(32));
+    }
 }

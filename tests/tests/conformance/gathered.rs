@@ -50,6 +50,24 @@ impl Setup {
         all
     }
 
+    /// Each of the next writes takes this long at least.
+    fn slow_down(&self, writes: usize) {
+        for nth in 1..=writes as u32 {
+            self.proxy.fault(nth, "LPUSH", Fault::Delay(Duration::from_millis(2)));
+        }
+    }
+
+    /// Sends as many slow writes as it takes until the client knows them as such. The queue is empty before and after.
+    async fn let_writes_take_long(&self) {
+        // Twice `CallTime::CALLS`: among the first of them is a write that was not slow.
+        let rounds = 2 * 64;
+        self.slow_down(rounds * (ALONE + 1));
+        for _ in 0..rounds {
+            results(self.spawn_many(ALONE + 1).await).await;
+        }
+        self.server.redis().ask::<u64>(&["DEL", "hworker-jobs-default"]);
+    }
+
     /// The names of the jobs in the queue, the next to run first.
     fn names(&self) -> Vec<String> {
         names(&self.server, "default")
@@ -117,13 +135,7 @@ async fn half_as_many_again_go_with_a_second_write_and_those_after_them_wait() {
     for takes_long in [false, true] {
         let setup = connected(SOON).await;
         if takes_long {
-            // Twice as many as are looked at: the first write of all was short.
-            let rounds = 32;
-            slow_down(&setup.proxy, rounds * (ALONE as u32 + 1), Duration::from_millis(2));
-            for _ in 0..rounds {
-                results(setup.spawn_many(ALONE + 1).await).await;
-            }
-            setup.server.redis().ask::<u64>(&["DEL", "hworker-jobs-default"]);
+            setup.let_writes_take_long().await;
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let before = setup.proxy.count("LPUSH");
@@ -163,19 +175,13 @@ async fn a_few_wait_for_the_write_that_is_under_way_where_many_were_there() {
     assert_eq!(setup.names(), numbers(ALONE + 11));
 }
 
-/// Each of the next writes takes this long at least.
-fn slow_down(proxy: &Proxy, writes: u32, by: Duration) {
-    for nth in 1..=writes {
-        proxy.fault(nth, "LPUSH", Fault::Delay(by));
-    }
-}
-
 #[tokio::test]
 async fn callers_who_come_back_go_together_where_writes_take_long() {
     // Guard: `State::another_takes_it`.
     const JOBS: usize = 30;
     let setup = connected(SOON).await;
-    slow_down(&setup.proxy, 4 * JOBS as u32, Duration::from_millis(2));
+    setup.let_writes_take_long().await;
+    setup.slow_down(2 * JOBS + ALONE);
     let enqueue = || {
         let client = setup.client.clone();
         tokio::spawn(async move {
@@ -185,19 +191,16 @@ async fn callers_who_come_back_go_together_where_writes_take_long() {
             }
         })
     };
-    let mut writes = Vec::new();
-    for _ in 0..2 {
-        let before = setup.proxy.count("LPUSH");
-        let mut tasks: Vec<_> = (0..10).map(|_| enqueue()).collect();
-        settle_down().await;
-        tasks.extend((0..10).map(|_| enqueue()));
-        for task in tasks {
-            task.await.expect("no panic");
-        }
-        writes.push(setup.proxy.count("LPUSH") - before);
+    let before = setup.proxy.count("LPUSH");
+    let mut tasks: Vec<_> = (0..10).map(|_| enqueue()).collect();
+    settle_down().await;
+    tasks.extend((0..10).map(|_| enqueue()));
+    for task in tasks {
+        task.await.expect("no panic");
     }
-    // In two groups that wait for each other it would be twice as many; the first time it is not known yet that writes take long.
-    assert!(writes[1] <= JOBS + JOBS / 4, "{writes:?}");
+    let writes = setup.proxy.count("LPUSH") - before;
+    // In two groups that wait for each other it would be twice as many.
+    assert!(writes <= JOBS + JOBS / 4, "{writes}");
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use super::outbox::Outbox;
 use super::pace::Pace;
 use super::pulse::Pulse;
 use super::ready::{Ready, WaitingJob};
+use super::remembered::Remembered;
 use super::slots::{Slot, Slots};
 use super::throttle::Throttle;
 use super::trip::Asks;
@@ -134,10 +135,12 @@ impl Incarnation {
         let slots = Slots::new(core.config.concurrency);
         let mut rooms = HashMap::new();
         let lookout = Arc::default();
+        let remembered = Arc::new(Remembered::by(core.queues.len()));
         let lane = |queue: &Queue| {
             let room = || Room::new(&core.config, &queue.name, &slots);
             let room = rooms.entry(Arc::clone(&queue.name)).or_insert_with(room);
-            Arc::new(Lane::new(queue, &id, core, room, &lookout))
+            let leases = Leases::new(Arc::clone(&remembered));
+            Arc::new(Lane::new(queue, &id, core, room, leases, &lookout))
         };
         Self {
             lanes: core.queues.iter().map(lane).collect(),
@@ -166,6 +169,7 @@ impl Lane {
         worker: &Arc<str>,
         core: &Core,
         room: &Room,
+        leases: Leases,
         lookout: &Arc<Lookout>,
     ) -> Self {
         Self {
@@ -173,7 +177,7 @@ impl Lane {
             keys: queue.keys.worker(worker),
             slots: room.slots.clone(),
             queue: queue.clone(),
-            leases: Leases::default(),
+            leases,
             ready: Ready::default(),
             outbox: Outbox::default(),
             pace: Pace::default(),

@@ -13,21 +13,20 @@ use tokio::sync::Notify;
 
 use super::admit::Job;
 use super::handed::{Handed, Inbox, Phase};
+use super::remembered::{Amount, Remembered};
 use crate::context::Context;
 use crate::store::{End, Lease, LeaseMap, Settlement};
 
-/// Settlements that the server has are remembered for so long, at most so many.
+/// Settlements that the server has are remembered for so long.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
-const REMEMBERED: usize = 100_000;
-
-/// And at most so many bytes of them.
-const REMEMBERED_BYTES: usize = 32 * 1024 * 1024;
 
 /// The table of one queue.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Leases {
     table: Mutex<Table>,
     emptied: Notify,
+    /// Of all queues.
+    remembered: Arc<Remembered>,
 }
 
 #[derive(Debug, Default)]
@@ -38,16 +37,15 @@ struct Table {
     /// The session whose list of leases was compared last.
     session: u64,
     settled: VecDeque<Batch>,
-    /// How many settlements are remembered, and their bytes.
-    remembered: usize,
-    bytes: usize,
+    /// How much of that there is.
+    remembered: Amount,
 }
 
 /// What was settled by one call: remembered and forgotten as one, since it is hardly ever asked for.
 #[derive(Debug)]
 struct Batch {
     at: Instant,
-    bytes: usize,
+    amount: Amount,
     settlements: Vec<Settlement>,
 }
 
@@ -123,16 +121,14 @@ impl Table {
     }
 
     /// Takes out what was settled so long ago, and more where that is too much.
-    fn forget(&mut self, age: Duration) -> Vec<Batch> {
+    fn forget(&mut self, age: Duration, of_all: &Remembered) -> Vec<Batch> {
         let mut forgotten = Vec::new();
         while let Some(oldest) = self.settled.front() {
-            let fits = self.remembered <= REMEMBERED && self.bytes <= REMEMBERED_BYTES;
-            if fits && oldest.at.elapsed() < age {
+            if of_all.fits(self.remembered) && oldest.at.elapsed() < age {
                 break;
             }
             let Some(oldest) = self.settled.pop_front() else { break };
-            self.bytes -= oldest.bytes;
-            self.remembered -= oldest.settlements.len();
+            of_all.remove(&mut self.remembered, oldest.amount);
             forgotten.push(oldest);
         }
         if self.settled.is_empty() {
@@ -161,6 +157,10 @@ impl Table {
 }
 
 impl Leases {
+    pub(super) fn new(remembered: Arc<Remembered>) -> Self {
+        Self { table: Mutex::default(), emptied: Notify::new(), remembered }
+    }
+
     fn table(&self) -> MutexGuard<'_, Table> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -261,10 +261,10 @@ impl Leases {
             table.held.remove(&settlement.lease);
         }
         let bytes = settlements.iter().map(Settlement::kept).sum();
-        table.bytes += bytes;
-        table.remembered += settlements.len();
-        table.settled.push_back(Batch { at: Instant::now(), bytes, settlements });
-        let forgotten = table.forget(REMEMBERED_FOR);
+        let amount = Amount { settlements: settlements.len(), bytes };
+        self.remembered.add(&mut table.remembered, amount);
+        table.settled.push_back(Batch { at: Instant::now(), amount, settlements });
+        let forgotten = table.forget(REMEMBERED_FOR, &self.remembered);
         if table.count() == 0 {
             self.emptied.notify_waiters();
         }
@@ -275,7 +275,7 @@ impl Leases {
 
     /// Forgets what was settled too long ago to be asked for, also where nothing more is settled.
     pub(super) fn forget_old(&self) {
-        let forgotten = self.table().forget(REMEMBERED_FOR);
+        let forgotten = self.table().forget(REMEMBERED_FOR, &self.remembered);
         drop(forgotten);
     }
 
@@ -510,10 +510,15 @@ impl Leases {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::worker::remembered::BYTES;
+
+    fn leases() -> Leases {
+        Leases::new(Arc::new(Remembered::by(1)))
+    }
 
     #[test]
     fn what_is_remembered_stays_within_its_bytes() {
-        let leases = Leases::default();
+        let leases = leases();
         let settlement = |number: usize| {
             let lease = Lease::parse(&number.to_string());
             let envelope = vec![b'x'; 1024 * 1024];
@@ -526,26 +531,25 @@ mod tests {
         let mut table = leases.table();
         let kept: Vec<_> = table.settled.drain(..).flat_map(|batch| batch.settlements).collect();
         let held: usize = kept.iter().map(Settlement::size).sum();
-        assert_eq!(table.bytes, held);
-        assert!(held <= REMEMBERED_BYTES && held > REMEMBERED_BYTES / 2, "{held}");
-        assert_eq!(table.remembered, kept.len());
+        assert_eq!(table.remembered, Amount { settlements: kept.len(), bytes: held });
+        assert!(held <= BYTES && held > BYTES / 2, "{held}");
         assert_eq!(kept.last().map(|one| one.lease.clone()), Some(Lease::Token(99)));
     }
 
     #[test]
     fn a_payload_that_stays_at_the_server_takes_no_room_among_what_is_remembered() {
-        let leases = Leases::default();
+        let leases = leases();
         let settled =
             |lease, end| leases.settled(vec![Settlement { lease: Lease::Token(lease), end }]);
         settled(1, End::Acked { job: "a" });
-        settled(2, End::Broken { reason: "why".into(), bytes: REMEMBERED_BYTES });
-        assert_eq!(leases.table().remembered, 2);
+        settled(2, End::Broken { reason: "why".into(), bytes: BYTES });
+        assert_eq!(leases.table().remembered.settlements, 2);
     }
 
     #[test]
     fn what_is_handed_over_while_a_session_begins_is_not_lost_with_what_it_looks_for() {
         // Guard: `lose_handed` of the number that lacked its lease when the session began.
-        let leases = Leases::default();
+        let leases = leases();
         let hand = |payload: &str| {
             let calm = leases.calm().expect("nothing is under way");
             leases.handed(payload.into(), calm);
@@ -562,13 +566,12 @@ mod tests {
 
     #[test]
     fn what_is_old_is_forgotten_also_where_nothing_more_is_settled() {
-        let leases = Leases::default();
+        let leases = leases();
         let end = End::Acked { job: "a" };
         leases.settled(vec![Settlement { lease: Lease::Token(1), end }]);
         leases.forget_old();
-        assert_eq!(leases.table().remembered, 1, "it is not old");
-        let forgotten = leases.table().forget(Duration::ZERO);
-        let table = leases.table();
-        assert_eq!((forgotten.len(), table.remembered, table.bytes), (1, 0, 0));
+        assert_eq!(leases.table().remembered.settlements, 1, "it is not old");
+        let forgotten = leases.table().forget(Duration::ZERO, &leases.remembered);
+        assert_eq!((forgotten.len(), leases.table().remembered), (1, Amount::default()));
     }
 }

@@ -11,8 +11,12 @@ const AHEAD: Duration = Duration::from_millis(5);
 /// long: if they run for longer, it goes back.
 pub(super) const AHEAD_AT_MOST: Duration = Duration::from_millis(10);
 
-/// At most so many jobs, however short they are.
+/// At most so many jobs of a queue, however short they are.
 const AHEAD_JOBS: u64 = 1000;
+
+/// And of all queues, and shards of them, together: where a job costs this worker 2 us, its body not counted, it comes to the last of them in
+/// less than `AHEAD`.
+const AHEAD_JOBS_OF_ALL: u64 = 2000;
 
 /// Bodies that take less are short.
 const SHORT_NS: u64 = 100_000;
@@ -54,8 +58,8 @@ impl Pace {
         }
     }
 
-    /// How many jobs so many slots will have started within the time.
-    pub(super) fn ahead(&self, slots: usize) -> usize {
+    /// How many jobs so many slots, which all lanes share, will have started within the time for one of them.
+    pub(super) fn ahead(&self, slots: usize, lanes: usize) -> usize {
         if self.halted.load(Ordering::Acquire) {
             return 0;
         }
@@ -65,7 +69,9 @@ impl Pace {
             0 => nanos(AHEAD_AT_MOST),
             mean => mean,
         };
-        ((slots as u64).saturating_mul(nanos(AHEAD)) / mean).min(AHEAD_JOBS) as usize
+        let (slots, lanes) = (slots as u64, lanes.max(1) as u64);
+        let within_time = slots.saturating_mul(nanos(AHEAD)) / mean / lanes;
+        within_time.min(AHEAD_JOBS).min(AHEAD_JOBS_OF_ALL / lanes) as usize
     }
 
     /// Whether bodies are over before a call to the server is.
@@ -121,18 +127,18 @@ mod tests {
     #[test]
     fn what_is_fetched_ahead_follows_the_time_that_bodies_take() {
         let pace = Pace::default();
-        assert_eq!(pace.ahead(100), 0, "nothing is known, not even that more waits");
+        assert_eq!(pace.ahead(100, 1), 0, "nothing is known, not even that more waits");
         pace.has_backlog(true);
-        assert_eq!((pace.ahead(1), pace.ahead(2), pace.ahead(1_000)), (0, 1, 500), "a guess");
+        assert_eq!([1, 2, 1_000].map(|slots| pace.ahead(slots, 1)), [0, 1, 500], "a guess");
         pace.has_backlog(false);
         pace.ran(Duration::from_millis(10));
-        assert_eq!((pace.ahead(1), pace.ahead(2), pace.ahead(1_000)), (0, 1, 500));
+        assert_eq!([1, 2, 1_000].map(|slots| pace.ahead(slots, 1)), [0, 1, 500]);
         for _ in 0..200 {
             pace.ran(Duration::from_micros(1));
         }
-        assert_eq!(pace.ahead(1), 1_000);
+        assert_eq!([1, 2, 6, 96].map(|lanes| pace.ahead(1, lanes)), [1_000, 1_000, 333, 20]);
         pace.ran(Duration::from_secs(1));
-        assert_eq!(pace.ahead(10), 0, "one that is long is noticed at once");
+        assert_eq!(pace.ahead(10, 1), 0, "one that is long is noticed at once");
     }
 
     #[test]
@@ -156,8 +162,8 @@ mod tests {
         let pace = Pace::default();
         pace.ran(Duration::from_micros(10));
         pace.halt();
-        assert_eq!((pace.ahead(10), pace.halts()), (0, 1));
+        assert_eq!((pace.ahead(10, 1), pace.halts()), (0, 1));
         pace.ran(Duration::from_micros(10));
-        assert!(pace.ahead(10) > 0);
+        assert!(pace.ahead(10, 1) > 0);
     }
 }

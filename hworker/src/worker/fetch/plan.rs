@@ -128,7 +128,6 @@ impl Fetch {
         if !core.fetches_ahead || lane.suspects.cautious() {
             return 0;
         }
-        // The queues share the slots.
-        lane.pace.ahead(lane.slots.total()) / self.incarnation.lanes.len()
+        lane.pace.ahead(lane.slots.total(), self.incarnation.lanes.len())
     }
 }

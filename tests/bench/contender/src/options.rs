@@ -40,6 +40,8 @@ pub struct Options {
     pub progress: Option<Duration>,
     /// Workers in this process, each on its own.
     pub workers: usize,
+    /// Over how many shards the queue is spread.
+    pub shards: usize,
 
     /// Tasks that enqueue at once.
     pub tasks: usize,
@@ -75,6 +77,7 @@ impl Options {
             trace: false,
             progress: None,
             workers: 1,
+            shards: 1,
             tasks: 1,
             bulk: 0,
             rate: 0.0,
@@ -106,6 +109,7 @@ impl Options {
             "trace" => self.trace = number() == 1,
             "progress_ms" => self.progress = Some(Duration::from_millis(number())),
             "workers" => self.workers = number() as usize,
+            "shards" => self.shards = number() as usize,
             "tasks" => self.tasks = number() as usize,
             "bulk" => self.bulk = number() as usize,
             "rate" => self.rate = number() as f64,

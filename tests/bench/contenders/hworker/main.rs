@@ -16,13 +16,18 @@ async fn never() {}
 
 struct Hworker;
 
+fn client(options: &Options) -> Client {
+    let client = Client::builder().redis_url(&options.url).shards(&options.queue, options.shards);
+    client.build().expect("the URL of the server")
+}
+
 impl Contender for Hworker {
     async fn producer(options: &Options) -> impl Producer {
-        Enqueue(Client::new(options.url.clone()).expect("the URL of the server"))
+        Enqueue(client(options))
     }
 
     async fn work(options: &Options) {
-        let client = Client::new(options.url.clone()).expect("the URL of the server");
+        let client = client(options);
         let workers: Vec<_> = (0..options.workers)
             .map(|_| {
                 let worker = Worker::builder()

@@ -1,6 +1,7 @@
 //! Runs the contenders of the benchmark against each other, one private server for each run, and reports what it measured.
 
 mod check;
+mod cluster;
 mod contenders;
 mod options;
 mod plot;
@@ -9,6 +10,7 @@ mod report;
 mod results;
 mod server;
 mod targets;
+mod throttle;
 mod workloads;
 
 use std::process::ExitCode;

@@ -11,7 +11,7 @@ use crate::workloads::{Scale, Workload};
 use crate::{Failure, fail};
 
 const HELP: &str = "\
-bench [w1 .. w8] [options]      measure; without names, all workloads
+bench [w1 .. w9] [options]      measure; without names, all workloads
 bench report FILE.json ...      write docs/benchmarks.md and its pictures from results
 
   --quick               3 rounds of fewer jobs, to see where one stands
@@ -60,6 +60,7 @@ pub fn parse() -> Result<Command, Failure> {
             pinned: false,
             persistence: Persistence::None,
             rewrites: true,
+            cluster: false,
             dir: None,
         },
         payload: 100,

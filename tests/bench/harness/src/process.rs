@@ -7,6 +7,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use nix::unistd::SysconfVar;
 use serde_json::Value;
 
 use crate::{Failure, fail};
@@ -130,7 +131,7 @@ impl Used {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let peak = peak.and_then(|rest| rest.trim().trim_end_matches(" kB").parse::<f64>().ok());
-        let per_second = rustix::param::clock_ticks_per_second() as f64;
+        let per_second = nix::unistd::sysconf(SysconfVar::CLK_TCK)?.unwrap_or(100) as f64;
         Ok(Self { cpu: ticks / per_second, peak: peak.unwrap_or(0.0) / 1024.0 })
     }
 }

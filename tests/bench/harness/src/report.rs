@@ -25,6 +25,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("worker_cpu_s_per_100k", "worker CPU s/100k"),
     ("producer_cpu_s_per_100k", "producer CPU s/100k"),
     ("server_cpu_s_per_100k", "server CPU s/100k"),
+    ("master_cpu_percent", "a master's CPU %"),
     ("worker_rss_mb", "worker RSS MB"),
     ("server_bytes_per_waiting_job", "server B/waiting job"),
     ("server_bytes_per_finished_job", "B/finished job"),
@@ -41,7 +42,8 @@ fn title(workload: &str) -> &'static str {
         "w5" => "W5: bodies that await 10 ms, 1,000 at once",
         "w6" => "W6: more that waits, is scheduled, idles; larger payloads",
         "w7" => "W7: on a server that writes to disk",
-        _ => "W8: a worker with 100 running jobs is killed",
+        "w8" => "W8: a worker with 100 running jobs is killed",
+        _ => "W9: a queue on several masters, which have a tenth of a core each",
     }
 }
 

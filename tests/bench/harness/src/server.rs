@@ -36,6 +36,13 @@ pub fn leave_their_core() -> Result<(), Failure> {
     Ok(())
 }
 
+/// Where jobs are kept: a server, or several.
+pub trait Host {
+    fn url(&self) -> String;
+    /// Where a contender may leave its log.
+    fn dir(&self) -> &Path;
+}
+
 /// How servers are started.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -46,6 +53,8 @@ pub struct Setup {
     pub persistence: Persistence,
     /// Rewrites its file as Redis does by default, when it has doubled: in a run of half a second once or not at all.
     pub rewrites: bool,
+    /// As a part of a cluster.
+    pub cluster: bool,
     /// Where data is kept; by default where temporary files are.
     pub dir: Option<PathBuf>,
 }
@@ -76,6 +85,8 @@ impl Persistence {
 pub struct Server {
     child: Child,
     port: u16,
+    /// For the other servers of a cluster.
+    bus_port: u16,
     unix: bool,
     dir: TempDir,
     redis: redis::Connection,
@@ -87,7 +98,8 @@ impl Server {
             Some(dir) => TempDir::new_in(dir)?,
             None => TempDir::new()?,
         };
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let free_port = || Ok::<_, Failure>(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
+        let port = free_port()?;
         let append = if setup.persistence == Persistence::None { "no" } else { "yes" };
         let fsync = if setup.persistence == Persistence::Always { "always" } else { "everysec" };
         let rewrite_at = if setup.rewrites { "100" } else { "0" };
@@ -100,6 +112,11 @@ impl Server {
         } else {
             Command::new(&setup.program)
         };
+        let bus_port = free_port()?;
+        if setup.cluster {
+            let bus_port = bus_port.to_string();
+            command.args(["--cluster-enabled", "yes", "--cluster-port", &bus_port]);
+        }
         let mut child = command
             .args([
                 "--bind",
@@ -140,24 +157,24 @@ impl Server {
                 }
             }
         };
-        Ok(Self { child, port, unix: setup.unix, dir, redis })
-    }
-
-    pub fn url(&self) -> String {
-        if self.unix {
-            format!("redis+unix://{}", self.socket().display())
-        } else {
-            format!("redis://127.0.0.1:{}/", self.port)
-        }
+        Ok(Self { child, port, bus_port, unix: setup.unix, dir, redis })
     }
 
     fn socket(&self) -> PathBuf {
         self.dir.path().join("sock")
     }
 
-    /// Where a contender may leave its log.
-    pub fn dir(&self) -> &Path {
-        self.dir.path()
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// The words by which another server of a cluster is told of this one.
+    pub fn meeting_point(&self) -> [String; 3] {
+        ["127.0.0.1".into(), self.port.to_string(), self.bus_port.to_string()]
+    }
+
+    pub fn process(&self) -> u32 {
+        self.child.id()
     }
 
     pub fn used(&self) -> Result<Used, Failure> {
@@ -280,6 +297,20 @@ impl Server {
         } else {
             ["-p".into(), self.port.to_string()]
         }
+    }
+}
+
+impl Host for Server {
+    fn url(&self) -> String {
+        if self.unix {
+            format!("redis+unix://{}", self.socket().display())
+        } else {
+            format!("redis://127.0.0.1:{}/", self.port)
+        }
+    }
+
+    fn dir(&self) -> &Path {
+        self.dir.path()
     }
 }
 

@@ -5,6 +5,7 @@ pub mod drain;
 mod durable;
 mod enqueue;
 mod idle;
+mod shards;
 mod size;
 mod sleeping;
 mod sustained;
@@ -18,7 +19,7 @@ use crate::contenders::Contender;
 use crate::options::Run;
 use crate::process::{Process, Used};
 use crate::results::Case;
-use crate::server::{Server, Setup};
+use crate::server::{Host, Setup};
 use crate::{Failure, fail};
 
 /// What one run measured.
@@ -37,10 +38,11 @@ pub enum Workload {
     Size,
     Durable,
     Crash,
+    Shards,
 }
 
 impl Workload {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Enqueue,
         Self::Drain,
         Self::Idle,
@@ -49,6 +51,7 @@ impl Workload {
         Self::Size,
         Self::Durable,
         Self::Crash,
+        Self::Shards,
     ];
 
     pub fn name(self) -> &'static str {
@@ -61,6 +64,7 @@ impl Workload {
             Self::Size => "w6",
             Self::Durable => "w7",
             Self::Crash => "w8",
+            Self::Shards => "w9",
         }
     }
 
@@ -78,6 +82,7 @@ impl Workload {
             Self::Size => size::SETTINGS,
             Self::Durable => durable::SETTINGS,
             Self::Crash => crash::SETTINGS,
+            Self::Shards => shards::SETTINGS,
         }
     }
 
@@ -89,6 +94,7 @@ impl Workload {
                 ["10k-refilled", "1m", "scheduled-1m", "idle-1000", "100kb"].contains(&setting)
             }
             Self::Durable => setting.ends_with("-always"),
+            Self::Shards => setting == "shards-6-on-3",
             Self::Idle | Self::Sustained | Self::Sleeping | Self::Crash => true,
         }
     }
@@ -108,6 +114,7 @@ impl Workload {
             Self::Size => size::takes(setting, scale, contender),
             // Without a queue nothing comes back, and `limit` is no program that runs for long.
             Self::Crash => !contender.is_limit(),
+            Self::Shards => shards::takes(contender),
             Self::Drain | Self::Sustained | Self::Sleeping | Self::Durable => true,
         }
     }
@@ -210,6 +217,7 @@ impl Bench {
             Workload::Size => size::run(self, setting, contender),
             Workload::Durable => durable::run(self, setting, contender),
             Workload::Crash => crash::run(self, contender),
+            Workload::Shards => shards::run(self, setting, contender),
         }
     }
 
@@ -217,34 +225,34 @@ impl Bench {
     pub fn start(
         &self,
         contender: &Contender,
-        server: &Server,
+        host: &impl Host,
         role: &str,
         arguments: &[(&str, u64)],
     ) -> Result<Process, Failure> {
         let mut command = contender.command(role);
-        command.arg(format!("url={}", server.url())).arg(format!("payload={}", self.payload));
+        command.arg(format!("url={}", host.url())).arg(format!("payload={}", self.payload));
         for (key, value) in arguments {
             command.arg(format!("{key}={value}"));
         }
-        let mut process = Process::start(command, server.dir())?;
+        let mut process = Process::start(command, host.dir())?;
         process.await_event("ready", Duration::from_secs(30))?;
         Ok(process)
     }
 
     /// Fills the queue through the contender's own fastest way.
-    pub fn fill(&self, contender: &Contender, server: &Server, jobs: u64) -> Result<(), Failure> {
+    pub fn fill(&self, contender: &Contender, host: &impl Host, jobs: u64) -> Result<(), Failure> {
         let how = if contender.has_bulk { ("bulk", 1000) } else { ("tasks", 64) };
-        self.produce(contender, server, &[("jobs", jobs), how]).map(|_| ())
+        self.produce(contender, host, &[("jobs", jobs), how]).map(|_| ())
     }
 
     /// Enqueues, and returns what the producer said and used.
     pub fn produce(
         &self,
         contender: &Contender,
-        server: &Server,
+        host: &impl Host,
         arguments: &[(&str, u64)],
     ) -> Result<(Rate, Used), Failure> {
-        let mut producer = self.start(contender, server, "produce", arguments)?;
+        let mut producer = self.start(contender, host, "produce", arguments)?;
         producer.tell("go")?;
         let done = producer.await_event("done", PATIENCE)?;
         Ok((Rate::of(&done)?, producer.used()?))

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::{Bench, FIRST, PATIENCE, Rate, Sample, Scale, drain};
 use crate::contenders::Contender;
 use crate::process::Process;
-use crate::server::{Server, Setup};
+use crate::server::{Host, Server, Setup};
 use crate::{Failure, fail};
 
 /// How many wait, `100k` being what the others are held against; ten times as many in turn, for a worker that runs already; once with

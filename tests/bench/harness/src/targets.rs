@@ -140,11 +140,13 @@ impl Sheet<'_> {
         self.at_most("w8", "kill", "last_back_after_s", 8.0);
         self.at_most("w8", "kill", "jobs_not_back", 0.0);
         self.at_most("w8", "kill", "jobs_run_twice_more", 0.0);
-        // 0.85 of as many times one as there are masters.
-        for (setting, times) in
-            [("shards-2", 1.7), ("shards-3", 2.55), ("shards-6", 5.1), ("shards-6-on-3", 2.55)]
-        {
-            self.settings("w9", setting, "shards-1", times);
+        for (setting, apart) in [
+            ("shards-2", "apart-2"),
+            ("shards-3", "apart-3"),
+            ("shards-6-on-3", "apart-3"),
+            ("shards-6", "apart-6"),
+        ] {
+            self.settings("w9", setting, apart, 0.85);
             self.at_most("w9", setting, "worker_rss_mb", 20.0);
         }
     }

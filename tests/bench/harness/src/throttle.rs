@@ -1,5 +1,6 @@
-//! Holds processes to a share of a core each.
+//! Holds processes to a share of a core each, and cores to their pace.
 
+use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
@@ -14,8 +15,8 @@ use crate::{Failure, fail};
 /// How often it is looked what they have used.
 const EVERY: Duration = Duration::from_micros(500);
 
-/// How much a process may use at once, of what it did not use before.
-const BURST: Duration = Duration::from_millis(1);
+/// How much a process may use at once, of what it did not use before: so much that it counts little what is cold after a stop.
+const BURST: Duration = Duration::from_millis(5);
 
 /// Stops a process that has used more than its share, until it has not, as `cpulimit` does. A control group would do it
 /// too, but takes rights that not everyone has. When it is dropped they run on without limit.
@@ -87,6 +88,35 @@ impl Drop for Throttle {
         self.over.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
+        }
+    }
+}
+
+/// Keeps every core busy with whatever leaves to all others what they want. A core that sleeps between its bursts of work is slow when they
+/// come, most of all a virtual one, which others have meanwhile: what leaves the machine idle would look worse than what does not.
+pub struct Awake(Vec<Child>);
+
+impl Awake {
+    pub fn start() -> Result<Self, Failure> {
+        let cores = std::thread::available_parallelism()?.get();
+        let mut awake = Self(Vec::new());
+        for _ in 0..cores {
+            let child = Command::new("chrt")
+                .args(["--idle", "0", "sh", "-c", "while :; do :; done"])
+                .stdin(Stdio::null())
+                .spawn()
+                .map_err(|error| fail(format!("w9 needs chrt, of util-linux: {error}")))?;
+            awake.0.push(child);
+        }
+        Ok(awake)
+    }
+}
+
+impl Drop for Awake {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
         }
     }
 }

@@ -94,7 +94,7 @@ impl Workload {
                 ["10k-refilled", "1m", "scheduled-1m", "idle-1000", "100kb"].contains(&setting)
             }
             Self::Durable => setting.ends_with("-always"),
-            Self::Shards => setting == "shards-6-on-3",
+            Self::Shards => ["apart-2", "shards-6-on-3"].contains(&setting),
             Self::Idle | Self::Sustained | Self::Sleeping | Self::Crash => true,
         }
     }

@@ -1,19 +1,19 @@
-//! W9: whether a queue that is spread over several masters is drained so many times as fast. Each master has a tenth of a core, so that
-//! none waits for another or for the worker, as if each had a core of its own.
-
-use std::time::Instant;
+//! W9: whether a queue that is spread over several masters is drained so many times as fast as one. Each master has a tenth of a core,
+//! so that none waits for another or for the worker, as if each had a core of its own.
 
 use super::{Bench, PATIENCE, Rate, Sample};
 use crate::Failure;
 use crate::cluster::Cluster;
 use crate::contenders::Contender;
-use crate::throttle::Throttle;
+use crate::throttle::{Awake, Throttle};
 
 /// The share of a core that each master has.
 const SHARE: f64 = 0.1;
 
-/// How many shards, on as many masters where nothing else is said.
-pub const SETTINGS: &[&str] = &["shards-1", "shards-2", "shards-3", "shards-6", "shards-6-on-3"];
+/// How many shards, on as many masters where nothing else is said. `apart` are as many queues, each on a master of its own and with a
+/// worker of its own, at the same time.
+pub const SETTINGS: &[&str] =
+    &["one", "apart-2", "shards-2", "apart-3", "shards-3", "shards-6-on-3", "apart-6", "shards-6"];
 
 pub fn takes(contender: &Contender) -> bool {
     contender.is_hworker()
@@ -21,28 +21,41 @@ pub fn takes(contender: &Contender) -> bool {
 
 pub fn run(bench: &Bench, setting: &str, contender: &Contender) -> Result<Sample, Failure> {
     let words: Vec<_> = setting.split('-').collect();
-    let (shards, masters): (u64, usize) = match words.as_slice() {
-        [_, shards, _, masters] => (shards.parse()?, masters.parse()?),
-        [_, shards] => (shards.parse()?, shards.parse()?),
-        _ => (1, 1),
+    let (clusters, masters, shards): (usize, usize, u64) = match words.as_slice() {
+        ["apart", number] => (number.parse()?, 1, 1),
+        ["shards", shards, "on", masters] => (1, masters.parse()?, shards.parse()?),
+        ["shards", shards] => (1, shards.parse()?, shards.parse()?),
+        _ => (1, 1, 1),
     };
     let jobs = masters as u64 * bench.scale.pick(200_000, 100_000, 500);
-    let cluster = Cluster::start(&bench.server, masters)?;
     let shards = ("shards", shards);
-    bench.produce(contender, &cluster, &[("jobs", jobs), ("bulk", 1000), shards])?;
-    let _throttle = Throttle::start(cluster.masters.iter().map(|master| master.process()), SHARE)?;
-    let (before, began) = (cluster.cpu()?, Instant::now());
+    let mut hosts = Vec::new();
+    for _ in 0..clusters {
+        let cluster = Cluster::start(&bench.server, masters)?;
+        bench.produce(contender, &cluster, &[("jobs", jobs), ("bulk", 1000), shards])?;
+        hosts.push(cluster);
+    }
+    let _awake = Awake::start()?;
+    let processes =
+        hosts.iter().flat_map(|cluster| &cluster.masters).map(|master| master.process());
+    let _throttle = Throttle::start(processes, SHARE)?;
+    let cpu = || hosts.iter().map(Cluster::cpu).sum::<Result<f64, Failure>>();
+    let before = cpu()?;
     let arguments = [("concurrency", 100), ("jobs", jobs), shards];
-    let mut worker = bench.start(contender, &cluster, "work", &arguments)?;
-    let done = worker.await_event("done", PATIENCE)?;
-    let (rate, used) = (Rate::of(&done)?, worker.used()?);
-    let (masters_cpu, seconds) = (cluster.cpu()? - before, began.elapsed().as_secs_f64());
-    let per_100k = 100_000.0 / rate.jobs;
+    let workers = hosts.iter().map(|cluster| bench.start(contender, cluster, "work", &arguments));
+    let mut workers = workers.collect::<Result<Vec<_>, _>>()?;
+    let (mut per_second, mut worker_cpu, mut worker_rss) = (0.0, 0.0, 0.0_f64);
+    for worker in &mut workers {
+        per_second += Rate::of(&worker.await_event("done", PATIENCE)?)?.per_second();
+        let used = worker.used()?;
+        worker_cpu += used.cpu;
+        worker_rss = worker_rss.max(used.peak);
+    }
+    let per_100k = 100_000.0 / (jobs as f64 * clusters as f64);
     Ok(Sample::from([
-        ("jobs_per_s", rate.per_second()),
-        ("worker_cpu_s_per_100k", used.cpu * per_100k),
-        ("server_cpu_s_per_100k", masters_cpu * per_100k),
-        ("master_cpu_percent", masters_cpu / seconds / masters as f64 * 100.0),
-        ("worker_rss_mb", used.peak),
+        ("jobs_per_s", per_second),
+        ("worker_cpu_s_per_100k", worker_cpu * per_100k),
+        ("server_cpu_s_per_100k", (cpu()? - before) * per_100k),
+        ("worker_rss_mb", worker_rss),
     ]))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use crate::server::{Host, Server, Setup};
+use crate::server::{Host, Server, Setup, free_port};
 use crate::{Failure, fail};
 
 const SLOTS: usize = 16_384;
@@ -17,16 +17,22 @@ impl Cluster {
         if setup.unix {
             return Err(fail("a cluster has no unix sockets"));
         }
-        let setup = Setup { cluster: true, ..setup.clone() };
-        let masters: Result<Vec<_>, _> = (0..masters).map(|_| Server::start(&setup)).collect();
-        let mut cluster = Self { masters: masters? };
-        cluster.join()?;
+        let mut cluster = Self { masters: Vec::new() };
+        // Where the masters speak to each other.
+        let mut buses = Vec::new();
+        for _ in 0..masters {
+            let bus = free_port()?.to_string();
+            let settings = ["--cluster-enabled", "yes", "--cluster-port", &bus];
+            cluster.masters.push(Server::start_with(setup, &settings)?);
+            buses.push(bus);
+        }
+        cluster.join(&buses)?;
         Ok(cluster)
     }
 
-    fn join(&mut self) -> Result<(), Failure> {
+    fn join(&mut self, buses: &[String]) -> Result<(), Failure> {
         let count = self.masters.len();
-        let first = self.masters.first().map(Server::meeting_point).unwrap_or_default();
+        let first = self.masters.first().map_or(0, Server::port);
         for (number, master) in self.masters.iter_mut().enumerate() {
             let begin = |number| SLOTS * number / count;
             let (from, to) = (begin(number), begin(number + 1) - 1);
@@ -34,7 +40,8 @@ impl Cluster {
             cluster.clone().arg("SET-CONFIG-EPOCH").arg(number + 1).exec(master.redis())?;
             cluster.clone().arg("ADDSLOTSRANGE").arg(from).arg(to).exec(master.redis())?;
             if number > 0 {
-                cluster.arg("MEET").arg(&first).exec(master.redis())?;
+                let meet = cluster.arg("MEET").arg("127.0.0.1").arg(first);
+                meet.arg(buses.first()).exec(master.redis())?;
             }
         }
         let give_up = Instant::now() + Duration::from_secs(30);

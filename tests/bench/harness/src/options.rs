@@ -60,7 +60,6 @@ pub fn parse() -> Result<Command, Failure> {
             pinned: false,
             persistence: Persistence::None,
             rewrites: true,
-            cluster: false,
             dir: None,
         },
         payload: 100,

@@ -43,6 +43,11 @@ pub trait Host {
     fn dir(&self) -> &Path;
 }
 
+/// A port that nobody listens on now.
+pub fn free_port() -> Result<u16, Failure> {
+    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port())
+}
+
 /// How servers are started.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -53,8 +58,6 @@ pub struct Setup {
     pub persistence: Persistence,
     /// Rewrites its file as Redis does by default, when it has doubled: in a run of half a second once or not at all.
     pub rewrites: bool,
-    /// As a part of a cluster.
-    pub cluster: bool,
     /// Where data is kept; by default where temporary files are.
     pub dir: Option<PathBuf>,
 }
@@ -85,8 +88,6 @@ impl Persistence {
 pub struct Server {
     child: Child,
     port: u16,
-    /// For the other servers of a cluster.
-    bus_port: u16,
     unix: bool,
     dir: TempDir,
     redis: redis::Connection,
@@ -94,11 +95,15 @@ pub struct Server {
 
 impl Server {
     pub fn start(setup: &Setup) -> Result<Self, Failure> {
+        Self::start_with(setup, &[])
+    }
+
+    /// The same, with more settings.
+    pub fn start_with(setup: &Setup, more: &[&str]) -> Result<Self, Failure> {
         let dir = match &setup.dir {
             Some(dir) => TempDir::new_in(dir)?,
             None => TempDir::new()?,
         };
-        let free_port = || Ok::<_, Failure>(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
         let port = free_port()?;
         let append = if setup.persistence == Persistence::None { "no" } else { "yes" };
         let fsync = if setup.persistence == Persistence::Always { "always" } else { "everysec" };
@@ -112,11 +117,6 @@ impl Server {
         } else {
             Command::new(&setup.program)
         };
-        let bus_port = free_port()?;
-        if setup.cluster {
-            let bus_port = bus_port.to_string();
-            command.args(["--cluster-enabled", "yes", "--cluster-port", &bus_port]);
-        }
         let mut child = command
             .args([
                 "--bind",
@@ -135,6 +135,7 @@ impl Server {
             .arg(dir.path().join("sock"))
             .args(["--slowlog-log-slower-than", "1000", "--slowlog-max-len", "1000"])
             .args(["--latency-monitor-threshold", "1"])
+            .args(more)
             .stdin(Stdio::null())
             .stdout(log)
             .stderr(Stdio::null())
@@ -157,7 +158,7 @@ impl Server {
                 }
             }
         };
-        Ok(Self { child, port, bus_port, unix: setup.unix, dir, redis })
+        Ok(Self { child, port, unix: setup.unix, dir, redis })
     }
 
     fn socket(&self) -> PathBuf {
@@ -166,11 +167,6 @@ impl Server {
 
     pub fn port(&self) -> u16 {
         self.port
-    }
-
-    /// The words by which another server of a cluster is told of this one.
-    pub fn meeting_point(&self) -> [String; 3] {
-        ["127.0.0.1".into(), self.port.to_string(), self.bus_port.to_string()]
     }
 
     pub fn process(&self) -> u32 {

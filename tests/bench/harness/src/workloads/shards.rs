@@ -5,6 +5,7 @@ use super::{Bench, PATIENCE, Rate, Sample};
 use crate::Failure;
 use crate::cluster::Cluster;
 use crate::contenders::Contender;
+use crate::server::Server;
 use crate::throttle::{Awake, Throttle};
 
 /// The share of a core that each master has.
@@ -36,8 +37,7 @@ pub fn run(bench: &Bench, setting: &str, contender: &Contender) -> Result<Sample
         hosts.push(cluster);
     }
     let _awake = Awake::start()?;
-    let processes =
-        hosts.iter().flat_map(|cluster| &cluster.masters).map(|master| master.process());
+    let processes = hosts.iter().flat_map(|cluster| &cluster.masters).map(Server::process);
     let _throttle = Throttle::start(processes, SHARE)?;
     let cpu = || hosts.iter().map(Cluster::cpu).sum::<Result<f64, Failure>>();
     let before = cpu()?;

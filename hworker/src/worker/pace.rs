@@ -11,12 +11,12 @@ const AHEAD: Duration = Duration::from_millis(5);
 /// long: if they run for longer, it goes back.
 pub(super) const AHEAD_AT_MOST: Duration = Duration::from_millis(10);
 
-/// At most so many jobs of a queue, however short they are.
+/// At most so many jobs of a queue, or of a shard of one, however short they are; and of all together, unless one thread comes to the last of
+/// more of them within the time.
 const AHEAD_JOBS: u64 = 1000;
 
-/// And of all queues, and shards of them, together: where a job costs this worker 1.6 us, its body not counted, it comes to the last of
-/// them within `AHEAD`. With six of them calls still carry 300 jobs.
-const AHEAD_JOBS_OF_ALL: u64 = 3000;
+/// What a job takes this worker, beside its body; with one that does nothing it comes to 1.4 us.
+const JOB_NS: u64 = 1_000;
 
 /// Bodies that take less are short.
 const SHORT_NS: u64 = 100_000;
@@ -70,8 +70,9 @@ impl Pace {
             mean => mean,
         };
         let (slots, lanes) = (slots as u64, lanes.max(1) as u64);
+        let of_all = (nanos(AHEAD) / (JOB_NS + mean)).max(AHEAD_JOBS);
         let within_time = slots.saturating_mul(nanos(AHEAD)) / mean / lanes;
-        within_time.min(AHEAD_JOBS).min(AHEAD_JOBS_OF_ALL / lanes) as usize
+        within_time.min(AHEAD_JOBS).min(of_all / lanes) as usize
     }
 
     /// Whether bodies are over before a call to the server is.
@@ -133,10 +134,13 @@ mod tests {
         pace.has_backlog(false);
         pace.ran(Duration::from_millis(10));
         assert_eq!([1, 2, 1_000].map(|slots| pace.ahead(slots, 1)), [0, 1, 500]);
-        for _ in 0..200 {
-            pace.ran(Duration::from_micros(1));
-        }
-        assert_eq!([1, 3, 6, 96].map(|lanes| pace.ahead(1, lanes)), [1_000, 1_000, 500, 31]);
+        let settled = |us: u64| (0..200).for_each(|_| pace.ran(Duration::from_micros(us)));
+        settled(1);
+        assert_eq!([1, 2].map(|lanes| pace.ahead(100, lanes)), [1_000; 2]);
+        assert!((400..=420).contains(&pace.ahead(100, 6)), "{}", pace.ahead(100, 6));
+        settled(10);
+        // A thread would not come to more than a thousand of them within the time.
+        assert_eq!([1, 2, 6, 96].map(|lanes| pace.ahead(100, lanes)), [1_000, 500, 166, 10]);
         pace.ran(Duration::from_secs(1));
         assert_eq!(pace.ahead(10, 1), 0, "one that is long is noticed at once");
     }

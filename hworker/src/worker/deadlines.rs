@@ -21,7 +21,7 @@ use crate::time::day;
 /// Deadlines are looked at so often.
 const TICK: Duration = Duration::from_millis(250);
 
-/// And so often where no job is, or with each heartbeat. Shorter than [`BLOCKING_GRACE`], so that none that begins meanwhile is overdue
+/// And so often where no job is, or with a heartbeat, a tick after the last look or later. Shorter than [`BLOCKING_GRACE`], so that none that begins meanwhile is overdue
 /// unseen.
 const IDLE_TICK: Duration = Duration::from_millis(1_900);
 

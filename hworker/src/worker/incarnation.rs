@@ -134,13 +134,14 @@ impl Incarnation {
         let id: Arc<str> = format!("{}.{}", core.config.name, &random[..12]).into();
         let slots = Slots::new(core.config.concurrency);
         let mut rooms = HashMap::new();
-        let lookout = Arc::default();
-        let remembered = Arc::new(Remembered::by(core.queues.len()));
+        let shared = Shared {
+            lookout: Arc::default(),
+            remembered: Arc::new(Remembered::by(core.queues.len())),
+        };
         let lane = |queue: &Queue| {
             let room = || Room::new(&core.config, &queue.name, &slots);
             let room = rooms.entry(Arc::clone(&queue.name)).or_insert_with(room);
-            let leases = Leases::new(Arc::clone(&remembered));
-            Arc::new(Lane::new(queue, &id, core, room, leases, &lookout))
+            Arc::new(Lane::new(queue, &id, core, room, &shared))
         };
         Self {
             lanes: core.queues.iter().map(lane).collect(),
@@ -149,7 +150,7 @@ impl Incarnation {
             retiring: CancellationToken::new(),
             void: CancellationToken::new(),
             unsupervised: CancellationToken::new(),
-            lookout,
+            lookout: shared.lookout,
             runtime: Arc::default(),
             supervisor: Arc::default(),
             beat: Notify::new(),
@@ -164,20 +165,13 @@ impl Incarnation {
 }
 
 impl Lane {
-    fn new(
-        queue: &Queue,
-        worker: &Arc<str>,
-        core: &Core,
-        room: &Room,
-        leases: Leases,
-        lookout: &Arc<Lookout>,
-    ) -> Self {
+    fn new(queue: &Queue, worker: &Arc<str>, core: &Core, room: &Room, shared: &Shared) -> Self {
         Self {
-            lookout: Arc::clone(lookout),
+            lookout: Arc::clone(&shared.lookout),
             keys: queue.keys.worker(worker),
             slots: room.slots.clone(),
             queue: queue.clone(),
-            leases,
+            leases: Leases::new(Arc::clone(&shared.remembered)),
             ready: Ready::default(),
             outbox: Outbox::default(),
             pace: Pace::default(),
@@ -345,6 +339,12 @@ impl Lane {
     pub(super) fn take_look(&self) -> bool {
         self.look.swap(false, Ordering::AcqRel)
     }
+}
+
+/// What all queues of a life have in common.
+struct Shared {
+    lookout: Arc<Lookout>,
+    remembered: Arc<Remembered>,
 }
 
 /// What the shards of a queue have in common, so that its limits are the queue's and not each shard's.

@@ -25,8 +25,8 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 pub(super) struct Leases {
     table: Mutex<Table>,
     emptied: Notify,
-    /// Of all queues.
-    remembered: Arc<Remembered>,
+    /// What all queues of the worker remember.
+    of_all: Arc<Remembered>,
 }
 
 #[derive(Debug, Default)]
@@ -124,7 +124,9 @@ impl Table {
     fn forget(&mut self, age: Duration, of_all: &Remembered) -> Vec<Batch> {
         let mut forgotten = Vec::new();
         while let Some(oldest) = self.settled.front() {
-            if of_all.fits(self.remembered) && oldest.at.elapsed() < age {
+            // The newest is kept however large it is.
+            let fits = self.settled.len() == 1 || of_all.fits(self.remembered);
+            if fits && oldest.at.elapsed() < age {
                 break;
             }
             let Some(oldest) = self.settled.pop_front() else { break };
@@ -157,8 +159,8 @@ impl Table {
 }
 
 impl Leases {
-    pub(super) fn new(remembered: Arc<Remembered>) -> Self {
-        Self { table: Mutex::default(), emptied: Notify::new(), remembered }
+    pub(super) fn new(of_all: Arc<Remembered>) -> Self {
+        Self { table: Mutex::default(), emptied: Notify::new(), of_all }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -262,9 +264,9 @@ impl Leases {
         }
         let bytes = settlements.iter().map(Settlement::kept).sum();
         let amount = Amount { settlements: settlements.len(), bytes };
-        self.remembered.add(&mut table.remembered, amount);
+        self.of_all.add(&mut table.remembered, amount);
         table.settled.push_back(Batch { at: Instant::now(), amount, settlements });
-        let forgotten = table.forget(REMEMBERED_FOR, &self.remembered);
+        let forgotten = table.forget(REMEMBERED_FOR, &self.of_all);
         if table.count() == 0 {
             self.emptied.notify_waiters();
         }
@@ -275,7 +277,7 @@ impl Leases {
 
     /// Forgets what was settled too long ago to be asked for, also where nothing more is settled.
     pub(super) fn forget_old(&self) {
-        let forgotten = self.table().forget(REMEMBERED_FOR, &self.remembered);
+        let forgotten = self.table().forget(REMEMBERED_FOR, &self.of_all);
         drop(forgotten);
     }
 
@@ -571,7 +573,32 @@ mod tests {
         leases.settled(vec![Settlement { lease: Lease::Token(1), end }]);
         leases.forget_old();
         assert_eq!(leases.table().remembered.settlements, 1, "it is not old");
-        let forgotten = leases.table().forget(Duration::ZERO, &leases.remembered);
+        let forgotten = leases.table().forget(Duration::ZERO, &leases.of_all);
         assert_eq!((forgotten.len(), leases.table().remembered), (1, Amount::default()));
+    }
+
+    #[test]
+    fn queues_share_what_is_remembered_and_none_forgets_its_newest() {
+        let of_all = Arc::new(Remembered::by(4));
+        let queue = || Leases::new(Arc::clone(&of_all));
+        let (busy, other) = (queue(), queue());
+        let settle = |leases: &Leases, bytes: usize| {
+            let envelope = vec![b'x'; bytes];
+            let end = End::Retried { job: "a", delay_ms: 0, envelope };
+            leases.settled(vec![Settlement { lease: Lease::Token(1), end }]);
+            leases.table().remembered.bytes
+        };
+        let step = BYTES / 16;
+        let alone = (0..32).map(|_| settle(&busy, step)).max();
+        assert!(alone.is_some_and(|most| most > BYTES / 2 && most <= BYTES), "{alone:?}");
+        // More than its share.
+        assert!(settle(&other, BYTES / 3) >= BYTES / 3, "its newest");
+        for _ in 0..8 {
+            settle(&other, step);
+        }
+        busy.forget_old();
+        let [busy, other] = [&busy, &other].map(|leases| leases.table().remembered.bytes);
+        assert!(busy + other <= BYTES, "{busy} and {other}");
+        assert!(other > BYTES / 4 - 2 * step, "about its share: {other}");
     }
 }

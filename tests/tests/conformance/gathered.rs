@@ -59,12 +59,13 @@ impl Setup {
 
     /// Sends as many slow writes as it takes until the client knows them as such. The queue is empty before and after.
     async fn let_writes_take_long(&self) {
-        // Twice `CallTime::CALLS`: among the first of them is a write that was not slow.
+        // Twice `CallTime::CALLS`, which counts the write of each round in which others are gathered: the first of all was not slow.
         let rounds = 2 * 64;
         self.slow_down(rounds * (ALONE + 1));
         for _ in 0..rounds {
             results(self.spawn_many(ALONE + 1).await).await;
         }
+        assert!(self.proxy.all_happened());
         self.server.redis().ask::<u64>(&["DEL", "hworker-jobs-default"]);
     }
 

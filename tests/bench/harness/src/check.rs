@@ -8,7 +8,7 @@ use crate::contenders::Contender;
 use crate::options::Run;
 use crate::results::{Results, Spread};
 use crate::server::Server;
-use crate::workloads::{Bench, Sample};
+use crate::workloads::{Bench, Sample, shards};
 use crate::{Failure, fail};
 
 /// `redis-benchmark` with the script and the batch of `limit`: a client in C that does nothing with what it is told.
@@ -193,6 +193,29 @@ pub fn void(results: &Results) -> Vec<String> {
                 "{peer} reaches only {:.3} of limit, where it has reached {expected:.3}",
                 ratio.median
             ));
+        }
+    }
+    reasons.extend(too_low(results));
+    reasons
+}
+
+/// W9 holds shards against as many queues apart. Those have to be worth something too: as fast as their masters let them be, and not far
+/// from so many times one queue alone, which a machine that does less else runs a little faster.
+fn too_low(results: &Results) -> Vec<String> {
+    let of = |setting: &str| results.rounds("w9", setting, "hworker");
+    let mut reasons = Vec::new();
+    for (setting, number) in [("apart-2", 2.0), ("apart-3", 3.0), ("apart-6", 6.0)] {
+        let used = Spread::metric(of(setting), "master_cpu_percent");
+        if let Some(used) = used.filter(|used| used.high < 95.0 * shards::SHARE) {
+            let median = used.median;
+            reasons.push(format!(
+                "masters of {setting} use {median:.1} % of a core, and may use more"
+            ));
+        }
+        let times = Spread::ratio(of(setting), of("one"), "jobs_per_s");
+        if let Some(times) = times.filter(|times| times.high < 0.85 * number) {
+            let median = times.median;
+            reasons.push(format!("{setting} is only {median:.2} times one queue alone"));
         }
     }
     reasons

@@ -25,6 +25,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("worker_cpu_s_per_100k", "worker CPU s/100k"),
     ("producer_cpu_s_per_100k", "producer CPU s/100k"),
     ("server_cpu_s_per_100k", "server CPU s/100k"),
+    ("master_cpu_percent", "a master's CPU %"),
     ("worker_rss_mb", "worker RSS MB"),
     ("server_bytes_per_waiting_job", "server B/waiting job"),
     ("server_bytes_per_finished_job", "B/finished job"),

@@ -169,7 +169,7 @@ impl Server {
         self.port
     }
 
-    pub fn process(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 

@@ -1,4 +1,4 @@
-//! Holds processes to a share of a core each, and cores to their pace.
+//! Holds processes to a share of a core each, and keeps cores awake.
 
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
@@ -93,7 +93,8 @@ impl Drop for Throttle {
 }
 
 /// Keeps every core busy with whatever leaves to all others what they want. A core that sleeps between its bursts of work is slow when they
-/// come, most of all a virtual one, which others have meanwhile: what leaves the machine idle would look worse than what does not.
+/// come, most of all a virtual one, which others have meanwhile: what leaves the machine idle would look worse than what does not. It ends
+/// with this process, however that ends.
 pub struct Awake(Vec<Child>);
 
 impl Awake {
@@ -102,13 +103,23 @@ impl Awake {
         let mut awake = Self(Vec::new());
         for _ in 0..cores {
             let child = Command::new("chrt")
-                .args(["--idle", "0", "sh", "-c", "while :; do :; done"])
+                .args(["--idle", "0", "sh", "-c", "while kill -0 $PPID; do :; done"])
                 .stdin(Stdio::null())
                 .spawn()
                 .map_err(|error| fail(format!("w9 needs chrt, of util-linux: {error}")))?;
             awake.0.push(child);
         }
         Ok(awake)
+    }
+
+    /// Whether all of it was there until now.
+    pub fn check(&mut self) -> Result<(), Failure> {
+        for child in &mut self.0 {
+            if let Some(status) = child.try_wait()? {
+                return Err(fail(format!("what keeps a core awake has ended: {status}")));
+            }
+        }
+        Ok(())
     }
 }
 

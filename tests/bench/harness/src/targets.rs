@@ -140,12 +140,13 @@ impl Sheet<'_> {
         self.at_most("w8", "kill", "last_back_after_s", 8.0);
         self.at_most("w8", "kill", "jobs_not_back", 0.0);
         self.at_most("w8", "kill", "jobs_run_twice_more", 0.0);
-        for (setting, apart) in [
-            ("shards-2", "apart-2"),
-            ("shards-3", "apart-3"),
-            ("shards-6-on-3", "apart-3"),
-            ("shards-6", "apart-6"),
+        for (setting, apart, times_one) in [
+            ("shards-2", "apart-2", 1.7),
+            ("shards-3", "apart-3", 2.55),
+            ("shards-6-on-3", "apart-3", 2.55),
+            ("shards-6", "apart-6", 5.1),
         ] {
+            self.settings("w9", setting, "one", times_one);
             self.settings("w9", setting, apart, 0.85);
             self.at_most("w9", setting, "worker_rss_mb", 20.0);
         }

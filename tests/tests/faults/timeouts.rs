@@ -184,6 +184,29 @@ fn a_body_that_blocks_every_thread_of_the_runtime() {
 }
 
 #[test]
+fn bodies_of_two_queues_that_block_every_thread() {
+    // The supervisor settles each in its queue, at the deadline + grace.
+    // Guard: `deadlines::send` sends what there is of every queue.
+    let queues = ["mail", "reports"];
+    let server = TestServer::start();
+    for queue in queues {
+        let job = act::with(queue.to_owned(), vec![vec![Act::Block(9_000)]]).on(server.client());
+        let job = job.queue(queue).timeout(Duration::from_secs(3)).max_attempts(1);
+        job.enqueue_blocking().expect("enqueued");
+    }
+    let _worker = server.worker_process(&[
+        ("TOKIO_WORKER_THREADS", "2"),
+        ("HWORKER_QUEUES", "+mail,+reports"),
+        ("HWORKER_CONCURRENCY", "2"),
+    ]);
+    let failed = |queue: &str| block_on(server.client().inspect(queue).failed(0, 10));
+    server.eventually("both are settled", SOON, || {
+        queues.iter().all(|queue| failed(queue).expect("the failed jobs").len() == 1)
+    });
+    assert!(queues.iter().all(|queue| server.ended(queue) == 0), "they return later");
+}
+
+#[test]
 fn a_body_that_blocks_a_runtime_of_one_thread() {
     // The same on a `current_thread` runtime.
     // Guard: as above.

@@ -1,5 +1,5 @@
 //! W9: whether a queue that is spread over several masters is drained so many times as fast as one. Each master has a tenth of a core,
-//! so that none waits for another or for the worker, as if each had a core of its own.
+//! so that they seldom wait for each other or for the worker, as if each had a core of its own.
 
 use super::{Bench, PATIENCE, Rate, Sample};
 use crate::Failure;

@@ -1,5 +1,7 @@
-//! Deadlines of bodies that wait, kept by the tasks that run them.
+//! What a task is to be woken for at a time that changes again and again: the deadline of the body that it runs, or when it is to look
+//! after what waits.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
 use std::time::Instant;
@@ -7,12 +9,17 @@ use std::time::Instant;
 use tokio::task::unconstrained;
 use tokio::time::{Sleep, sleep_until};
 
-/// The alarm of a task that runs bodies one after the other. One that is to go off before the deadline of the body that runs is left as
-/// it is until it has: of bodies that are over in time only the first costs a timer, and one with less time than those before.
+/// The alarm of a task. One that is to go off before it has to is left as it is until it has: of bodies that are over in time only the first
+/// costs a timer, and one with less time than those before. A timer that is due before all others wakes another thread, which then waits for it.
 #[derive(Default)]
 pub(super) struct Alarm(Option<Pin<Box<Sleep>>>);
 
 impl Alarm {
+    /// Completes at that time. Cancel safe.
+    pub(super) async fn reached(&mut self, deadline: Instant) {
+        poll_fn(|cx| self.poll_reached(deadline, cx)).await;
+    }
+
     /// Whether it is so late; if not, the task is woken by then. Always asked by the same task.
     pub(super) fn poll_reached(
         &mut self,
@@ -40,7 +47,6 @@ impl Alarm {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
     use std::time::Duration;
 
     use super::*;
@@ -48,7 +54,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     async fn reached(alarm: &mut Alarm, deadline: Instant) {
-        let reached = poll_fn(|cx| alarm.poll_reached(deadline, cx));
+        let reached = alarm.reached(deadline);
         tokio::time::timeout(LONG / 2, reached).await.expect("the task is woken");
     }
 

@@ -14,6 +14,7 @@ use tracing::{debug, error, info, trace, warn};
 
 use self::look::{NUMBERS, NextLook};
 use self::plan::{Ask, Awaits, CALL_JOBS};
+use super::alarm::Alarm;
 use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside, say_lost};
 use super::incarnation::{Incarnation, Lane};
 use super::outages::{self, Side};
@@ -226,6 +227,7 @@ impl Fetch {
         let mut came_free: Option<Slot> = None;
         let mut held_since: Option<Instant> = None;
         let mut stopping = false;
+        let mut alarm = Alarm::default();
         loop {
             // The server has taken back their neighbours, and nothing is under way that could bring others.
             if trips.is_empty() && lane.outbox.count() == 0 && lane.pulse.is_fresh() {
@@ -243,6 +245,9 @@ impl Fetch {
                 self.more = true;
                 self.look = true;
                 self.call_jobs = look.jobs;
+                // A worker that comes to look is ahead of those who enqueue. Where they wait for this core, or the server for their sake, it is theirs
+                // first, and the look finds what they have brought meanwhile.
+                std::thread::yield_now();
             }
             let plan = self.plan(trips, came_free.is_some(), held_since);
             trace!(queue = %lane.queue.name, ?plan, "planned");
@@ -269,7 +274,7 @@ impl Fetch {
             lane.outbox.set_wake_at(plan.wake_at);
             let hold_until = held_since.map(|since| since + HOLD);
             let look_at = self.next_look.as_ref().map(|look| look.at);
-            let alone_until = plan.alone_until;
+            let plan_at = [hold_until, look_at, plan.alone_until].into_iter().flatten().min();
             tokio::select! {
                 biased;
                 () = connection.ended() => return Left::Reconnect("the connection has ended".into()),
@@ -293,9 +298,7 @@ impl Fetch {
                 () = lane.changed.notified() => {}
                 // As it was planned: a pulse that has become fresh since is news.
                 () = lane.pulse.fresh(), if plan.awaits == Awaits::Heartbeat => {}
-                () = until(hold_until), if hold_until.is_some() => {}
-                () = until(look_at), if look_at.is_some() => {}
-                () = until(alone_until), if alone_until.is_some() => {}
+                () = until(&mut alarm, plan_at) => {}
                 // Whoever waits longest is served first; while a body holds the last slot, this loop waits for its turn.
                 slot = lane.slots.acquire(), if plan.acquire => came_free = slot,
                 () = incarnation.stopping.cancelled(), if !stopping => {
@@ -540,9 +543,10 @@ pub(super) async fn find_handed(
     Ok(())
 }
 
-async fn until(until: Option<Instant>) {
-    if let Some(until) = until {
-        tokio::time::sleep_until(until.into()).await;
+async fn until(alarm: &mut Alarm, at: Option<Instant>) {
+    match at {
+        Some(at) => alarm.reached(at).await,
+        None => std::future::pending().await,
     }
 }
 

@@ -73,11 +73,6 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
         }
         // All before a job is in hand.
         let waiting = lane.ready.count();
-        if waiting == 1 && in_a_row > 0 {
-            // Nothing is left to start: whoever fetches should not wait for more to settle.
-            lane.changed.notify_one();
-            woke = woke.max(Woke::Fetch);
-        }
         if waiting > 1 && lane.call_runner(behind) {
             woke = Woke::Other;
         }

@@ -1,5 +1,4 @@
-//! What a task is to be woken for at a time that changes again and again: the deadline of the body that it runs, or when it is to look
-//! after what waits.
+//! Wakes a task at a time that changes again and again: the deadline of the body that it runs, or when it is to look after what waits.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -9,13 +8,14 @@ use std::time::Instant;
 use tokio::task::unconstrained;
 use tokio::time::{Sleep, sleep_until};
 
-/// The alarm of a task. One that is to go off before it has to is left as it is until it has: of bodies that are over in time only the first
-/// costs a timer, and one with less time than those before. A timer that is due before all others wakes another thread, which then waits for it.
+/// The alarm of a task. One that is set for an earlier time than it has to be is left as it is, and set anew when it has gone off: of many that are
+/// over in time only the first costs a timer, and one with less time than those before. For to set a timer that is due before all others wakes the
+/// thread that waits for timers. One that nobody asks for any more wakes the task once, for nothing.
 #[derive(Default)]
 pub(super) struct Alarm(Option<Pin<Box<Sleep>>>);
 
 impl Alarm {
-    /// Completes at that time. Cancel safe.
+    /// Completes at that time. Always asked by the same task. Cancel safe.
     pub(super) async fn reached(&mut self, deadline: Instant) {
         poll_fn(|cx| self.poll_reached(deadline, cx)).await;
     }
@@ -58,10 +58,11 @@ mod tests {
         tokio::time::timeout(LONG / 2, reached).await.expect("the task is woken");
     }
 
-    /// Polls it once.
+    /// Asks once, and then no more.
     async fn sets(alarm: &mut Alarm, deadline: Instant) {
+        let mut reached = std::pin::pin!(alarm.reached(deadline));
         poll_fn(|cx| {
-            assert!(alarm.poll_reached(deadline, cx).is_pending());
+            assert!(reached.as_mut().poll(cx).is_pending());
             Poll::Ready(())
         })
         .await;

@@ -31,7 +31,7 @@ use crate::store::{
 use crate::time::day;
 
 /// While there is something to start, or the server is soon to be looked at, what has finished waits at most so long for more to go
-/// with it.
+/// with it, and as long as others have the core before such a look.
 const HOLD: Duration = Duration::from_millis(2);
 
 /// A wait that is to end is looked at so often.
@@ -246,7 +246,7 @@ impl Fetch {
                 self.look = true;
                 self.call_jobs = look.jobs;
                 // A worker that comes to look is ahead of those who enqueue. Where they wait for this core, or the server for their sake, it is theirs
-                // first, and the look finds what they have brought meanwhile.
+                // first, and the look finds what they have brought meanwhile. They are other processes: to yield to tasks of this one would not help.
                 std::thread::yield_now();
             }
             let plan = self.plan(trips, came_free.is_some(), held_since);
@@ -274,7 +274,7 @@ impl Fetch {
             lane.outbox.set_wake_at(plan.wake_at);
             let hold_until = held_since.map(|since| since + HOLD);
             let look_at = self.next_look.as_ref().map(|look| look.at);
-            let plan_at = [hold_until, look_at, plan.alone_until].into_iter().flatten().min();
+            let plan_again_at = [hold_until, look_at, plan.alone_until].into_iter().flatten().min();
             tokio::select! {
                 biased;
                 () = connection.ended() => return Left::Reconnect("the connection has ended".into()),
@@ -298,7 +298,7 @@ impl Fetch {
                 () = lane.changed.notified() => {}
                 // As it was planned: a pulse that has become fresh since is news.
                 () = lane.pulse.fresh(), if plan.awaits == Awaits::Heartbeat => {}
-                () = until(&mut alarm, plan_at) => {}
+                () = until(&mut alarm, plan_again_at) => {}
                 // Whoever waits longest is served first; while a body holds the last slot, this loop waits for its turn.
                 slot = lane.slots.acquire(), if plan.acquire => came_free = slot,
                 () = incarnation.stopping.cancelled(), if !stopping => {

@@ -45,10 +45,14 @@ const LONG_WRITE: Duration = Duration::from_micros(100);
 /// Within this time after an answer, those who come are those who were answered.
 const BACK_WITHIN: Duration = Duration::from_micros(200);
 
-/// Where it takes longer until callers are told together, other tasks hold up the thread: those who could be taken over by another thread
-/// at once are told at once, for the time after that.
-const HELD_UP: Duration = Duration::from_millis(1);
+/// Where it takes so long on average until callers are told together, other tasks hold up the thread: those who could be taken over by another
+/// thread at once are told at once, for the time after that.
+const HELD_UP: Duration = Duration::from_micros(200);
 const AFTER_HELD_UP: Duration = Duration::from_secs(10);
+
+/// The average is that of about so many writes, the last ones the most: a thread that waited for its core, once in a while for some
+/// milliseconds, was held up by no task, and to tell callers at once would not help.
+const HELD_UP_WRITES: u32 = 64;
 
 /// The gatherings of a client: one for each queue, or shard of one, and runtime.
 #[derive(Debug, Default)]
@@ -135,7 +139,9 @@ struct State {
     write_time: CallTime,
     /// When the last of them was answered.
     answered_at: Option<Instant>,
-    /// When other tasks last held up those who were to be told together.
+    /// For how long those who were told together were held up, over the last `HELD_UP_WRITES`.
+    held_up: Duration,
+    /// When that was too much, last.
     held_up_at: Option<Instant>,
     /// The connection that was used last.
     connection: Option<Connection>,
@@ -278,7 +284,9 @@ impl State {
     }
 
     fn told_together(&mut self, took: Duration) {
-        if took >= HELD_UP {
+        self.held_up = self.held_up - self.held_up / HELD_UP_WRITES + took;
+        if self.held_up >= HELD_UP * HELD_UP_WRITES {
+            self.held_up = Duration::ZERO;
             self.held_up_at = Some(Instant::now());
         }
     }

@@ -235,21 +235,20 @@ impl Fetch {
                     lane.add([WaitingJob::Admitted(admitted)], slot);
                 }
             }
-            let settlements = lane.outbox.count();
-            if let Some(look) = self.next_look.take_if(|look| look.is_due(settlements)) {
-                self.look = true;
-                self.call_jobs = look.jobs;
-                // A worker that comes to look is ahead of those who enqueue. Where they wait for this core, or the server for their sake, it is theirs
-                // first, and the look finds what they have brought meanwhile. They are other processes: to yield to tasks of this one would not help.
-                // Bodies that end meanwhile wake nobody, and so do not wait for this loop.
-                lane.outbox.set_wake_at(WakeAt::Never);
-                std::thread::yield_now();
-            }
             // Until the plan is made everything wakes this loop, so that nothing that changes meanwhile is missed.
             lane.outbox.set_wake_at(WakeAt::LastOr(1));
             // Kept until it is sent: what is under way may have been answered before.
             self.look |= lane.take_look();
             self.more |= self.look;
+            let settlements = lane.outbox.count();
+            if let Some(look) = self.next_look.take_if(|look| look.is_due(settlements)) {
+                self.more = true;
+                self.look = true;
+                self.call_jobs = look.jobs;
+                // A worker that comes to look is ahead of those who enqueue. Where they wait for this core, or the server for their sake, it is theirs
+                // first, and the look finds what they have brought meanwhile. They are other processes: to yield to tasks of this one would not help.
+                std::thread::yield_now();
+            }
             let plan = self.plan(trips, came_free.is_some(), held_since);
             trace!(queue = %lane.queue.name, ?plan, "planned");
             let wait = plan.awaits == Awaits::Job;

@@ -45,13 +45,14 @@ const LONG_WRITE: Duration = Duration::from_micros(100);
 /// Within this time after an answer, those who come are those who were answered.
 const BACK_WITHIN: Duration = Duration::from_micros(200);
 
-/// Where it takes so long on average until callers are told together, other tasks hold up the thread: those who could be taken over by another
-/// thread at once are told at once, for the time after that.
-const HELD_UP: Duration = Duration::from_micros(200);
+/// Where it takes longer until callers are told together, other tasks hold up the thread: those who could be taken over by another thread
+/// at once are told at once, for the time after that.
+const HELD_UP: Duration = Duration::from_millis(1);
 const AFTER_HELD_UP: Duration = Duration::from_secs(10);
 
-/// The average is that of about so many writes, the last ones the most: a thread that waited for its core, once in a while for some
-/// milliseconds, was held up by no task, and to tell callers at once would not help.
+/// Where writes are long, and callers better off if they come back together: where it takes longer on average, over about so many of the
+/// last writes. A thread that waited for its core, once in a while for some milliseconds, was held up by no task.
+const HELD_UP_ON_AVERAGE: Duration = Duration::from_micros(200);
 const HELD_UP_WRITES: u32 = 64;
 
 /// The gatherings of a client: one for each queue, or shard of one, and runtime.
@@ -139,9 +140,9 @@ struct State {
     write_time: CallTime,
     /// When the last of them was answered.
     answered_at: Option<Instant>,
-    /// For how long those who were told together were held up, over the last `HELD_UP_WRITES`.
+    /// For how long those who were told together were held up, in the last `HELD_UP_WRITES` together.
     held_up: Duration,
-    /// When that was too much, last.
+    /// When it was too long, last.
     held_up_at: Option<Instant>,
     /// The connection that was used last.
     connection: Option<Connection>,
@@ -285,7 +286,11 @@ impl State {
 
     fn told_together(&mut self, took: Duration) {
         self.held_up = self.held_up - self.held_up / HELD_UP_WRITES + took;
-        if self.held_up >= HELD_UP * HELD_UP_WRITES {
+        let too_long = match self.writes_are_long() {
+            true => self.held_up >= HELD_UP_ON_AVERAGE * HELD_UP_WRITES,
+            false => took >= HELD_UP,
+        };
+        if too_long {
             self.held_up = Duration::ZERO;
             self.held_up_at = Some(Instant::now());
         }

@@ -285,10 +285,12 @@ impl State {
     }
 
     fn told_together(&mut self, took: Duration) {
-        self.held_up = self.held_up - self.held_up / HELD_UP_WRITES + took;
-        let too_long = match self.writes_are_long() {
-            true => self.held_up >= HELD_UP_ON_AVERAGE * HELD_UP_WRITES,
-            false => took >= HELD_UP,
+        let forgotten = self.held_up / HELD_UP_WRITES;
+        self.held_up = self.held_up.saturating_sub(forgotten) + took;
+        let too_long = if self.writes_are_long() {
+            self.held_up >= HELD_UP_ON_AVERAGE * HELD_UP_WRITES
+        } else {
+            took >= HELD_UP
         };
         if too_long {
             self.held_up = Duration::ZERO;

@@ -16,7 +16,7 @@ use crate::error::{Error, Fate};
 use crate::job::Job;
 use crate::join::join_all;
 use crate::store::{
-    Connection, Due, Fault, FaultKind, LAST_MOMENT, Queue, SCRIPT_BYTES, SCRIPT_JOBS,
+    Connection, Due, Fault, FaultKind, LAST_MOMENT, Queue, SCRIPT_BYTES, SCRIPT_JOBS, WRITE_BYTES,
 };
 use crate::strict_json;
 use crate::time::since_1970;
@@ -27,13 +27,13 @@ const SCHEDULED_JOBS: usize = SCRIPT_JOBS / 2;
 /// Jobs that are enqueued at the same time, as their envelopes have it: looking at the clock takes longer than it seems.
 const JOBS_OF_ONE_TIME: usize = 256;
 
-/// Chunks under way at once, where their bytes are no more than those of a full one: all of it has to arrive within 5 s.
+/// Chunks under way at once, where their bytes are no more than those of one write: all of it has to arrive within 5 s.
 const CHUNKS: usize = 8;
 
 /// Many jobs that are enqueued at once, in as few round trips as they fit in: of any types, for any queues, now or later.
 ///
 /// Everything is checked before anything is sent: where one job is wrong, none is enqueued. A queue gets its jobs in the
-/// order of the bulk, in chunks of up to 1000 (500 delayed ones) and about 4 MB. A chunk is enqueued whole or not at all; several of them
+/// order of the bulk, in chunks of up to 1000 (500 delayed ones) and about 1 MB. A chunk is enqueued whole or not at all; several of them
 /// are sent one behind the other without waiting, and where one fails after another is in, [`Error::Bulk`] says what
 /// became of each job.
 ///
@@ -329,7 +329,7 @@ async fn send(bulk: Encoded) -> Result<Vec<JobId>, Error> {
         let mut bytes = 0;
         let fitting = rest.iter().take(if waits { 1 } else { CHUNKS }).take_while(|chunk| {
             bytes += chunk.bytes;
-            bytes <= SCRIPT_BYTES
+            bytes <= WRITE_BYTES
         });
         let (side_by_side, others) = rest.split_at(fitting.count().max(1));
         rest = others;

@@ -26,10 +26,12 @@ use tokio::sync::oneshot;
 use self::sender::Sender;
 use super::Client;
 use crate::durability::Durability;
-use crate::store::{CallTime, Connection, Fault, LAST_MOMENT, Queue, SCRIPT_BYTES, SCRIPT_JOBS};
+use crate::store::{
+    CallTime, Connection, Fault, LAST_MOMENT, Queue, SCRIPT_BYTES, SCRIPT_JOBS, WRITE_BYTES,
+};
 
-/// Commands that one write has at most; a command holds 1000 jobs or 4 MB, and so many bytes a write, so that a slow line has
-/// it sent in time. What is beyond stays withdrawable.
+/// Commands that one write has at most; a command holds 1000 jobs or 1 MB, a write 4 MB. What is beyond stays
+/// withdrawable.
 const COMMANDS: usize = 8;
 
 /// Callers that may each send their own job at once. With one, two callers in turn would pay for a task that gathers
@@ -378,11 +380,11 @@ impl Gather {
             }
             bytes += next.envelope.len();
             let fits = |command: &Vec<Waiting>| {
-                command.len() < SCRIPT_JOBS && sent + bytes <= SCRIPT_BYTES
+                command.len() < SCRIPT_JOBS && bytes <= SCRIPT_BYTES && sent + bytes <= WRITE_BYTES
             };
             if !commands.last().is_some_and(fits) {
                 sent += bytes - next.envelope.len();
-                let is_full = sent > 0 && sent + next.envelope.len() > SCRIPT_BYTES;
+                let is_full = sent > 0 && sent + next.envelope.len() > WRITE_BYTES;
                 if is_full || commands.len() == COMMANDS {
                     break;
                 }

@@ -17,7 +17,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('LLEN', jobs)
 
 local moved, at_once, largest = 0, 1, 1
-while moved < want and bytes > 0 do
+while moved < want and at_once > 0 do
   -- As in reserve.lua.
   local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, math.min(want - moved, at_once))
   if #due == 0 then break end
@@ -28,7 +28,7 @@ while moved < want and bytes > 0 do
     bytes = bytes - #envelope
     largest = math.max(largest, #envelope)
   end
-  at_once = math.max(1, math.min(at_once * 2, 32, math.floor(bytes / largest)))
+  at_once = math.min(at_once * 2, 32, math.floor(bytes / largest))
 end
 
 local next_due = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]

@@ -101,7 +101,8 @@ while true do
   if waiting == 0 or wanted <= 0 or bytes <= 0 or quarantined >= 100 then break end
   -- One at first, then twice as many, but no more than would fit if all were as large as the largest so far: what is popped beyond
   -- the bytes has to be written back.
-  if from_jobs then at_once = math.max(1, math.min(at_once * 2, 32, math.floor(bytes / largest))) end
+  if from_jobs then at_once = math.min(at_once * 2, 32, math.floor(bytes / largest)) end
+  if at_once == 0 then break end
   from_jobs, popped = true, call('RPOP', jobs, math.min(wanted, at_once))
   waiting = waiting - #popped
 end

@@ -64,7 +64,7 @@ if ARGV[at] then
     end
   end
 
-  -- What is looked at to make room in `broken` is copied, and may be large: after 4 MB one at a time has to do.
+  -- What is looked at to make room in `broken` is copied, and may be large: after 1 MB one at a time has to do.
   local looked_at = 0
 
   function quarantine(payload, reason)
@@ -73,7 +73,7 @@ if ARGV[at] then
     -- Two where there are more than that, as after the limit was lowered.
     for _ = 1, old and 0 or 2 do
       if call('HLEN', broken) < broken_limit then break end
-      local some = looked_at < 4 * 1024 * 1024 and 5 or 1
+      local some = looked_at < 1024 * 1024 and 5 or 1
       local sample, oldest, oldest_at = call('HRANDFIELD', broken, some, 'WITHVALUES'), nil, math.huge
       for i = 1, #sample, 2 do
         looked_at = looked_at + #sample[i]

@@ -12,6 +12,10 @@ use crate::worker::trip::Trip;
 /// in between, and for the first of many to start while the rest are on their way.
 pub(super) const CALL_JOBS: usize = 300;
 
+/// While so many bytes wait for a slot nothing is fetched ahead: some calls' worth, so that there is something to start while the next
+/// are under way.
+const AHEAD_BYTES: usize = 4 * SCRIPT_BYTES;
+
 /// What the loop is to do next.
 #[derive(Debug)]
 pub(super) struct Plan {
@@ -67,7 +71,7 @@ impl Fetch {
         let free = lane.slots.free() + usize::from(came_free);
         let unclaimed = free.saturating_sub(due);
 
-        let target = if bytes < SCRIPT_BYTES { self.target() } else { 0 };
+        let target = if bytes < AHEAD_BYTES { self.target() } else { 0 };
         let most = self.call_jobs;
         let slots = if reserving { unclaimed.min(most) } else { 0 };
         let ahead = if reserving { target.saturating_sub(due).min(most - slots) } else { 0 };

@@ -125,6 +125,9 @@ impl Sheet<'_> {
             self.settings("w6", setting, "100k", 0.9);
             self.at_most("w6", setting, "slowest_script_ms", 5.0);
         }
+        for setting in ["1kb", "10kb", "100kb", "1mb"] {
+            self.at_most("w6", setting, "slowest_script_ms", 5.0);
+        }
         for (persistence, share) in [(Persistence::Everysec, 0.8), (Persistence::Always, 0.4)] {
             for what in ["drain", "both"] {
                 for rewriting in ["", "-rewriting"] {

@@ -208,6 +208,7 @@ impl Fetch {
         let mut trips = VecDeque::new();
         let left = self.exchange(connection, session, &mut trips).await;
         self.lane.asks.all_are_over();
+        self.lane.pace.set_ahead(0);
         self.lane.suspects.leave_slots();
         // What was under way may have reached the server or not; it is sent again.
         for trip in trips.into_iter().rev() {
@@ -251,6 +252,7 @@ impl Fetch {
             }
             let plan = self.plan(trips, came_free.is_some(), held_since);
             trace!(queue = %lane.queue.name, ?plan, "planned");
+            lane.pace.set_ahead(plan.ahead);
             let wait = plan.awaits == Awaits::Job;
             lane.waiting.send_if_modified(|wanted| std::mem::replace(wanted, wait) != wait);
             if plan.alone_until.is_some() {
@@ -412,7 +414,7 @@ impl Fetch {
                 lane.settle_found(lane.leases.reserved(session, &mut jobs));
                 self.more = left > 0;
                 let numbers = left == 0 && jobs.len() >= NUMBERS && lane.pace.is_short();
-                lane.pace.has_backlog(self.more || numbers);
+                lane.pace.set_backlog(self.more || numbers);
                 self.next_look = numbers.then(|| {
                     self.call_time.add(sent_at.elapsed(), jobs.len());
                     NextLook::after(jobs.len(), &self.call_time)

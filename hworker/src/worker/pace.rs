@@ -43,6 +43,31 @@ pub(super) struct Pace {
     backlog: AtomicBool,
     /// A body blocks a thread, as far as can be seen.
     blocked: AtomicBool,
+    /// Jobs that were fetched ahead, or are asked for, as far as its loop has told.
+    ahead: AtomicU64,
+}
+
+/// What one lane of a worker sees of all when it fetches ahead.
+#[derive(Debug, Default)]
+pub(super) struct Lanes {
+    all: u64,
+    /// Those with a backlog.
+    busy: u64,
+    /// What the others have ahead.
+    ahead: u64,
+}
+
+impl Lanes {
+    pub(super) fn seen_by<'a>(one: &Pace, all: impl Iterator<Item = &'a Pace>) -> Self {
+        let mut lanes = Self::default();
+        for pace in all {
+            lanes.all += 1;
+            lanes.busy += u64::from(pace.has_backlog());
+            lanes.ahead += pace.ahead.load(Ordering::Relaxed);
+        }
+        lanes.ahead -= one.ahead.load(Ordering::Relaxed).min(lanes.ahead);
+        lanes
+    }
 }
 
 impl Pace {
@@ -58,21 +83,31 @@ impl Pace {
         }
     }
 
-    /// How many jobs so many slots, which all lanes share, will have started within the time for one of them.
-    pub(super) fn ahead(&self, slots: usize, lanes: usize) -> usize {
+    /// How many jobs so many slots, which all lanes share, will have started within the time for one of them. Each lane may have an equal part of
+    /// them ahead. One with a backlog has what the others leave, but no more than an equal part among those with a backlog.
+    pub(super) fn ahead(&self, slots: usize, lanes: &Lanes) -> usize {
         if self.halted.load(Ordering::Acquire) {
             return 0;
         }
-        let mean = match self.mean_ns.load(Ordering::Relaxed) {
+        let (mean, backlog) = (self.mean_ns.load(Ordering::Relaxed), self.has_backlog());
+        let mean = match mean {
             // A guess, where there was more than this worker's slots could take.
-            0 if !self.backlog.load(Ordering::Acquire) => return 0,
+            0 if !backlog => return 0,
             0 => nanos(AHEAD_AT_MOST),
             mean => mean,
         };
-        let (slots, lanes) = (slots as u64, lanes.max(1) as u64);
-        let of_all = (nanos(AHEAD) / (JOB_NS + mean)).max(AHEAD_JOBS);
-        let within_time = slots.saturating_mul(nanos(AHEAD)) / mean / lanes;
-        within_time.min(AHEAD_JOBS).min(of_all / lanes) as usize
+        let of_thread = (nanos(AHEAD) / (JOB_NS + mean)).max(AHEAD_JOBS);
+        let of_all = ((slots as u64).saturating_mul(nanos(AHEAD)) / mean).min(of_thread);
+        let mut part = of_all / lanes.all.max(1);
+        if backlog {
+            part = of_all.saturating_sub(lanes.ahead).min(of_all / lanes.busy.max(1)).max(part);
+        }
+        part.min(AHEAD_JOBS) as usize
+    }
+
+    /// So many jobs wait for a slot, or are about to, when their loop has done what it planned.
+    pub(super) fn set_ahead(&self, jobs: usize) {
+        self.ahead.store(jobs as u64, Ordering::Relaxed);
     }
 
     /// Whether bodies are over before a call to the server is.
@@ -95,8 +130,12 @@ impl Pace {
     }
 
     /// Whether more waits at the server than was asked for, or jobs come in numbers.
-    pub(super) fn has_backlog(&self, backlog: bool) {
+    pub(super) fn set_backlog(&self, backlog: bool) {
         self.backlog.store(backlog, Ordering::Release);
+    }
+
+    pub(super) fn has_backlog(&self) -> bool {
+        self.backlog.load(Ordering::Acquire)
     }
 
     /// Whether a body blocks a thread, as far as can be seen.
@@ -107,9 +146,7 @@ impl Pace {
     /// Whether it counts how many jobs are done, and not when each begins: bodies are short, none blocks, and there are
     /// always more of them.
     pub(super) fn drains(&self) -> bool {
-        self.is_short()
-            && self.backlog.load(Ordering::Acquire)
-            && !self.blocked.load(Ordering::Acquire)
+        self.is_short() && self.has_backlog() && !self.blocked.load(Ordering::Acquire)
     }
 
     pub(super) fn halts(&self) -> u64 {
@@ -125,24 +162,58 @@ fn nanos(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
+    fn alone() -> Lanes {
+        Lanes { all: 1, busy: 1, ahead: 0 }
+    }
+
     #[test]
     fn what_is_fetched_ahead_follows_the_time_that_bodies_take() {
         let pace = Pace::default();
-        assert_eq!(pace.ahead(100, 1), 0, "nothing is known, not even that more waits");
-        pace.has_backlog(true);
-        assert_eq!([1, 2, 1_000].map(|slots| pace.ahead(slots, 1)), [0, 1, 500], "a guess");
-        pace.has_backlog(false);
+        let ahead = |slots: [usize; 3]| slots.map(|slots| pace.ahead(slots, &alone()));
+        assert_eq!(ahead([100; 3]), [0; 3], "nothing is known, not even that more waits");
+        pace.set_backlog(true);
+        assert_eq!(ahead([1, 2, 1_000]), [0, 1, 500], "a guess");
+        pace.set_backlog(false);
         pace.ran(Duration::from_millis(10));
-        assert_eq!([1, 2, 1_000].map(|slots| pace.ahead(slots, 1)), [0, 1, 500]);
+        assert_eq!(ahead([1, 2, 1_000]), [0, 1, 500]);
         let settled = |us: u64| (0..200).for_each(|_| pace.ran(Duration::from_micros(us)));
+        let one_of = |all| pace.ahead(100, &Lanes { all, busy: 0, ahead: 0 });
         settled(1);
-        assert_eq!([1, 2].map(|lanes| pace.ahead(100, lanes)), [1_000; 2]);
-        assert!((400..=420).contains(&pace.ahead(100, 6)), "{}", pace.ahead(100, 6));
+        assert_eq!([1, 2].map(one_of), [1_000; 2]);
+        assert!((400..=420).contains(&one_of(6)), "{}", one_of(6));
         settled(10);
         // A thread would not come to more than a thousand of them within the time.
-        assert_eq!([1, 2, 6, 96].map(|lanes| pace.ahead(100, lanes)), [1_000, 500, 166, 10]);
+        assert_eq!([1, 2, 6, 96].map(one_of), [1_000, 500, 166, 10]);
         pace.ran(Duration::from_secs(1));
-        assert_eq!(pace.ahead(10, 1), 0, "one that is long is noticed at once");
+        assert_eq!(ahead([10; 3]), [0; 3], "one that is long is noticed at once");
+    }
+
+    #[test]
+    fn a_lane_with_a_backlog_has_what_the_others_leave() {
+        let paces: Vec<_> = (0..10).map(|_| Pace::default()).collect();
+        let ahead = |one: usize| paces[one].ahead(100, &Lanes::seen_by(&paces[one], paces.iter()));
+        let begins = |one: usize| {
+            paces[one].set_backlog(true);
+            paces[one].set_ahead(ahead(one));
+            ahead(one)
+        };
+        for pace in &paces {
+            pace.ran(Duration::from_millis(1));
+        }
+        assert_eq!([ahead(0), ahead(1)], [50; 2], "an equal part");
+        assert_eq!([begins(0), ahead(0), ahead(1)], [500, 500, 50], "all that may be ahead");
+        assert_eq!([begins(1), ahead(0)], [50, 250], "the first has as much still");
+        paces[0].set_ahead(250);
+        assert_eq!([begins(1), ahead(0)], [250, 250], "of two each has half");
+        paces[0].set_backlog(false);
+        assert_eq!([ahead(0), ahead(1)], [50, 250], "what was fetched has to be started");
+        paces[0].set_ahead(0);
+        assert_eq!(ahead(1), 500);
+
+        for pace in &paces {
+            pace.set_ahead(50);
+        }
+        assert_eq!([begins(0), begins(9)], [50; 2], "when all begin at once nobody has more");
     }
 
     #[test]
@@ -166,8 +237,8 @@ mod tests {
         let pace = Pace::default();
         pace.ran(Duration::from_micros(10));
         pace.halt();
-        assert_eq!((pace.ahead(10, 1), pace.halts()), (0, 1));
+        assert_eq!((pace.ahead(10, &alone()), pace.halts()), (0, 1));
         pace.ran(Duration::from_micros(10));
-        assert!(pace.ahead(10, 1) > 0);
+        assert!(pace.ahead(10, &alone()) > 0);
     }
 }

@@ -72,6 +72,18 @@ fn short_jobs_are_fetched_ahead_and_long_ones_are_not() {
 }
 
 #[test]
+fn what_may_be_ahead_is_all_of_the_one_queue_that_has_jobs() {
+    // A worker serves sixty queues, and jobs wait on one of them -> it has as many of them ahead as if that were its only one.
+    // Guard: `Lanes` in `Pace::ahead`.
+    let idle = |worker| {
+        (0..59).fold(worker, |worker: WorkerBuilder, n| worker.extra_queue(format!("idle-{n}")))
+    };
+    let most = most_leased(idle, 5_000, &[vec![]]);
+    println!("at most {most} jobs were leased for two slots");
+    assert!(most > 4, "{most}");
+}
+
+#[test]
 fn what_a_worker_took_ahead_before_it_knew_that_bodies_are_long_goes_back_to_the_front() {
     // A worker with four slots starts, and twenty jobs wait, each of a minute -> it takes two ahead, and gives them back to the
     // front; then it holds the four that run, and no others.

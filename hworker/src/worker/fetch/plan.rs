@@ -6,6 +6,7 @@ use std::time::Instant;
 use super::{Fetch, HOLD};
 use crate::store::SCRIPT_BYTES;
 use crate::worker::outbox::WakeAt;
+use crate::worker::pace::Lanes;
 use crate::worker::trip::Trip;
 
 /// So many jobs are asked for by one call, unless calls are rare: enough for the call to cost little, few enough for the server to answer others
@@ -21,6 +22,8 @@ const AHEAD_BYTES: usize = 4 * SCRIPT_BYTES;
 pub(super) struct Plan {
     /// To make a round trip.
     pub(super) ask: Option<Ask>,
+    /// How many jobs are ahead of the slots, or under way to be, when that is done.
+    pub(super) ahead: usize,
     pub(super) awaits: Awaits,
     /// There is something to send, held back for a moment so that more goes with it.
     pub(super) hold: bool,
@@ -108,6 +111,7 @@ impl Fetch {
         let slots = slots.saturating_sub(usize::from(came_free));
         Plan {
             ask: send.then_some(Ask { slots, ahead, look: self.look }),
+            ahead: if send { due + ahead } else { due },
             awaits: match self.more {
                 _ if stopping || alone_until.is_some() => Awaits::Nothing,
                 true if !fresh => Awaits::Heartbeat,
@@ -132,6 +136,7 @@ impl Fetch {
         if !core.fetches_ahead || lane.suspects.cautious() {
             return 0;
         }
-        lane.pace.ahead(lane.slots.total(), self.incarnation.lanes.len())
+        let lanes = self.incarnation.lanes.iter().map(|lane| &lane.pace);
+        lane.pace.ahead(lane.slots.total(), &Lanes::seen_by(&lane.pace, lanes))
     }
 }

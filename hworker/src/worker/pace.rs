@@ -98,10 +98,9 @@ impl Pace {
         };
         let of_thread = (nanos(AHEAD) / (JOB_NS + mean)).max(AHEAD_JOBS);
         let of_all = ((slots as u64).saturating_mul(nanos(AHEAD)) / mean).min(of_thread);
-        let mut part = of_all / lanes.all.max(1);
-        if backlog {
-            part = of_all.saturating_sub(lanes.ahead).min(of_all / lanes.busy.max(1)).max(part);
-        }
+        let equal_part = of_all / lanes.all.max(1);
+        let left = of_all.saturating_sub(lanes.ahead).min(of_all / lanes.busy.max(1));
+        let part = if backlog { left.max(equal_part) } else { equal_part };
         part.min(AHEAD_JOBS) as usize
     }
 

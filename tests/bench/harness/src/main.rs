@@ -4,6 +4,7 @@ mod check;
 mod cluster;
 mod contenders;
 mod options;
+mod others;
 mod plot;
 mod process;
 mod report;
@@ -16,8 +17,9 @@ mod workloads;
 use std::process::ExitCode;
 
 use options::{Command, Run};
+use others::Since;
 use results::{Case, Results};
-use workloads::Bench;
+use workloads::{Bench, Scale};
 
 /// Why a run, or the harness, came to nothing: for people.
 #[derive(Debug)]
@@ -51,6 +53,8 @@ fn main() -> ExitCode {
 
 /// Runs everything that was asked for, interleaved. False when a run failed.
 fn compare(run: &Run) -> Result<bool, Failure> {
+    // What is only to be seen to work needs nobody to be quiet.
+    let _alone = (run.scale != Scale::Smoke).then(others::alone).transpose()?;
     let bench = Bench::new(run)?;
     let mut plan: Vec<_> =
         run.workloads.iter().flat_map(|workload| bench.plan(*workload)).collect();
@@ -58,7 +62,7 @@ fn compare(run: &Run) -> Result<bool, Failure> {
     if run.setup.pinned {
         server::leave_their_core()?;
     }
-    let mut well = true;
+    let (start, mut well) = (Since::now()?, true);
     for round in 1..=run.rounds {
         if round > 1 {
             // Whoever comes after another finds the machine as that one left it: each is the first in its turn.
@@ -81,6 +85,7 @@ fn compare(run: &Run) -> Result<bool, Failure> {
             }
             well &= sample.is_ok();
             results.add(&unit.case, sample);
+            results.others = Some(start.others()?);
             if let Some(file) = &run.json {
                 results.save(file)?;
             }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::others::Others;
 use crate::results::{Measured, Results, Round, Spread, figure};
 use crate::{Failure, check, fail, plot, targets};
 
@@ -55,7 +56,15 @@ pub fn text(results: &Results) -> String {
             let _ = write!(text, "\n{workload} {setting}\n{}", table(results, workload, setting));
         }
     }
-    text + &verdict(results)
+    text + "\n" + &others(results) + &verdict(results)
+}
+
+/// What else the machine did, if that was looked at.
+fn others(results: &Results) -> String {
+    let told = results.others.map(|Others { on_machine, on_host }| {
+        format!("Meanwhile other processes had {on_machine:.1} % of all cores, other machines of the host {on_host:.1} %.\n")
+    });
+    told.unwrap_or_default()
 }
 
 /// The targets, and why all of it is void, if it is.
@@ -234,6 +243,7 @@ fn section(results: &Results, stem: &str, docs: &Path) -> Result<String, Failure
         with.payload,
         versions.join(", "),
     );
+    text += &others(results);
     text += &verdict(results);
     for workload in workloads(results) {
         let _ = writeln!(text, "\n### {}\n", title(workload));

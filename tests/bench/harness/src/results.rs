@@ -5,6 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::options::Run;
+use crate::others::Others;
 use crate::workloads::{Bench, Sample};
 use crate::{Failure, fail};
 
@@ -29,6 +30,9 @@ pub struct Results {
     pub machine: Machine,
     pub server: String,
     pub settings: Settings,
+    /// While it was measured.
+    #[serde(default)]
+    pub others: Option<Others>,
     pub versions: std::collections::BTreeMap<String, String>,
     pub cases: Vec<Measured>,
 }
@@ -96,6 +100,7 @@ impl Results {
                 socket: if bench.server.unix { "unix" } else { "tcp" }.into(),
                 pinned: bench.server.pinned,
             },
+            others: None,
             versions: crate::check::versions(),
             cases: Vec::new(),
         })

@@ -110,13 +110,13 @@ impl Server {
         let rewrite_at = if setup.rewrites { "100" } else { "0" };
         let port_text = port.to_string();
         let log = std::fs::File::create(dir.path().join("server.log"))?;
-        let mut command = if setup.pinned {
-            let mut command = Command::new("taskset");
-            command.args(["--cpu-list", SERVERS_CORE]).arg(&setup.program);
-            command
-        } else {
-            Command::new(&setup.program)
-        };
+        // It ends with this process, however that ends; W9 may have stopped it then.
+        let mut command = Command::new("setpriv");
+        command.args(["--pdeathsig", "KILL"]);
+        if setup.pinned {
+            command.args(["taskset", "--cpu-list", SERVERS_CORE]);
+        }
+        command.arg(&setup.program);
         let mut child = command
             .args([
                 "--bind",
@@ -140,7 +140,7 @@ impl Server {
             .stdout(log)
             .stderr(Stdio::null())
             .spawn()
-            .map_err(|error| fail(format!("{}: {error}", setup.program.display())))?;
+            .map_err(|error| fail(format!("setpriv, of util-linux: {error}")))?;
         let client = redis::Client::open(format!("redis://127.0.0.1:{port}/"))?;
         let give_up = Instant::now() + Duration::from_secs(10);
         let redis = loop {

@@ -10,6 +10,8 @@
 //! Where writes take long, on a server that flushes its file before it answers, callers who come back when they are answered are better off
 //! together in one write than in two that wait for each other: there a sender lets those come back whom it has answered, and leaves them
 //! to the other, if that has a write under way; and no other is started for them. Who came while writes were under way does not wait for that.
+//!
+//! In a runtime of one thread all who were answered together come back before any of them is sent. There they are [told](tell) in two halves.
 
 mod sender;
 mod tell;
@@ -43,6 +45,10 @@ const SENDERS: usize = 2;
 
 /// A write that takes longer, besides what its jobs take, is long: sooner, those who were answered and have a next job are not all back.
 const LONG_WRITE: Duration = Duration::from_micros(100);
+
+/// A write that takes less, besides what its jobs take, is short: then two, of which the server has one while the callers
+/// of the other come back, are better than one. Where it flushes, a flush for each of them takes longer than what that brings.
+const SHORT_WRITE: Duration = Duration::from_micros(50);
 
 /// Within this time after an answer, those who come are those who were answered.
 const BACK_WITHIN: Duration = Duration::from_micros(200);
@@ -279,6 +285,11 @@ impl State {
 
     fn some_come_back(&self) -> bool {
         self.answered_at.is_some_and(|at| at.elapsed() < BACK_WITHIN)
+    }
+
+    /// Whether those who were just answered are to come back in two halves: not where another part of them is under way.
+    fn come_back_in_halves(&self) -> bool {
+        self.sending == 0 && self.write_time.beside_jobs() < SHORT_WRITE
     }
 
     /// Whether callers are told together, not each at once.

@@ -4,9 +4,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Instant;
 
+use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::timeout_at;
 
-use super::tell::{MANY, tell, tell_together};
+use super::tell::{MANY, TWO_HALVES, tell, tell_in_halves, tell_together};
 use super::{Caller, Client, Gather, LONG_WRITE, State, Waiting};
 use crate::join::join_all;
 use crate::reconnect::Reconnect;
@@ -20,6 +21,8 @@ pub(super) struct Sender {
     gather: Arc<Gather>,
     client: Client,
     reconnect: Reconnect,
+    /// One thread runs all tasks of the runtime.
+    on_one_thread: bool,
     /// How many jobs are under way.
     sending: usize,
     /// It tries jobs singly that were refused together, and is counted among those who do.
@@ -32,8 +35,10 @@ impl Sender {
     /// Starts one that is counted as there.
     pub(super) fn start(gather: Arc<Gather>, client: Client) {
         let reconnect = Reconnect::soon();
+        let on_one_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
+        let (sending, trying_singly, ended) = (0, false, false);
         let sender =
-            Self { gather, client, reconnect, sending: 0, trying_singly: false, ended: false };
+            Self { gather, client, reconnect, on_one_thread, sending, trying_singly, ended };
         tokio::spawn(sender.run());
     }
 
@@ -114,7 +119,9 @@ impl Sender {
             // Before the answer: who enqueues one job after the other then sends the next himself.
             self.end_if(|state| state.waiting.is_empty());
         }
-        if jobs >= MANY && self.gather.state().tells_together() {
+        if self.on_one_thread && jobs >= TWO_HALVES && self.gather.state().come_back_in_halves() {
+            tell_in_halves(answered).await;
+        } else if jobs >= MANY && self.gather.state().tells_together() {
             let began = Instant::now();
             tell_together(answered).await;
             self.gather.state().told_together(began.elapsed());

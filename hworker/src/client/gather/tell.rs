@@ -1,9 +1,12 @@
-//! Tells many callers at once what became of their jobs.
+//! Tells many callers what became of their jobs, so that their next jobs are on their way as soon as possible.
 //!
 //! Whatever a task of a tokio runtime wakes, it wakes a sleeping thread of the runtime for it, too. That thread finds the one task that
 //! is there by then, runs it, and sleeps again until the next caller is told: for 64 callers up to 40 times, each with two switches of
 //! threads, which takes longer than all that the callers do. What is woken by a thread that goes on with tasks that have yielded, is
 //! there as a whole before another thread is called to help. So callers are told by the waker of a task that yields.
+//!
+//! Where one thread runs all tasks, it has the next jobs of all callers before it writes any of them, and the server nothing to do
+//! meanwhile. There callers are told in two halves, so that the server works for one while the thread works for the other.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,6 +20,9 @@ use crate::store::Fault;
 
 /// From so many on callers are told together.
 pub(super) const MANY: usize = 8;
+
+/// From so many on it is worth two writes, where one thread tells them: with 16 they cost what they bring.
+pub(super) const TWO_HALVES: usize = 32;
 
 /// What became of the jobs of each command, and who waits for that.
 pub(super) type Answered = Vec<(Result<(), Fault>, Vec<Option<Caller>>)>;
@@ -45,6 +51,22 @@ pub(super) async fn tell_together(answered: Answered) {
     if let Some(telling) = telling {
         telling.tell();
     }
+}
+
+/// Tells half of the callers, and the others when the thread has nothing else to start: the jobs with which the first have come back are on
+/// their way then.
+pub(super) async fn tell_in_halves(mut answered: Answered) {
+    let all: usize = answered.iter().map(|(_, callers)| callers.len()).sum();
+    let mut left = all / 2;
+    let later = answered.iter_mut().map(|(result, callers)| {
+        let first = callers.len().min(left);
+        left -= first;
+        (result.clone(), callers.split_off(first))
+    });
+    let later = later.collect();
+    tell(answered);
+    yield_now().await;
+    tell(later);
 }
 
 /// A waker that tells callers.

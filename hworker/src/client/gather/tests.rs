@@ -216,6 +216,50 @@ async fn many_are_told_together_when_other_tasks_have_had_their_turn() {
     assert_eq!(first.await.expect("no panic"), 10);
 }
 
+#[tokio::test]
+async fn those_who_are_told_in_halves_have_come_back_before_the_others_are_told() {
+    // And what they start is done, as a sender's work is. Guard: told at once, the others would see none of it. The half is of all callers,
+    // not of those of each command.
+    let (mut answered, mut answers) = callers(20);
+    let (more, more_answers) = callers(44);
+    answered.extend(more);
+    answers.extend(more_answers);
+    let back = Arc::new(AtomicUsize::new(0));
+    for answer in answers.drain(..32) {
+        let back = Arc::clone(&back);
+        tokio::spawn(async move {
+            answer.await.expect("told").expect("enqueued");
+            tokio::spawn(async move { back.fetch_add(1, Ordering::Relaxed) });
+        });
+    }
+    let later = answers.remove(0);
+    let seen = Arc::clone(&back);
+    let later = tokio::spawn(async move {
+        later.await.expect("told").expect("enqueued");
+        seen.load(Ordering::Relaxed)
+    });
+    tokio::task::yield_now().await;
+    tell::tell_in_halves(answered).await;
+    for mut answer in answers {
+        answer.try_recv().expect("told").expect("enqueued");
+    }
+    assert_eq!(later.await.expect("no panic"), 32);
+}
+
+#[test]
+fn callers_come_back_in_halves_where_writes_are_short_and_none_is_under_way() {
+    let mut state = State::default();
+    assert!(state.come_back_in_halves(), "nothing is known of a server that may flush");
+    state.sending = 1;
+    assert!(!state.come_back_in_halves(), "they are a part already");
+    state.sending = 0;
+    (0..2 * CallTime::CALLS).for_each(|_| state.write_time.add(SHORT_WRITE, 0));
+    assert!(!state.come_back_in_halves(), "two would take longer");
+    assert!(!state.writes_are_long());
+    state.write_time.add(SHORT_WRITE / 2, 0);
+    assert!(state.come_back_in_halves());
+}
+
 #[test]
 fn nobody_waits_for_a_runtime_that_ends_before_he_is_told() {
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");

@@ -11,7 +11,8 @@
 //! together in one write than in two that wait for each other: there a sender lets those come back whom it has answered, and leaves them
 //! to the other, if that has a write under way; and no other is started for them. Who came while writes were under way does not wait for that.
 //!
-//! In a runtime of one thread all who were answered together come back before any of them is sent. There they are [told](tell) in two halves.
+//! In a current-thread runtime all who were answered together come back before the next job of any is sent. There they are [told](tell) in two
+//! halves, if there are many, writes are short, and none is under way.
 
 mod sender;
 mod tell;
@@ -26,6 +27,7 @@ use tokio::runtime::Id;
 use tokio::sync::oneshot;
 
 use self::sender::Sender;
+use self::tell::TWO_HALVES;
 use super::Client;
 use crate::durability::Durability;
 use crate::store::{
@@ -46,9 +48,10 @@ const SENDERS: usize = 2;
 /// A write that takes longer, besides what its jobs take, is long: sooner, those who were answered and have a next job are not all back.
 const LONG_WRITE: Duration = Duration::from_micros(100);
 
-/// A write that takes less, besides what its jobs take, is short: then two, of which the server has one while the callers
-/// of the other come back, are better than one. Where it flushes, a flush for each of them takes longer than what that brings.
-const SHORT_WRITE: Duration = Duration::from_micros(50);
+/// A write that takes less, and so much for each job, is short: then two, of which the server has one while the callers of the
+/// other come back, are better than one. Where the server flushes, a flush for each of them takes longer than what that brings.
+const SHORT_WRITE: Duration = Duration::from_micros(75);
+const SHORT_WRITE_JOB: Duration = Duration::from_nanos(700);
 
 /// Within this time after an answer, those who come are those who were answered.
 const BACK_WITHIN: Duration = Duration::from_micros(200);
@@ -287,9 +290,11 @@ impl State {
         self.answered_at.is_some_and(|at| at.elapsed() < BACK_WITHIN)
     }
 
-    /// Whether those who were just answered are to come back in two halves: not where another part of them is under way.
-    fn come_back_in_halves(&self) -> bool {
-        self.sending == 0 && self.write_time.beside_jobs() < SHORT_WRITE
+    /// Whether so many, who were answered by a write that took so long, are to come back in two halves: not where another part of them is
+    /// under way.
+    fn come_back_in_halves(&self, answered: usize, took: Duration) -> bool {
+        let jobs = SHORT_WRITE_JOB.saturating_mul(u32::try_from(answered).unwrap_or(u32::MAX));
+        answered >= TWO_HALVES && self.sending == 0 && took < SHORT_WRITE + jobs
     }
 
     /// Whether callers are told together, not each at once.

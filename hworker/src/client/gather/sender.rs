@@ -7,7 +7,7 @@ use std::time::Instant;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::timeout_at;
 
-use super::tell::{MANY, TWO_HALVES, tell, tell_in_halves, tell_together};
+use super::tell::{MANY, tell, tell_in_halves, tell_together};
 use super::{Caller, Client, Gather, LONG_WRITE, State, Waiting};
 use crate::join::join_all;
 use crate::reconnect::Reconnect;
@@ -21,8 +21,6 @@ pub(super) struct Sender {
     gather: Arc<Gather>,
     client: Client,
     reconnect: Reconnect,
-    /// One thread runs all tasks of the runtime.
-    on_one_thread: bool,
     /// How many jobs are under way.
     sending: usize,
     /// It tries jobs singly that were refused together, and is counted among those who do.
@@ -35,10 +33,8 @@ impl Sender {
     /// Starts one that is counted as there.
     pub(super) fn start(gather: Arc<Gather>, client: Client) {
         let reconnect = Reconnect::soon();
-        let on_one_thread = Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread;
-        let (sending, trying_singly, ended) = (0, false, false);
         let sender =
-            Self { gather, client, reconnect, on_one_thread, sending, trying_singly, ended };
+            Self { gather, client, reconnect, sending: 0, trying_singly: false, ended: false };
         tokio::spawn(sender.run());
     }
 
@@ -98,8 +94,8 @@ impl Sender {
         self.sending = jobs;
         let sent_at = Instant::now();
         let results = self.write(&connection, &mut commands).await;
-        let nobody_came =
-            self.gather.has_written(std::mem::take(&mut self.sending), sent_at.elapsed());
+        let took = sent_at.elapsed();
+        let nobody_came = self.gather.has_written(std::mem::take(&mut self.sending), took);
         let mut kept_from = None;
         let mut answered = Vec::with_capacity(commands.len());
         let mut refused = Vec::new();
@@ -119,11 +115,13 @@ impl Sender {
             // Before the answer: who enqueues one job after the other then sends the next himself.
             self.end_if(|state| state.waiting.is_empty());
         }
-        if self.on_one_thread && jobs >= TWO_HALVES && self.gather.state().come_back_in_halves() {
-            tell_in_halves(answered).await;
-        } else if jobs >= MANY && self.gather.state().tells_together() {
+        if jobs >= MANY && self.gather.state().tells_together() {
             let began = Instant::now();
-            tell_together(answered).await;
+            if is_current_thread() && self.gather.state().come_back_in_halves(jobs, took) {
+                tell_in_halves(answered, || self.gather.state().sending > 0).await;
+            } else {
+                tell_together(answered).await;
+            }
             self.gather.state().told_together(began.elapsed());
         } else {
             tell(answered);
@@ -270,6 +268,11 @@ impl Sender {
         }
         kept_from
     }
+}
+
+/// Whether one thread runs all tasks of this runtime.
+fn is_current_thread() -> bool {
+    Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread
 }
 
 impl Drop for Sender {

@@ -5,7 +5,7 @@
 //! threads, which takes longer than all that the callers do. What is woken by a thread that goes on with tasks that have yielded, is
 //! there as a whole before another thread is called to help. So callers are told by the waker of a task that yields.
 //!
-//! Where one thread runs all tasks, it has the next jobs of all callers before it writes any of them, and the server nothing to do
+//! In a current-thread runtime the thread has the next jobs of all callers before it writes any of them, and the server nothing to do
 //! meanwhile. There callers are told in two halves, so that the server works for one while the thread works for the other.
 
 use std::future::poll_fn;
@@ -21,8 +21,11 @@ use crate::store::Fault;
 /// From so many on callers are told together.
 pub(super) const MANY: usize = 8;
 
-/// From so many on it is worth two writes, where one thread tells them: with 16 they cost what they bring.
+/// From so many on two writes are better than one where one thread tells all: with 16 it is a little worse.
 pub(super) const TWO_HALVES: usize = 32;
+
+/// In one round a thread starts some sixty tasks; their next jobs may take a second to be sent.
+const ROUNDS: usize = 3;
 
 /// What became of the jobs of each command, and who waits for that.
 pub(super) type Answered = Vec<(Result<(), Fault>, Vec<Option<Caller>>)>;
@@ -53,11 +56,11 @@ pub(super) async fn tell_together(answered: Answered) {
     }
 }
 
-/// Tells half of the callers, and the others when the thread has nothing else to start: the jobs with which the first have come back are on
-/// their way then.
-pub(super) async fn tell_in_halves(mut answered: Answered) {
+/// Tells half of the callers, and the others when the next jobs of the first are under way, or the thread has gone round a few times: each time
+/// until it has nothing else to start, or has started so much else that others have their turn.
+pub(super) async fn tell_in_halves(mut answered: Answered, are_under_way: impl Fn() -> bool) {
     let all: usize = answered.iter().map(|(_, callers)| callers.len()).sum();
-    let mut left = all / 2;
+    let mut left = all.div_ceil(2);
     let later = answered.iter_mut().map(|(result, callers)| {
         let first = callers.len().min(left);
         left -= first;
@@ -65,7 +68,12 @@ pub(super) async fn tell_in_halves(mut answered: Answered) {
     });
     let later = later.collect();
     tell(answered);
-    yield_now().await;
+    for _ in 0..ROUNDS {
+        yield_now().await;
+        if are_under_way() {
+            break;
+        }
+    }
     tell(later);
 }
 

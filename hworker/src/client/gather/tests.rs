@@ -216,65 +216,97 @@ async fn many_are_told_together_when_other_tasks_have_had_their_turn() {
     assert_eq!(first.await.expect("no panic"), 10);
 }
 
-#[tokio::test]
-async fn those_who_are_told_in_halves_have_come_back_before_the_others_are_told() {
-    // And what they start is done, as a sender's work is. Guard: told at once, the others would see none of it. The half is of all callers,
-    // not of those of each command.
-    let (mut answered, mut answers) = callers(20);
-    let (more, more_answers) = callers(44);
-    answered.extend(more);
-    answers.extend(more_answers);
-    let back = Arc::new(AtomicUsize::new(0));
-    for answer in answers.drain(..32) {
-        let back = Arc::clone(&back);
-        tokio::spawn(async move {
+/// How many were back, and what they started done, when the first of the others was told, how many were told before him, and after how many
+/// rounds.
+async fn told_in_halves(commands: &[u64]) -> (usize, usize, usize) {
+    let (answered, answers): (Vec<_>, Vec<_>) = commands.iter().map(|&jobs| callers(jobs)).unzip();
+    let (back, before) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let half = (commands.iter().sum::<u64>() / 2) as usize;
+    let mut tasks: Vec<_> = Vec::new();
+    for answer in answers.into_iter().flatten() {
+        let (back, before) = (Arc::clone(&back), Arc::clone(&before));
+        tasks.push(tokio::spawn(async move {
             answer.await.expect("told").expect("enqueued");
+            let seen = (back.load(Ordering::Relaxed), before.fetch_add(1, Ordering::Relaxed));
+            // As a sender has it written.
             tokio::spawn(async move { back.fetch_add(1, Ordering::Relaxed) });
-        });
+            seen
+        }));
     }
-    let later = answers.remove(0);
-    let seen = Arc::clone(&back);
-    let later = tokio::spawn(async move {
-        later.await.expect("told").expect("enqueued");
-        seen.load(Ordering::Relaxed)
-    });
     tokio::task::yield_now().await;
-    tell::tell_in_halves(answered).await;
+    let answered = answered.into_iter().flatten().collect();
+    let rounds = AtomicUsize::new(0);
+    let are_under_way = || {
+        rounds.fetch_add(1, Ordering::Relaxed);
+        back.load(Ordering::Relaxed) >= half
+    };
+    tell::tell_in_halves(answered, are_under_way).await;
+    let mut seen = Vec::new();
+    for task in tasks {
+        seen.push(task.await.expect("no panic"));
+    }
+    let (back, before) = seen.into_iter().find(|(back, _)| *back > 0).expect("some told later");
+    (back, before, rounds.into_inner())
+}
+
+#[tokio::test]
+async fn half_of_the_callers_come_back_before_the_others_are_told() {
+    // Guard: told at once, none would see what others started. The half is of all callers, not of those of each command, and not less than one, as
+    // a second sender comes for no less. Of more than a thread starts in one round: `ROUNDS`.
+    assert_eq!(told_in_halves(&[40]).await, (20, 20, 1));
+    assert_eq!(told_in_halves(&[9, 32]).await, (21, 21, 1));
+    assert_eq!(told_in_halves(&[32, 9]).await, (21, 21, 1));
+    let (back, before, rounds) = told_in_halves(&[160]).await;
+    assert_eq!((back, before), (80, 80));
+    assert!(rounds > 1, "{rounds}");
+}
+
+#[tokio::test]
+async fn the_others_are_told_too_when_the_first_do_not_come_back() {
+    let (answered, answers) = callers(64);
+    tell::tell_in_halves(answered, || false).await;
     for mut answer in answers {
         answer.try_recv().expect("told").expect("enqueued");
     }
-    assert_eq!(later.await.expect("no panic"), 32);
 }
 
 #[test]
-fn callers_come_back_in_halves_where_writes_are_short_and_none_is_under_way() {
+fn many_callers_come_back_in_halves_where_writes_are_short_and_none_is_under_way() {
+    let many = tell::TWO_HALVES;
     let mut state = State::default();
-    assert!(state.come_back_in_halves(), "nothing is known of a server that may flush");
+    assert!(state.come_back_in_halves(many, SHORT_WRITE));
+    assert!(!state.come_back_in_halves(many - 1, SHORT_WRITE));
+    let flushes = Duration::from_micros(200);
+    assert!(!state.come_back_in_halves(many, flushes), "two would take longer");
+    assert!(!state.come_back_in_halves(2 * many, flushes));
+    assert!(state.come_back_in_halves(10 * many, flushes), "so many jobs take as long");
     state.sending = 1;
-    assert!(!state.come_back_in_halves(), "they are a part already");
-    state.sending = 0;
-    (0..2 * CallTime::CALLS).for_each(|_| state.write_time.add(SHORT_WRITE, 0));
-    assert!(!state.come_back_in_halves(), "two would take longer");
-    assert!(!state.writes_are_long());
-    state.write_time.add(SHORT_WRITE / 2, 0);
-    assert!(state.come_back_in_halves());
+    assert!(!state.come_back_in_halves(many, SHORT_WRITE), "they are a part already");
 }
 
 #[test]
 fn nobody_waits_for_a_runtime_that_ends_before_he_is_told() {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-    let (answered, mut answers) = callers(64);
-    runtime.block_on(async {
-        let mut telling = std::pin::pin!(tell::tell_together(answered));
-        let is_ready = std::future::poll_fn(|context| {
-            std::task::Poll::Ready(telling.as_mut().poll(context).is_ready())
+    for halves in [false, true] {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let (answered, mut answers) = callers(64);
+        runtime.block_on(async {
+            let mut telling = std::pin::pin!(async {
+                if halves {
+                    tell::tell_in_halves(answered, || false).await;
+                } else {
+                    tell::tell_together(answered).await;
+                }
+            });
+            let is_ready = std::future::poll_fn(|context| {
+                std::task::Poll::Ready(telling.as_mut().poll(context).is_ready())
+            });
+            assert!(!is_ready.await, "others have their turn first");
+            assert!(matches!(answers[63].try_recv(), Err(TryRecvError::Empty)));
         });
-        assert!(!is_ready.await, "others have their turn first");
-        assert!(matches!(answers[0].try_recv(), Err(TryRecvError::Empty)));
-    });
-    drop(runtime);
-    for mut answer in answers {
-        assert!(!matches!(answer.try_recv(), Err(TryRecvError::Empty)));
+        drop(runtime);
+        for mut answer in answers {
+            assert!(!matches!(answer.try_recv(), Err(TryRecvError::Empty)));
+        }
     }
 }
 

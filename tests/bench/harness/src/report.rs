@@ -62,7 +62,7 @@ pub fn text(results: &Results) -> String {
 /// What else the machine did, if that was looked at.
 fn others(results: &Results) -> String {
     let told = results.others.map(|Others { on_machine, on_host }| {
-        format!("Meanwhile other processes had {on_machine:.1} % of all cores, other machines of the host {on_host:.1} %.\n")
+        format!("Meanwhile other processes had {on_machine:.1} % of all cores, and the host withheld {on_host:.1} %.\n")
     });
     told.unwrap_or_default()
 }

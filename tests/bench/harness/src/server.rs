@@ -110,7 +110,7 @@ impl Server {
         let rewrite_at = if setup.rewrites { "100" } else { "0" };
         let port_text = port.to_string();
         let log = std::fs::File::create(dir.path().join("server.log"))?;
-        // It ends with this process, however that ends; W9 may have stopped it then.
+        // It ends with this thread, which is the main one, however that ends: even if W9 has stopped it (`SIGSTOP`).
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL"]);
         if setup.pinned {
@@ -137,8 +137,8 @@ impl Server {
             .args(["--latency-monitor-threshold", "1"])
             .args(more)
             .stdin(Stdio::null())
+            .stderr(log.try_clone()?)
             .stdout(log)
-            .stderr(Stdio::null())
             .spawn()
             .map_err(|error| fail(format!("setpriv, of util-linux: {error}")))?;
         let client = redis::Client::open(format!("redis://127.0.0.1:{port}/"))?;

@@ -24,7 +24,7 @@ pub(super) const MANY: usize = 8;
 /// From so many on two writes are better than one where one thread tells all: with 16 it is a little worse.
 pub(super) const TWO_HALVES: usize = 32;
 
-/// In one round a thread starts some sixty tasks; their next jobs may take a second to be sent.
+/// How often the thread goes round at most: it starts some sixty tasks each time, so that of more it is not done after the first.
 const ROUNDS: usize = 3;
 
 /// What became of the jobs of each command, and who waits for that.

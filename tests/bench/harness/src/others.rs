@@ -1,4 +1,4 @@
-//! What else the machine does while it measures: other benchmarks, other processes, other machines on the same host.
+//! What else the machine does while it measures: other benchmarks, other processes, the host of a virtual machine.
 
 use std::fs::{File, TryLockError};
 
@@ -22,7 +22,7 @@ pub fn alone() -> Result<File, Failure> {
 }
 
 /// How much of all cores others had, in percent.
-#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 pub struct Others {
     /// Processes that the benchmark did not start, and what of the kernel's work belongs to none.
     pub on_machine: f64,

@@ -4,8 +4,8 @@
 //! supervisor, is the one who settles it; nobody starts or settles it again. Once the server has the settlement the
 //! lease is remembered for a while, in case a failover brings it back.
 
+use std::collections::HashSet;
 use std::collections::hash_map::Entry;
-use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,8 @@ use tokio::sync::Notify;
 
 use super::admit::Job;
 use super::handed::{Handed, Inbox, Phase};
-use super::remembered::{Amount, Remembered};
+use super::recent::Recent;
+use super::remembered::Remembered;
 use crate::context::Context;
 use crate::store::{End, Lease, LeaseMap, Settlement};
 
@@ -36,17 +37,7 @@ struct Table {
     inbox: Inbox,
     /// The session whose list of leases was compared last.
     session: u64,
-    settled: VecDeque<Batch>,
-    /// How much of that there is.
-    remembered: Amount,
-}
-
-/// What was settled by one call: remembered and forgotten as one, since it is hardly ever asked for.
-#[derive(Debug)]
-struct Batch {
-    at: Instant,
-    amount: Amount,
-    settlements: Vec<Settlement>,
+    settled: Recent,
 }
 
 /// How far a lease is.
@@ -120,38 +111,12 @@ impl Table {
         settlement
     }
 
-    /// Takes out what was settled so long ago, and more where that is too much.
-    fn forget(&mut self, age: Duration, of_all: &Remembered) -> Vec<Batch> {
-        let mut forgotten = Vec::new();
-        while let Some(oldest) = self.settled.front() {
-            // The newest is kept however large it is.
-            let fits = self.settled.len() == 1 || of_all.fits(self.remembered);
-            if fits && oldest.at.elapsed() < age {
-                break;
-            }
-            let Some(oldest) = self.settled.pop_front() else { break };
-            of_all.remove(&mut self.remembered, oldest.amount);
-            forgotten.push(oldest);
-        }
-        if self.settled.is_empty() {
-            self.settled.shrink_to_fit();
-        }
-        forgotten
-    }
-
     fn compare(&self, believed: &HashSet<Lease>, server: Vec<Lease>) -> Comparison {
         let mut comparison = Comparison::default();
         let there: HashSet<_> = server.iter().cloned().collect();
         let mut unknown: HashSet<_> =
             server.into_iter().filter(|lease| !self.held.contains_key(lease)).collect();
-        if !unknown.is_empty() {
-            let remembered = self.settled.iter().rev().flat_map(|batch| &batch.settlements);
-            for settlement in remembered {
-                if unknown.remove(&settlement.lease) {
-                    comparison.revived.push(settlement.clone());
-                }
-            }
-        }
+        comparison.revived = self.settled.take_settled(&mut unknown);
         comparison.unseen = unknown.into_iter().collect();
         comparison.lost = believed.difference(&there).cloned().collect();
         comparison
@@ -262,11 +227,8 @@ impl Leases {
         for settlement in &settlements {
             table.held.remove(&settlement.lease);
         }
-        let bytes = settlements.iter().map(Settlement::kept).sum();
-        let amount = Amount { settlements: settlements.len(), bytes };
-        self.of_all.add(&mut table.remembered, amount);
-        table.settled.push_back(Batch { at: Instant::now(), amount, settlements });
-        let forgotten = table.forget(REMEMBERED_FOR, &self.of_all);
+        table.settled.add(settlements, &self.of_all);
+        let forgotten = table.settled.forget(REMEMBERED_FOR, &self.of_all);
         if table.count() == 0 {
             self.emptied.notify_waiters();
         }
@@ -277,7 +239,7 @@ impl Leases {
 
     /// Forgets what was settled too long ago to be asked for, also where nothing more is settled.
     pub(super) fn forget_old(&self) {
-        let forgotten = self.table().forget(REMEMBERED_FOR, &self.of_all);
+        let forgotten = self.table().settled.forget(REMEMBERED_FOR, &self.of_all);
         drop(forgotten);
     }
 
@@ -512,46 +474,11 @@ impl Leases {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::worker::remembered::BYTES;
-
-    fn leases() -> Leases {
-        Leases::new(Arc::new(Remembered::by(1)))
-    }
-
-    #[test]
-    fn what_is_remembered_stays_within_its_bytes() {
-        let leases = leases();
-        let settlement = |number: usize| {
-            let lease = Lease::parse(&number.to_string());
-            let envelope = vec![b'x'; 1024 * 1024];
-            let end = End::Retried { job: "a", delay_ms: 0, envelope };
-            Settlement { lease, end }
-        };
-        for number in 0..100 {
-            leases.settled(vec![settlement(number)]);
-        }
-        let mut table = leases.table();
-        let kept: Vec<_> = table.settled.drain(..).flat_map(|batch| batch.settlements).collect();
-        let held: usize = kept.iter().map(Settlement::size).sum();
-        assert_eq!(table.remembered, Amount { settlements: kept.len(), bytes: held });
-        assert!(held <= BYTES && held > BYTES / 2, "{held}");
-        assert_eq!(kept.last().map(|one| one.lease.clone()), Some(Lease::Token(99)));
-    }
-
-    #[test]
-    fn a_payload_that_stays_at_the_server_takes_no_room_among_what_is_remembered() {
-        let leases = leases();
-        let settled =
-            |lease, end| leases.settled(vec![Settlement { lease: Lease::Token(lease), end }]);
-        settled(1, End::Acked { job: "a" });
-        settled(2, End::Broken { reason: "why".into(), bytes: BYTES });
-        assert_eq!(leases.table().remembered.settlements, 2);
-    }
 
     #[test]
     fn what_is_handed_over_while_a_session_begins_is_not_lost_with_what_it_looks_for() {
         // Guard: `lose_handed` of the number that lacked its lease when the session began.
-        let leases = leases();
+        let leases = Leases::new(Arc::new(Remembered::by(1)));
         let hand = |payload: &str| {
             let calm = leases.calm().expect("nothing is under way");
             leases.handed(payload.into(), calm);
@@ -564,41 +491,5 @@ mod tests {
         assert_eq!(leases.handed_number(), Some(since));
         leases.lose_all();
         assert_eq!(leases.handed_number(), None);
-    }
-
-    #[test]
-    fn what_is_old_is_forgotten_also_where_nothing_more_is_settled() {
-        let leases = leases();
-        let end = End::Acked { job: "a" };
-        leases.settled(vec![Settlement { lease: Lease::Token(1), end }]);
-        leases.forget_old();
-        assert_eq!(leases.table().remembered.settlements, 1, "it is not old");
-        let forgotten = leases.table().forget(Duration::ZERO, &leases.of_all);
-        assert_eq!((forgotten.len(), leases.table().remembered), (1, Amount::default()));
-    }
-
-    #[test]
-    fn queues_share_what_is_remembered_and_none_forgets_its_newest() {
-        let of_all = Arc::new(Remembered::by(4));
-        let queue = || Leases::new(Arc::clone(&of_all));
-        let (busy, other) = (queue(), queue());
-        let settle = |leases: &Leases, bytes: usize| {
-            let envelope = vec![b'x'; bytes];
-            let end = End::Retried { job: "a", delay_ms: 0, envelope };
-            leases.settled(vec![Settlement { lease: Lease::Token(1), end }]);
-            leases.table().remembered.bytes
-        };
-        let step = BYTES / 16;
-        let alone = (0..32).map(|_| settle(&busy, step)).max();
-        assert!(alone.is_some_and(|most| most > BYTES / 2 && most <= BYTES), "{alone:?}");
-        // More than its share.
-        assert!(settle(&other, BYTES / 3) >= BYTES / 3, "its newest");
-        for _ in 0..8 {
-            settle(&other, step);
-        }
-        busy.forget_old();
-        let [busy, other] = [&busy, &other].map(|leases| leases.table().remembered.bytes);
-        assert!(busy + other <= BYTES, "{busy} and {other}");
-        assert!(other > BYTES / 4 - 2 * step, "about its share: {other}");
     }
 }

@@ -22,6 +22,7 @@ mod pace;
 mod panic;
 mod pulse;
 mod ready;
+mod recent;
 mod remembered;
 mod runner;
 mod settle;

@@ -65,7 +65,7 @@ impl Outbox {
     pub(super) fn take(&self) -> Vec<Settlement> {
         let mut waiting = self.waiting();
         let count = fitting(waiting.iter());
-        // Not collected, which makes room for four: they are kept for a while once they are settled.
+        // Not collected, which makes room for four where there is one.
         let mut batch = Vec::with_capacity(count);
         batch.extend(waiting.drain(..count));
         batch

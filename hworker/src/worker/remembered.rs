@@ -1,5 +1,6 @@
 //! How much a worker remembers of what it has settled: all its queues, and shards of them, together.
 
+use std::ops::AddAssign;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Settlements of one worker, at most.
@@ -24,6 +25,13 @@ pub(super) struct Amount {
     pub(super) bytes: usize,
 }
 
+impl AddAssign for Amount {
+    fn add_assign(&mut self, more: Self) {
+        self.settlements += more.settlements;
+        self.bytes += more.bytes;
+    }
+}
+
 impl Remembered {
     pub(super) fn by(lanes: usize) -> Self {
         let (settlements, bytes) = (AtomicUsize::new(0), AtomicUsize::new(0));
@@ -32,8 +40,7 @@ impl Remembered {
 
     /// A lane remembers so much more.
     pub(super) fn add(&self, own: &mut Amount, more: Amount) {
-        own.settlements += more.settlements;
-        own.bytes += more.bytes;
+        *own += more;
         self.settlements.fetch_add(more.settlements, Ordering::Relaxed);
         self.bytes.fetch_add(more.bytes, Ordering::Relaxed);
     }

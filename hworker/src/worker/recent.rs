@@ -1,0 +1,246 @@
+//! What a lane has settled lately, in little room: a failover may bring it back.
+
+use std::collections::{HashSet, VecDeque};
+use std::time::{Duration, Instant};
+
+use super::remembered::{Amount, Remembered};
+use crate::store::{End, Lease, SCRIPT_BYTES, SCRIPT_JOBS, Settlement};
+
+/// What is settled by several calls within this time is forgotten as one, if one could have settled it: where jobs are settled
+/// singly, what has to be known of a call takes as much room as its job.
+const TOGETHER_WITHIN: Duration = Duration::from_secs(1);
+
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    /// The oldest first.
+    settlements: VecDeque<Kept>,
+    /// What they are made of.
+    batches: VecDeque<Batch>,
+    amount: Amount,
+}
+
+/// A settlement. Nearly all are acks, which take a third of the room that others do.
+#[derive(Debug)]
+enum Kept {
+    Ack { token: u64, job: &'static str },
+    Other(Box<Settlement>),
+}
+
+/// What is forgotten as one, since it is hardly ever asked for.
+#[derive(Debug)]
+struct Batch {
+    first: Instant,
+    last: Instant,
+    amount: Amount,
+}
+
+impl Recent {
+    /// The server has these settlements.
+    pub(super) fn add(&mut self, settlements: Vec<Settlement>, of_all: &Remembered) {
+        let bytes = settlements.iter().map(Settlement::kept).sum();
+        let more = Amount { settlements: settlements.len(), bytes };
+        of_all.add(&mut self.amount, more);
+        self.settlements.extend(settlements.into_iter().map(Kept::of));
+        let now = Instant::now();
+        match self.batches.back_mut().filter(|newest| newest.has_room_for(more, now)) {
+            Some(newest) => {
+                newest.last = now;
+                newest.amount += more;
+            }
+            None => self.batches.push_back(Batch { first: now, last: now, amount: more }),
+        }
+    }
+
+    /// Forgets what was settled so long ago, and more where that is too much. Gives what there is to drop.
+    #[must_use = "it is to be dropped where nobody waits"]
+    pub(super) fn forget(&mut self, age: Duration, of_all: &Remembered) -> Vec<Settlement> {
+        let mut forgotten = Vec::new();
+        while let Some(oldest) = self.batches.front() {
+            // The newest is kept however large it is.
+            let fits = self.batches.len() == 1 || of_all.fits(self.amount);
+            if fits && oldest.last.elapsed() < age {
+                break;
+            }
+            let Some(Batch { amount, .. }) = self.batches.pop_front() else { break };
+            of_all.remove(&mut self.amount, amount);
+            let settlements = self.settlements.drain(..amount.settlements);
+            forgotten.extend(settlements.filter_map(Kept::into_droppable));
+        }
+        if self.batches.is_empty() {
+            self.batches.shrink_to_fit();
+            self.settlements.shrink_to_fit();
+        }
+        forgotten
+    }
+
+    /// Takes those out of these leases that were settled lately; gives how.
+    pub(super) fn take_settled(&self, leases: &mut HashSet<Lease>) -> Vec<Settlement> {
+        let mut settled = Vec::new();
+        for kept in self.settlements.iter().rev() {
+            if leases.is_empty() {
+                break;
+            }
+            if leases.remove(&kept.lease()) {
+                settled.push(kept.settlement());
+            }
+        }
+        settled
+    }
+}
+
+impl Batch {
+    fn has_room_for(&self, more: Amount, now: Instant) -> bool {
+        now.saturating_duration_since(self.first) < TOGETHER_WITHIN
+            && self.amount.settlements + more.settlements <= SCRIPT_JOBS
+            && self.amount.bytes + more.bytes <= SCRIPT_BYTES
+    }
+}
+
+impl Kept {
+    fn of(settlement: Settlement) -> Self {
+        match settlement {
+            Settlement { lease: Lease::Token(token), end: End::Acked { job } } => {
+                Self::Ack { token, job }
+            }
+            other => Self::Other(Box::new(other)),
+        }
+    }
+
+    fn lease(&self) -> Lease {
+        match self {
+            Self::Ack { token, .. } => Lease::Token(*token),
+            Self::Other(settlement) => settlement.lease.clone(),
+        }
+    }
+
+    fn settlement(&self) -> Settlement {
+        match self {
+            Self::Ack { token, job } => {
+                Settlement { lease: Lease::Token(*token), end: End::Acked { job } }
+            }
+            Self::Other(settlement) => (**settlement).clone(),
+        }
+    }
+
+    fn into_droppable(self) -> Option<Settlement> {
+        match self {
+            Self::Ack { .. } => None,
+            Self::Other(settlement) => Some(*settlement),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::worker::remembered::BYTES;
+
+    const AGE: Duration = Duration::from_secs(60);
+
+    fn acked(token: u64) -> Settlement {
+        Settlement { lease: Lease::Token(token), end: End::Acked { job: "a" } }
+    }
+
+    fn retried(token: u64, bytes: usize) -> Settlement {
+        let end = End::Retried { job: "a", delay_ms: 0, envelope: vec![b'x'; bytes] };
+        Settlement { lease: Lease::Token(token), end }
+    }
+
+    fn foreign(name: &str) -> Settlement {
+        Settlement { lease: Lease::parse(name), end: End::Acked { job: "a" } }
+    }
+
+    #[test]
+    fn an_ack_takes_24_bytes_also_where_it_is_settled_alone() {
+        // 100,000 are remembered.
+        assert_eq!(size_of::<Kept>(), 24);
+        let (mut recent, of_all) = (Recent::default(), Remembered::by(1));
+        (0..SCRIPT_JOBS as u64).for_each(|token| recent.add(vec![acked(token)], &of_all));
+        // Unless the machine is very slow it is one.
+        assert!(recent.batches.len() < 10, "{}", recent.batches.len());
+        recent.add(vec![acked(0)], &of_all);
+        recent.add(vec![retried(0, SCRIPT_BYTES)], &of_all);
+        let full: Vec<_> = recent.batches.iter().rev().take(2).map(|batch| batch.amount).collect();
+        assert_eq!(full[0].settlements, 1, "no more than a call could settle");
+        assert!(full[1].settlements <= SCRIPT_JOBS);
+        recent.batches.iter_mut().for_each(|batch| batch.first -= TOGETHER_WITHIN);
+        let before = recent.batches.len();
+        recent.add(vec![acked(0)], &of_all);
+        assert_eq!(recent.batches.len(), before + 1, "the newest has begun too long ago");
+    }
+
+    #[test]
+    fn how_a_lease_was_settled_is_known_whatever_its_name_and_end() {
+        let (mut recent, of_all) = (Recent::default(), Remembered::by(1));
+        recent.add(vec![acked(1), retried(2, 10), foreign("by hand"), acked(3)], &of_all);
+        recent.add(vec![acked(4)], &of_all);
+        let leases = ["1", "2", "by hand", "4", "5"].map(Lease::parse);
+        let mut leases = HashSet::from(leases);
+        let settled = recent.take_settled(&mut leases);
+        assert_eq!(leases, HashSet::from([Lease::Token(5)]));
+        let settled: Vec<_> =
+            settled.iter().map(|one| (one.lease.to_string(), one.is_ack())).collect();
+        let known = [("4", true), ("by hand", true), ("2", false), ("1", true)];
+        assert_eq!(settled, known.map(|(lease, is_ack)| (lease.to_owned(), is_ack)));
+    }
+
+    #[test]
+    fn what_is_remembered_stays_within_its_bytes() {
+        let (mut recent, of_all) = (Recent::default(), Remembered::by(1));
+        let mut forgotten = 0;
+        for token in 0..100 {
+            recent.add(vec![retried(token, 1024 * 1024)], &of_all);
+            forgotten += recent.forget(AGE, &of_all).len();
+        }
+        let kept: Vec<_> = recent.settlements.iter().map(Kept::settlement).collect();
+        let held: usize = kept.iter().map(Settlement::size).sum();
+        assert_eq!(recent.amount, Amount { settlements: kept.len(), bytes: held });
+        assert!(held <= BYTES && held > BYTES / 2, "{held}");
+        assert_eq!(kept.last().map(|one| one.lease.clone()), Some(Lease::Token(99)));
+        assert_eq!(forgotten + kept.len(), 100);
+    }
+
+    #[test]
+    fn a_payload_that_stays_at_the_server_takes_no_room_among_what_is_remembered() {
+        let (mut recent, of_all) = (Recent::default(), Remembered::by(1));
+        recent.add(vec![acked(1)], &of_all);
+        let end = End::Broken { reason: "why".into(), bytes: BYTES };
+        recent.add(vec![Settlement { lease: Lease::Token(2), end }], &of_all);
+        assert!(recent.forget(AGE, &of_all).is_empty());
+        assert_eq!(recent.amount.settlements, 2);
+    }
+
+    #[test]
+    fn what_is_old_is_forgotten_and_its_room_given_back() {
+        let (mut recent, of_all) = (Recent::default(), Remembered::by(1));
+        recent.add(vec![acked(1), retried(2, 10)], &of_all);
+        assert!(recent.forget(AGE, &of_all).is_empty());
+        assert_eq!(recent.amount.settlements, 2, "it is not old");
+        assert_eq!(recent.forget(Duration::ZERO, &of_all).len(), 1, "an ack has nothing to drop");
+        assert_eq!(recent.amount, Amount::default());
+        assert_eq!(recent.settlements.capacity() + recent.batches.capacity(), 0);
+    }
+
+    #[test]
+    fn queues_share_what_is_remembered_and_none_forgets_its_newest() {
+        let of_all = Remembered::by(4);
+        let (mut busy, mut other) = (Recent::default(), Recent::default());
+        let settle = |recent: &mut Recent, bytes: usize| {
+            recent.add(vec![retried(1, bytes)], &of_all);
+            drop(recent.forget(AGE, &of_all));
+            recent.amount.bytes
+        };
+        let step = BYTES / 16;
+        let alone = (0..32).map(|_| settle(&mut busy, step)).max();
+        assert!(alone.is_some_and(|most| most > BYTES / 2 && most <= BYTES), "{alone:?}");
+        // More than its share.
+        assert!(settle(&mut other, BYTES / 3) >= BYTES / 3, "its newest");
+        for _ in 0..8 {
+            settle(&mut other, step);
+        }
+        drop(busy.forget(AGE, &of_all));
+        let (busy, other) = (busy.amount.bytes, other.amount.bytes);
+        assert!(busy + other <= BYTES, "{busy} and {other}");
+        assert!(other > BYTES / 4 - 2 * step, "about its share: {other}");
+    }
+}

@@ -163,6 +163,7 @@ mod tests {
         let full: Vec<_> = recent.batches.iter().rev().take(2).map(|batch| batch.amount).collect();
         assert_eq!(full[0].settlements, 1, "no more than a call could settle");
         assert!(full[1].settlements <= SCRIPT_JOBS);
+        recent.add(vec![acked(0)], &of_all);
         recent.batches.iter_mut().for_each(|batch| batch.first -= TOGETHER_WITHIN);
         let before = recent.batches.len();
         recent.add(vec![acked(0)], &of_all);

@@ -492,4 +492,17 @@ mod tests {
         leases.lose_all();
         assert_eq!(leases.handed_number(), None);
     }
+
+    #[test]
+    fn what_was_settled_lately_is_settled_again_where_the_server_holds_it_still() {
+        let leases = Leases::new(Arc::new(Remembered::by(1)));
+        let [settled, other] = [1, 2].map(Lease::Token);
+        let end = End::Acked { job: "a" };
+        leases.settled(vec![Settlement { lease: settled.clone(), end }]);
+        // It is not old.
+        leases.forget_old();
+        let comparison = leases.compare(&HashSet::new(), vec![settled.clone(), other.clone()]);
+        let revived: Vec<_> = comparison.revived.into_iter().map(|one| one.lease).collect();
+        assert_eq!((revived, comparison.unseen), (vec![settled], vec![other]));
+    }
 }

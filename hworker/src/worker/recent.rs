@@ -4,10 +4,11 @@ use std::collections::{HashSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use super::remembered::{Amount, Remembered};
-use crate::store::{End, Lease, SCRIPT_BYTES, SCRIPT_JOBS, Settlement};
+use crate::store::{End, Lease, Settlement};
 
-/// What is settled by several calls within this time is forgotten as one, if one could have settled it: where jobs are settled
-/// singly, what has to be known of a call takes as much room as its job.
+/// So few that are settled by several calls, within this time, are forgotten as one: where jobs are settled singly, what has to be
+/// known of a call takes twice the room of its job. No more, as the newest are kept in any case.
+const TOGETHER: Amount = Amount { settlements: 100, bytes: 64 * 1024 };
 const TOGETHER_WITHIN: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -66,14 +67,12 @@ impl Recent {
             let settlements = self.settlements.drain(..amount.settlements);
             forgotten.extend(settlements.filter_map(Kept::into_droppable));
         }
-        if self.batches.is_empty() {
-            self.batches.shrink_to_fit();
-            self.settlements.shrink_to_fit();
-        }
+        give_room_back(&mut self.settlements);
+        give_room_back(&mut self.batches);
         forgotten
     }
 
-    /// Takes those out of these leases that were settled lately; gives how.
+    /// Takes those out of these leases that were settled lately; gives how, the oldest first.
     pub(super) fn take_settled(&self, leases: &mut HashSet<Lease>) -> Vec<Settlement> {
         let mut settled = Vec::new();
         for kept in self.settlements.iter().rev() {
@@ -84,15 +83,23 @@ impl Recent {
                 settled.push(kept.settlement());
             }
         }
+        settled.reverse();
         settled
+    }
+}
+
+/// What a busy hour needed is not kept in a quiet one.
+fn give_room_back<T>(ring: &mut VecDeque<T>) {
+    if ring.len() < ring.capacity() / 4 {
+        ring.shrink_to(2 * ring.len());
     }
 }
 
 impl Batch {
     fn has_room_for(&self, more: Amount, now: Instant) -> bool {
         now.saturating_duration_since(self.first) < TOGETHER_WITHIN
-            && self.amount.settlements + more.settlements <= SCRIPT_JOBS
-            && self.amount.bytes + more.bytes <= SCRIPT_BYTES
+            && self.amount.settlements + more.settlements <= TOGETHER.settlements
+            && self.amount.bytes + more.bytes <= TOGETHER.bytes
     }
 }
 
@@ -153,17 +160,17 @@ mod tests {
     #[test]
     fn an_ack_takes_24_bytes_also_where_it_is_settled_alone() {
         // 100,000 are remembered.
-        assert_eq!(size_of::<Kept>(), 24);
+        assert!(size_of::<Kept>() <= 24);
         let (mut recent, of_all) = (Recent::default(), Remembered::by(1));
-        (0..SCRIPT_JOBS as u64).for_each(|token| recent.add(vec![acked(token)], &of_all));
-        // Unless the machine is very slow it is one.
-        assert!(recent.batches.len() < 10, "{}", recent.batches.len());
+        (0..10 * TOGETHER.settlements as u64).for_each(|n| recent.add(vec![acked(n)], &of_all));
+        // Ten, unless the machine is very slow.
+        assert!((10..100).contains(&recent.batches.len()), "{}", recent.batches.len());
+        assert!(recent.batches.iter().all(|one| one.amount.settlements <= TOGETHER.settlements));
         recent.add(vec![acked(0)], &of_all);
-        recent.add(vec![retried(0, SCRIPT_BYTES)], &of_all);
-        let full: Vec<_> = recent.batches.iter().rev().take(2).map(|batch| batch.amount).collect();
-        assert_eq!(full[0].settlements, 1, "no more than a call could settle");
-        assert!(full[1].settlements <= SCRIPT_JOBS);
+        recent.add(vec![retried(0, TOGETHER.bytes)], &of_all);
         recent.add(vec![acked(0)], &of_all);
+        let newest = recent.batches.iter().rev().take(2);
+        assert_eq!(newest.map(|one| one.amount.settlements).collect::<Vec<_>>(), [1, 1]);
         recent.batches.iter_mut().for_each(|batch| batch.first -= TOGETHER_WITHIN);
         let before = recent.batches.len();
         recent.add(vec![acked(0)], &of_all);
@@ -181,7 +188,7 @@ mod tests {
         assert_eq!(leases, HashSet::from([Lease::Token(5)]));
         let settled: Vec<_> =
             settled.iter().map(|one| (one.lease.to_string(), one.is_ack())).collect();
-        let known = [("4", true), ("by hand", true), ("2", false), ("1", true)];
+        let known = [("1", true), ("2", false), ("by hand", true), ("4", true)];
         assert_eq!(settled, known.map(|(lease, is_ack)| (lease.to_owned(), is_ack)));
     }
 
@@ -220,6 +227,14 @@ mod tests {
         assert_eq!(recent.forget(Duration::ZERO, &of_all).len(), 1, "an ack has nothing to drop");
         assert_eq!(recent.amount, Amount::default());
         assert_eq!(recent.settlements.capacity() + recent.batches.capacity(), 0);
+
+        for _ in 0..100 {
+            recent.add((0..100).map(acked).collect(), &of_all);
+        }
+        recent.batches.iter_mut().take(99).for_each(|batch| batch.last -= AGE);
+        drop(recent.forget(AGE, &of_all));
+        assert_eq!(recent.amount.settlements, 100);
+        assert!(recent.settlements.capacity() < 1_000, "{}", recent.settlements.capacity());
     }
 
     #[test]

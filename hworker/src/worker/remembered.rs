@@ -9,7 +9,7 @@ const SETTLEMENTS: usize = 100_000;
 /// And their bytes, at most.
 pub(super) const BYTES: usize = 32 * 1024 * 1024;
 
-/// What the lanes of a worker remember together. Each keeps an equal share, but for what one call settled, and more while all of it
+/// What the lanes of a worker remember together. Each keeps an equal share, besides what was settled last, and more while all of it
 /// fits: one busy queue beside idle ones remembers as much as one alone.
 #[derive(Debug)]
 pub(super) struct Remembered {

@@ -11,16 +11,17 @@ use crate::store::{End, Lease, Settlement};
 const TOGETHER: Amount = Amount { settlements: 100, bytes: 64 * 1024 };
 const TOGETHER_WITHIN: Duration = Duration::from_secs(1);
 
+/// The settlements that a lane remembers.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     /// The oldest first.
     settlements: VecDeque<Kept>,
-    /// What they are made of.
+    /// How many of them are forgotten as one, the oldest first.
     batches: VecDeque<Batch>,
     amount: Amount,
 }
 
-/// A settlement. Nearly all are acks, which take a third of the room that others do.
+/// A settlement. Nearly all are acks, for which a third of its room is enough.
 #[derive(Debug)]
 enum Kept {
     Ack { token: u64, job: &'static str },

@@ -35,7 +35,7 @@ pub mod defaults {
     pub const FAILED_LIMIT: usize = 1000;
     /// How many broken payloads a queue keeps.
     pub const BROKEN_LIMIT: usize = 1000;
-    /// How long a job of an unknown name is passed on before it is broken.
+    /// How long a job that no worker can run stays parked before it is broken.
     pub const UNKNOWN_FOR: Duration = Duration::from_secs(15 * 60);
     /// A job that was running at so many deaths of its worker within a day has failed.
     pub const CRASH_LIMIT: usize = 4;

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 
 use self::types::{running_job, worker_info};
 use crate::client::Client;
-use crate::envelope::{Envelope, Header, JobId, Rewrite};
+use crate::envelope::JobId;
 use crate::error::Error;
 use crate::keys::is_name;
 use crate::store::{Connection, Fault, Queue, server_time};
@@ -120,12 +120,13 @@ impl Inspect {
     /// Where the server cannot be asked.
     pub async fn counts(&self) -> Result<Counts, Error> {
         let counts = self.each(|shard, on| async move {
-            let [pending, scheduled, failed, broken, running] = shard.counts(&on).await?;
-            Ok(Counts { pending, scheduled, running, failed, broken })
+            let [pending, scheduled, parked, failed, broken, running] = shard.counts(&on).await?;
+            Ok(Counts { pending, scheduled, parked, running, failed, broken })
         });
         Ok(counts.await?.into_iter().fold(Counts::default(), |sum, shard| Counts {
             pending: sum.pending + shard.pending,
             scheduled: sum.scheduled + shard.scheduled,
+            parked: sum.parked + shard.parked,
             running: sum.running + shard.running,
             failed: sum.failed + shard.failed,
             broken: sum.broken + shard.broken,
@@ -250,18 +251,9 @@ impl Inspect {
     /// # Errors
     /// [`Error::NotFound`] where it is not there (any more), [`Error::Unanswered`] where the answer was lost.
     pub async fn requeue_broken(&self, payload: &[u8]) -> Result<(), Error> {
-        // The time for which nobody knew it begins anew, or the next worker that does not would call it broken at once.
-        let header = Envelope::decode(payload).map(|envelope| Header::from(&envelope));
-        let header = header.ok().or_else(|| Header::of_newer(payload));
-        let marked = header.is_some_and(|header| header.unknown_since.is_some());
-        let envelope = marked.then(|| Rewrite::of(payload)).flatten().map(|mut rewrite| {
-            rewrite.remove("unknown_since");
-            rewrite.to_bytes()
-        });
-        let envelope = envelope.as_deref().unwrap_or(payload);
         let doing = Doing::Change("put a broken payload back to");
         let put_back = self.first(doing, |shard, on| async move {
-            let there = shard.requeue_broken(&on, payload, envelope).await?;
+            let there = shard.requeue_broken(&on, payload).await?;
             Ok(there.then(|| shard.keys.broken.clone()))
         });
         let put_back = put_back.await?;

@@ -21,6 +21,7 @@ pub(crate) struct Keys {
     pub(crate) bell: String,
     pub(crate) failed: String,
     pub(crate) broken: String,
+    pub(crate) parked: String,
     pub(crate) workers: String,
     pub(crate) token: String,
     pub(crate) stat: String,
@@ -35,7 +36,7 @@ pub(crate) struct WorkerKeys {
 }
 
 /// Every word that stands between the prefix and the queue.
-const KINDS: [&str; 12] = [
+const KINDS: [&str; 13] = [
     "jobs",
     "progress",
     "inbox",
@@ -44,6 +45,7 @@ const KINDS: [&str; 12] = [
     "bell",
     "failed",
     "broken",
+    "parked",
     "workers",
     "worker",
     "token",
@@ -62,6 +64,7 @@ impl Keys {
             bell: key("bell"),
             failed: key("failed"),
             broken: key("broken"),
+            parked: key("parked"),
             workers: key("workers"),
             token: key("token"),
             stat: key("stat"),

@@ -359,8 +359,6 @@ fn crashed(
         crashes.drain(..surplus);
         let mut rewrite = Rewrite::of(&payload)?;
         rewrite.set("crashes", &crashes);
-        // Somebody knew it, or it had not come to that: the time for which nobody does begins anew.
-        rewrite.remove("unknown_since");
         // A larger one is within the limit of other workers, which is not known here.
         Some(rewrite.bytes_within(if payload.len() > most { usize::MAX } else { most }))
     });
@@ -382,8 +380,6 @@ fn handed(payload: &[u8], worker: &str, now: u64, most: usize) -> Option<Vec<u8>
     Envelope::decode(payload).ok().filter(may_begin)?;
     let mut rewrite = Rewrite::of(payload)?;
     rewrite.set("crashes", &[Crash { at: now, worker: worker.to_owned(), handed: true }]);
-    // As of one that had a lease.
-    rewrite.remove("unknown_since");
     Some(rewrite.bytes_within(if payload.len() > most { usize::MAX } else { most }))
 }
 
@@ -430,8 +426,7 @@ mod tests {
         };
         let crash = r#""crashes":[{"at":3,"worker":"w","handed":true}]"#;
         let begun = format!(r#"{{"id":"7","job":"a","args":{{}},{crash}}}"#);
-        assert_eq!(marked(""), Some(begun.clone()));
-        assert_eq!(marked(r#","unknown_since":1"#), Some(begun));
+        assert_eq!(marked(""), Some(begun));
         for held in
             [r#","crashes":[{"at":1,"worker":"v"}]"#, r#","retry_until":9"#, ",", r#","attempt":0"#]
         {

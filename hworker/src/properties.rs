@@ -12,7 +12,7 @@ use crate::strict_json;
 use crate::time::{day, millis, parse_duration};
 
 /// What workers write; all else is kept as it came.
-const WRITTEN: [&str; 5] = ["id", "attempt", "errors", "snoozes", "unknown_since"];
+const WRITTEN: [&str; 4] = ["id", "attempt", "errors", "snoozes"];
 
 /// Nothing that is pushed into a queue makes its reader panic; and what can be read can be written back, with nothing
 /// changed but what was to be.
@@ -38,7 +38,6 @@ pub fn envelope(payload: &[u8]) {
     let id = rewrite.id();
     rewrite.set("attempt", &envelope.attempt.saturating_add(1));
     rewrite.count("snoozes");
-    rewrite.remove("unknown_since");
     rewrite.add_error(&error());
     let bytes = rewrite.to_bytes();
     let again = Envelope::decode(&bytes).expect("what was written can be read");
@@ -193,7 +192,6 @@ mod tests {
             "args",
             "attempt",
             "crashes",
-            "unknown_since",
             "max_attempts",
             "timeout",
             "backoff",

@@ -31,8 +31,8 @@ macro_rules! scripts {
 }
 
 scripts! {
-    "bury" "heartbeat" "promote" "reconcile" "recover" "release" "requeue_broken" "reserve" "retire" "revoke"
-    "schedule" "settle"
+    "break_parked" "bury" "heartbeat" "look_parked" "promote" "reconcile" "recover" "release" "requeue_broken" "reserve" "retire" "revoke"
+    "schedule" "settle" "take_parked"
 }
 
 /// What happens to a request.

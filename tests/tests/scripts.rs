@@ -35,7 +35,7 @@ fn of_worker(kind: &str, id: Id) -> String {
     format!("hworker-{kind}-{QUEUE}:w.{id}")
 }
 
-fn keys_of_settle(id: Id) -> [String; 9] {
+fn keys_of_settle(id: Id) -> [String; 11] {
     [
         of_worker("progress", id),
         key("jobs"),
@@ -46,6 +46,8 @@ fn keys_of_settle(id: Id) -> [String; 9] {
         key("stat"),
         key("stat") + ":20260101",
         of_worker("worker", id),
+        key("parked"),
+        key("token"),
     ]
 }
 
@@ -146,6 +148,12 @@ impl Both {
             Call::Recover { id, unchanged, last, chunk } => {
                 self.recover(*id, *unchanged, *last, chunk)
             }
+            Call::TakeParked { id, session, token } => self.take_parked(*id, *session, *token),
+            Call::BreakParked { token } => {
+                let keys = [key("parked"), key("broken"), key("stat"), key("stat") + ":20260101"];
+                let args = ["1000", "1000", &self.lease(*token), "why"].map(str::to_owned);
+                Answered::Held(list(&self.script("break_parked", &keys, &args)) == ["ok", "1"])
+            }
             Call::Retire { id } => {
                 let keys = [
                     of_worker("worker", *id),
@@ -225,8 +233,10 @@ impl Both {
             key("timer"),
             key("scheduled"),
             key("jobs"),
+            key("parked"),
         ];
-        let args = [format!("w.{id}"), "4000".into(), "60000".into(), "1".into()];
+        let args = ["4000", "60000", "1", "0", "900000"].map(str::to_owned);
+        let args = [&[format!("w.{id}")], &args[..]].concat();
         let reply = list(&self.script("heartbeat", &keys, &args));
         if reply[0] == "void" {
             return Answered::Void;
@@ -243,6 +253,7 @@ impl Both {
             key("broken"),
             key("stat"),
             key("jobs"),
+            key("parked"),
         ];
         let args = [session.to_string(), want.to_string(), "4000000".into(), "1000".into()];
         let args = [&args[..], &["10".to_owned()]].concat();
@@ -270,6 +281,29 @@ impl Both {
         Answered::Jobs(jobs.collect())
     }
 
+    fn take_parked(&mut self, id: Id, session: u8, token: Lease) -> Answered {
+        let progress = of_worker("progress", id);
+        let keys = [of_worker("worker", id), progress.clone(), key("parked"), key("token")];
+        let args = [session.to_string(), self.lease(token)];
+        let reply = list(&self.script("take_parked", &keys, &args));
+        match reply[0].as_str() {
+            "void" => Answered::Void,
+            "stale" => Answered::Stale,
+            _ if reply[2] == "0" => Answered::Jobs(Vec::new()),
+            _ => {
+                self.new_leases(reply[1].parse().expect("a token"), 1);
+                let payload: String = self.ask(&["HGET", &progress, &reply[1]]);
+                Answered::Jobs(vec![(self.leases.len() as Lease, job(&payload))])
+            }
+        }
+    }
+
+    /// Parked jobs by their tokens, which count with the leases.
+    fn parked(&mut self) -> Vec<(String, Job)> {
+        let parked: Vec<String> = self.ask(&["ZRANGE", &key("parked"), "0", "-1", "WITHSCORES"]);
+        parked.chunks(2).map(|pair| (pair[1].clone(), job(&pair[0]))).collect()
+    }
+
     fn settle(&mut self, id: Id, lease: Lease, job: Job, end: End) -> Answered {
         let lease = self.lease(lease);
         if let End::Release { later } = end {
@@ -291,6 +325,11 @@ impl Both {
             }
             End::Fail => args.extend(["fail".into(), name, lease, envelope(job)]),
             End::Break => args.extend(["break".into(), lease, "cannot be read".into()]),
+            End::Park => {
+                // The bytes as they are, or given anew.
+                let bytes = if job.is_multiple_of(2) { String::new() } else { envelope(job) };
+                args.extend(["park".into(), lease, bytes]);
+            }
             End::Retry { later } => {
                 let delay = u8::from(later).to_string();
                 args.extend(["retry".into(), name, lease, delay, envelope(job)]);
@@ -306,6 +345,10 @@ impl Both {
         } else {
             list(&self.script("settle", &keys, &args))
         };
+        if end == End::Park && reply == ["ok"] {
+            let token = self.parked().pop().expect("it is parked").0;
+            self.new_leases(token.parse().expect("a token"), 1);
+        }
         Answered::Held(reply == ["ok"] || reply == ["1"])
     }
 
@@ -317,7 +360,7 @@ impl Both {
         operations: usize,
         reserve: &[String],
     ) -> [Vec<String>; 2] {
-        let keys = [&keys_of_settle(id)[..], &[of_worker("inbox", id), key("token")]].concat();
+        let keys = [&keys_of_settle(id)[..], &[of_worker("inbox", id)]].concat();
         let reply = self.script("settle_and_reserve", &keys, &[settle, reserve].concat());
         let mut reserved = list(&reply);
         let settled = reserved.split_off(reserved.len() - operations);
@@ -391,6 +434,9 @@ impl Both {
             let due = place.to_string();
             let _: u64 = self.ask(&["ZADD", &key("scheduled"), "XX", &due, &envelope(job)]);
         }
+        let parked = self.parked();
+        let parked: Vec<_> = parked.iter().map(|(token, job)| (self.number(token), *job)).collect();
+        assert_eq!(parked, self.model.parked, "the parked jobs after {after:?}");
         for (id, record) in (0..).zip(self.model.records.clone()) {
             let held: HashMap<_, _> = record.progress.iter().copied().collect();
             assert_eq!(self.progress(id), held, "the leases of {id} after {after:?}");
@@ -456,7 +502,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..8usize).prop_map(Fate::Repeated),
     ];
     let picks = (any::<Index>(), any::<Index>());
-    (0..26u8, 0..3u8, picks, any::<bool>(), fate).prop_map(
+    (0..28u8, 0..3u8, picks, any::<bool>(), fate).prop_map(
         |(what, id, (pick, other), flag, fate)| Step { what, id, pick, other, flag, fate },
     )
 }
@@ -486,6 +532,7 @@ impl Step {
                     End::Ack,
                     End::Fail,
                     End::Break,
+                    End::Park,
                     End::Retry { later: flag },
                     End::Release { later: flag },
                 ];
@@ -505,6 +552,17 @@ impl Step {
                 Call::Revoke { id, lease }
             }
             22 => Call::Bury { id },
+            // One that is parked, or was under that number.
+            23..25 => {
+                let token = server.parked.first().map(|(token, _)| *token);
+                let token = token.or(lease.map(|(_, lease, _)| lease))?;
+                let session = if flag { record.session } else { record.session.saturating_sub(1) };
+                if what == 23 {
+                    Call::TakeParked { id, session, token }
+                } else {
+                    Call::BreakParked { token }
+                }
+            }
             _ => Call::HandOver { id },
         };
         if matches!(call, Call::Enqueue { .. } | Call::Schedule { .. }) {
@@ -554,7 +612,7 @@ fn any_calls(server: &TestServer, steps: &[Step]) {
 
 /// A way through the model: whatever its processes do, with its faults, is done to the real server too.
 fn as_the_model(server: &TestServer, picks: &[(u8, Index)]) {
-    let model = Model::new(5, 8, Allowed::ALL).retries(3);
+    let model = Model::new(5, 8, Allowed::ALL).retries(3).deploy();
     let mut both = Both::new(server);
     let mut state = model.begin();
     both.model.records.resize_with(2, Default::default);

@@ -36,9 +36,6 @@ pub(crate) struct Envelope<'a> {
     pub(crate) attempt: u32,
     #[serde(default)]
     pub(crate) crashes: Vec<Crash>,
-    /// When a worker first met it and did not know its name, in ms.
-    #[serde(default)]
-    pub(crate) unknown_since: Option<u64>,
     #[serde(default)]
     pub(crate) max_attempts: Option<u32>,
     /// In ms.
@@ -136,7 +133,6 @@ impl<'a> Envelope<'a> {
             args,
             attempt: first(),
             crashes: Vec::new(),
-            unknown_since: None,
             max_attempts: None,
             timeout: None,
             backoff: None,
@@ -216,8 +212,6 @@ pub(crate) struct Header {
     #[serde(default = "version")]
     pub(crate) v: u64,
     pub(crate) job: String,
-    #[serde(default)]
-    pub(crate) unknown_since: Option<u64>,
 }
 
 impl Header {
@@ -231,11 +225,7 @@ impl Header {
 
 impl From<&Envelope<'_>> for Header {
     fn from(envelope: &Envelope<'_>) -> Self {
-        Self {
-            v: envelope.v,
-            job: envelope.job.clone().into_owned(),
-            unknown_since: envelope.unknown_since,
-        }
+        Self { v: envelope.v, job: envelope.job.clone().into_owned() }
     }
 }
 

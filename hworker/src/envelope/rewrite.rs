@@ -23,11 +23,21 @@ impl<'a> Rewrite<'a> {
     /// would collapse two equal envelopes.
     pub(crate) fn of(payload: &'a [u8]) -> Option<Self> {
         let mut rewrite: Self = serde_json::from_slice(payload).ok()?;
-        if !rewrite.0.iter().any(|(name, value)| name == "id" && value.get() != "null") {
+        if !rewrite.has_id() {
             rewrite.0.retain(|(name, _)| name != "id");
             rewrite.set("id", &JobId::fresh());
         }
         Some(rewrite)
+    }
+
+    /// A payload with an id, where it has none.
+    pub(crate) fn identified(payload: &'a [u8]) -> Option<Vec<u8>> {
+        let came: Self = serde_json::from_slice(payload).ok()?;
+        if came.has_id() { None } else { Self::of(payload).map(|rewrite| rewrite.to_bytes()) }
+    }
+
+    fn has_id(&self) -> bool {
+        self.0.iter().any(|(name, value)| name == "id" && value.get() != "null")
     }
 
     pub(crate) fn id(&self) -> JobId {
@@ -78,10 +88,6 @@ impl<'a> Rewrite<'a> {
             }
             self.set("errors", &&errors[1..]);
         }
-    }
-
-    pub(crate) fn remove(&mut self, field: &str) {
-        self.0.retain(|(name, _)| name != field);
     }
 
     pub(crate) fn to_bytes(&self) -> Vec<u8> {

@@ -25,6 +25,9 @@ pub(super) async fn find(
     if let Some(found) = search_pending(queue, on, id).await? {
         return Ok(Some(found));
     }
+    if let Some(found) = search_parked(queue, on, id).await? {
+        return Ok(Some(found));
+    }
     if let Some(found) = search_running(queue, on, id).await? {
         return Ok(Some(found));
     }
@@ -75,19 +78,33 @@ async fn search_pending(
     Ok(None)
 }
 
-/// From the last to the first: those that are due leave at the other end.
 async fn search_scheduled(
     queue: &Queue,
     on: &Connection,
     id: &JobId,
 ) -> Result<Option<Found>, Fault> {
+    search_by_score(queue, on, &queue.keys.scheduled, id, |due| JobState::Scheduled { due }).await
+}
+
+async fn search_parked(queue: &Queue, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
+    let state = |token| JobState::Parked { since: token / 1000 };
+    search_by_score(queue, on, &queue.keys.parked, id, state).await
+}
+
+/// From the last to the first: those that are due, or parked for long, leave at the other end.
+async fn search_by_score(
+    queue: &Queue,
+    on: &Connection,
+    set: &str,
+    id: &JobId,
+    state: impl Fn(u64) -> JobState,
+) -> Result<Option<Found>, Fault> {
     let (mut start, mut portion) = (0, Portion::new());
     loop {
         let end = start + portion.count();
-        let chunk = queue.scheduled(on, start..end).await?;
-        let scheduled =
-            |(payload, due): &(Vec<u8>, u64)| found(payload, id, JobState::Scheduled { due: *due });
-        if let Some(found) = chunk.iter().find_map(scheduled) {
+        let chunk = queue.by_score(on, set, start..end).await?;
+        let found = |(payload, score): &(Vec<u8>, u64)| found(payload, id, state(*score));
+        if let Some(found) = chunk.iter().find_map(found) {
             return Ok(Some(found));
         }
         if chunk.len() < end - start {

@@ -20,6 +20,8 @@ pub struct Counts {
     pub pending: u64,
     /// Waiting for a time: delayed, or for the next attempt.
     pub scheduled: u64,
+    /// Put aside by a worker that could not run them, for one that can: their name was unknown there, or their arguments did not fit.
+    pub parked: u64,
     /// Held by workers, dead ones too until their jobs are taken back.
     pub running: u64,
     /// Records of failed jobs.
@@ -54,6 +56,11 @@ pub enum JobState {
     Scheduled {
         /// When.
         due: u64,
+    },
+    /// Put aside for a worker that can run it.
+    Parked {
+        /// Since when, in milliseconds since 1970.
+        since: u64,
     },
     /// Held by a worker.
     Running {

@@ -7,17 +7,21 @@
 -- KEYS[5] timer      STRING  the worker that keeps the queue's timer
 -- KEYS[6] scheduled  ZSET    envelope -> due time in ms
 -- KEYS[7] jobs       LIST    waiting envelopes
+-- KEYS[8] parked     ZSET    envelope -> token: jobs that some worker could not run
 -- ARGV[1] worker     its id
 -- ARGV[2] timer_ttl  ms that the timer is kept without a heartbeat
 -- ARGV[3] window     ms; workers heard of longer ago are left out
 -- ARGV[4] everyone   '1': whoever keeps the timer is told of those too
+-- ARGV[5] looked     token of the parked job that this worker looked at last
+-- ARGV[6] unknown_for  ms after which a parked job is to be broken
 --
 -- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting, 1 if it keeps the timer or 0, ms until the
--- next scheduled job is due or -1, worker, last heartbeat, worker, last heartbeat, ...} with every worker that was last
+-- next scheduled job is due or -1, parked jobs that it has not looked at, parked jobs to be broken, worker, last heartbeat, worker, last heartbeat, ...} with every worker that was last
 -- heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the worker was declared dead or is not known.
 local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local timer, scheduled, jobs = KEYS[5], KEYS[6], KEYS[7]
+local timer, scheduled, jobs, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local worker, timer_ttl, window, everyone = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
+local looked, unknown_for = ARGV[5], tonumber(ARGV[6])
 
 local known = redis.call('HMGET', record, 'session', 'dead')
 if not known[1] or known[2] then return {'void'} end
@@ -39,6 +43,9 @@ local next_due = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
 local wait = next_due and math.max(0, math.ceil(tonumber(next_due) - now)) or -1
 local reply = {
   'ok', now, redis.call('HLEN', progress), redis.call('LLEN', inbox), redis.call('LLEN', jobs), keeps, wait,
+  redis.call('ZCOUNT', parked, '(' .. looked, '+inf'),
+  -- A token is a time in us.
+  redis.call('ZCOUNT', parked, '-inf', string.format('%.0f', (now - unknown_for) * 1000)),
 }
 
 local function add(from, to)

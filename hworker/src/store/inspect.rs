@@ -68,15 +68,16 @@ pub(crate) struct BrokenEntry {
 pub(crate) type WorkerEntry = (String, u64, Vec<(String, String)>);
 
 impl Queue {
-    /// How many are pending, scheduled, failed, broken and running. All is asked in one write, which a server works off without
+    /// How many are pending, scheduled, parked, failed, broken and running. All is asked in one write, which a server works off without
     /// a look at others, unless there are some hundred workers: so no job is missed, or counted twice, that moves meanwhile.
-    pub(crate) async fn counts(&self, on: &Connection) -> Result<[u64; 5], Fault> {
+    pub(crate) async fn counts(&self, on: &Connection) -> Result<[u64; 6], Fault> {
         let keys = &self.keys;
         loop {
             let workers = self.worker_ids(on).await?;
             let mut ask = redis::Pipeline::new();
             ask.cmd("ZCARD").arg(&keys.workers);
             ask.cmd("LLEN").arg(&keys.jobs).cmd("ZCARD").arg(&keys.scheduled);
+            ask.cmd("ZCARD").arg(&keys.parked);
             ask.cmd("LLEN").arg(&keys.failed).cmd("HLEN").arg(&keys.broken);
             for keys in workers.iter().map(|worker| keys.worker(worker)) {
                 ask.cmd("HLEN").arg(&keys.progress).cmd("LLEN").arg(&keys.inbox);
@@ -85,12 +86,13 @@ impl Queue {
             let lengths = replies.into_iter().map(|reply| number("a length", &reply?));
             let lengths: Vec<_> =
                 lengths.map(|length| length.map(i64::unsigned_abs)).collect::<Result<_, _>>()?;
-            let [known, pending, scheduled, failed, broken, held @ ..] = lengths.as_slice() else {
+            let [known, pending, scheduled, parked, failed, broken, held @ ..] = lengths.as_slice()
+            else {
                 return Err(Fault::reply("lengths", "too few"));
             };
             // Else others have come since they were looked up.
             if *known == workers.len() as u64 {
-                return Ok([*pending, *scheduled, *failed, *broken, held.iter().sum()]);
+                return Ok([*pending, *scheduled, *parked, *failed, *broken, held.iter().sum()]);
             }
         }
     }
@@ -162,14 +164,15 @@ impl Queue {
         list(on.call(&command, CALL_WITHIN).await?)
     }
 
-    /// Scheduled envelopes with their due time in ms, the last one first.
-    pub(crate) async fn scheduled(
+    /// Envelopes of a sorted set with their scores, the last one first: the due time in ms of scheduled ones, the token of parked ones.
+    pub(crate) async fn by_score(
         &self,
         on: &Connection,
+        set: &str,
         places: Range<usize>,
     ) -> Result<Vec<(Vec<u8>, u64)>, Fault> {
         let mut command = redis::cmd("ZRANGE");
-        command.arg(&self.keys.scheduled).arg(places.start).arg(places.end - 1);
+        command.arg(set).arg(places.start).arg(places.end - 1);
         command.arg("REV").arg("WITHSCORES");
         let Value::Array(entries) = on.call(&command, CALL_WITHIN).await? else {
             return Err(Fault::reply("ZRANGE", "not a list"));
@@ -209,15 +212,14 @@ impl Queue {
         Ok(entries.into_iter().map(entry).collect())
     }
 
-    /// Puts a broken payload back to its queue, as this envelope; false when it is not there.
+    /// Puts a broken payload back to its queue; false when it is not there.
     pub(crate) async fn requeue_broken(
         &self,
         on: &Connection,
         payload: &[u8],
-        envelope: &[u8],
     ) -> Result<bool, Fault> {
         let mut call = Call::new(&script::REQUEUE_BROKEN, &[&self.keys.broken, &self.keys.jobs]);
-        call.arg(payload).arg(envelope);
+        call.arg(payload);
         Ok(word("requeue_broken", on.run(&call, CALL_WITHIN).await?)? == "ok")
     }
 

@@ -145,6 +145,12 @@ pub(crate) enum End {
         /// Of the payload, which stays at the server.
         bytes: usize,
     },
+    /// Put aside for a worker that can run it; `None` keeps the bytes.
+    Parked {
+        envelope: Option<Vec<u8>>,
+        /// Of the payload, which stays at the server.
+        bytes: usize,
+    },
     /// Given back uncounted; `None` keeps the bytes.
     Released {
         delay_ms: u64,
@@ -161,6 +167,7 @@ impl Settlement {
             End::Failed { record, .. } => record.len(),
             // The server copies it, and some others beside it; no more of them are reserved at once, so that settling keeps up.
             End::Broken { reason, bytes } => reason.len() + bytes,
+            End::Parked { envelope, bytes } => envelope.as_ref().map_or(0, Vec::len) + bytes,
             End::Released { envelope, .. } => envelope.as_ref().map_or(0, Vec::len),
         };
         payload + self.lease.name_length()
@@ -170,7 +177,7 @@ impl Settlement {
     pub(crate) fn kept(&self) -> usize {
         match &self.end {
             // The payload is not here.
-            End::Broken { bytes, .. } => self.size() - bytes,
+            End::Broken { bytes, .. } | End::Parked { bytes, .. } => self.size() - bytes,
             _ => self.size(),
         }
     }
@@ -218,9 +225,8 @@ impl Queue {
         session: u64,
         want: usize,
     ) -> Result<(Settled, Reserved), Fault> {
-        let keys = [&*worker.inbox, &*self.keys.token];
         let (mut call, sizes) =
-            self.settle_call(&script::SETTLE_AND_RESERVE, &keys, worker, day, batch);
+            self.settle_call(&script::SETTLE_AND_RESERVE, &[&worker.inbox], worker, day, batch);
         self.ask(&mut call, session, want);
         let mut reply = Reply::list("reserve", on.run(&call, CALL_WITHIN).await?)?;
         Ok((settled(reply.split_last("settle", sizes.len())?, &sizes)?, reserved(reply)?))
@@ -238,6 +244,7 @@ impl Queue {
                 &keys.broken,
                 &keys.stat,
                 &keys.jobs,
+                &keys.parked,
             ],
         );
         self.ask(&mut call, session, want);
@@ -309,6 +316,8 @@ impl Queue {
             &keys.stat,
             &stat_of_day,
             &worker.record,
+            &keys.parked,
+            &keys.token,
         ];
         let mut call = Call::new(script, &[&of_settle, more].concat());
         call.number(self.limits.failed as u64).number(self.limits.broken as u64).number(DAY_TTL_S);
@@ -341,6 +350,9 @@ impl Queue {
                 }
                 End::Failed { job, record } => call.arg("fail").arg(*job).lease(lease).arg(record),
                 End::Broken { reason, .. } => call.arg("break").lease(lease).arg(reason),
+                End::Parked { envelope, .. } => {
+                    call.arg("park").lease(lease).arg(envelope.as_deref().unwrap_or_default())
+                }
             };
             sizes.push(1);
         }

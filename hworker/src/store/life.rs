@@ -34,6 +34,19 @@ pub(crate) enum Beat {
     Void,
 }
 
+/// What a heartbeat asks.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// Leaves out workers that were last heard of longer ago.
+    pub(crate) window: Duration,
+    /// Of whom keeps the timer alone: does not.
+    pub(crate) everyone: bool,
+    /// The token of the parked job that this worker looked at last.
+    pub(crate) looked: u64,
+    /// Jobs that are parked for longer are to be broken.
+    pub(crate) unknown_for: Duration,
+}
+
 /// What an accepted heartbeat tells.
 #[derive(Debug)]
 pub(crate) struct Heard {
@@ -44,6 +57,10 @@ pub(crate) struct Heard {
     pub(crate) waiting: u64,
     pub(crate) keeps_timer: bool,
     pub(crate) next_due: Option<Duration>,
+    /// Parked jobs that this worker has not looked at.
+    pub(crate) parked: u64,
+    /// Parked jobs that are to be broken.
+    pub(crate) overdue: u64,
     /// Workers that were last heard of more than 2 s ago or in the future, with that heartbeat as the server has it.
     pub(crate) silent: Vec<(String, String)>,
 }
@@ -123,15 +140,13 @@ impl Queue {
         Ok(Reconciled::Session { session, now, leases })
     }
 
-    /// Says that the worker lives. `window` leaves out workers that were last heard of longer ago; `everyone`, of whom
-    /// keeps the timer alone, does not.
+    /// Says that the worker lives, and asks what is new to it.
     pub(crate) async fn heartbeat(
         &self,
         on: &Connection,
         keys: &WorkerKeys,
         worker: &str,
-        window: Duration,
-        everyone: bool,
+        asked: &Asked,
         within: Duration,
     ) -> Result<Beat, Fault> {
         let mut call = Call::new(
@@ -144,10 +159,12 @@ impl Queue {
                 &self.keys.timer,
                 &self.keys.scheduled,
                 &self.keys.jobs,
+                &self.keys.parked,
             ],
         );
-        call.arg(worker).number(TIMER_TTL_MS).number(crate::time::millis(window));
-        call.number(u64::from(everyone));
+        call.arg(worker).number(TIMER_TTL_MS).number(crate::time::millis(asked.window));
+        call.number(u64::from(asked.everyone)).number(asked.looked);
+        call.number(crate::time::millis(asked.unknown_for));
         let mut reply = Reply::list("heartbeat", on.run(&call, within).await?)?;
         match reply.text()?.as_str() {
             "ok" => {}
@@ -161,6 +178,8 @@ impl Queue {
             waiting: reply.count()?,
             keeps_timer: reply.count()? == 1,
             next_due: u64::try_from(reply.number()?).ok().map(Duration::from_millis),
+            parked: reply.count()?,
+            overdue: reply.count()?,
             silent: Vec::new(),
         };
         while reply.left() > 0 {

@@ -11,6 +11,7 @@ mod fault;
 mod inspect;
 mod lease;
 mod life;
+mod parked;
 mod reply;
 mod script;
 mod seat;
@@ -29,8 +30,9 @@ pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use inspect::{BrokenEntry, Portion, RunningEntry, WorkerEntry, server_time};
 pub(crate) use lease::{End, Lease, LeaseMap, Reserved, Settled, Settlement};
 pub(crate) use life::{
-    Beat, FromInbox, Heard, Reconciled, Recovered, connection_id, end_wait, lengths,
+    Asked, Beat, FromInbox, Heard, Reconciled, Recovered, connection_id, end_wait, lengths,
 };
+pub(crate) use parked::ParkedEntry;
 pub(crate) use seat::Seat;
 pub(crate) use server::server_info;
 

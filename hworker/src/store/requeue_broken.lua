@@ -3,16 +3,15 @@
 -- KEYS[1] broken  HASH  payload -> count, time in ms, reason
 -- KEYS[2] jobs    LIST  envelopes; new ones go to its left
 -- ARGV[1] payload
--- ARGV[2] envelope  what is put back for it
 --
 -- Returns 'ok', or 'missing' when it is not there.
 -- Invariant: it leaves `broken` and enters `jobs` in the same script, once however many ask.
 local broken, jobs = KEYS[1], KEYS[2]
-local payload, envelope = ARGV[1], ARGV[2]
+local payload = ARGV[1]
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
 redis.call('LLEN', jobs)
 
 if redis.call('HDEL', broken, payload) == 0 then return 'missing' end
-redis.call('LPUSH', jobs, envelope)
+redis.call('LPUSH', jobs, payload)
 return 'ok'

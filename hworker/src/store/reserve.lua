@@ -7,6 +7,7 @@
 -- KEYS[5] broken    HASH    payload -> count, time in ms, reason
 -- KEYS[6] stat      HASH    counters of the queue
 -- KEYS[7] jobs      LIST    envelopes, oldest at the right
+-- KEYS[8] parked    ZSET    envelope -> token: what is too large, where `broken` is full
 -- ARGV[1] session      of the connection that asks
 -- ARGV[2] want         how many at most (0..1000); the inbox is handed over whole
 -- ARGV[3] bytes        stop taking at so many bytes
@@ -21,8 +22,8 @@
 
 -- As in settle.lua.
 local call = redis.call
-local record, inbox, progress, token_key, broken, stat, jobs =
-  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
+local record, inbox, progress, token_key, broken, stat, jobs, parked =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local session, want, bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_payload, broken_limit = tonumber(ARGV[4]), tonumber(ARGV[5])
 
@@ -33,6 +34,7 @@ if known[1] ~= session then return {'stale'} end
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
 local handed, waiting = call('LLEN', inbox), call('LLEN', jobs)
 call('HLEN', broken)
+call('ZCARD', parked)
 if not ARGV[6] then call('HLEN', stat) end
 if handed == 0 and (waiting == 0 or want == 0) then return {'ok', waiting, 0, 0} end
 
@@ -49,25 +51,16 @@ local token = math.max(math.floor(last), time[1] * 1000000 + time[2] - 1)
 -- Redis 7.2.0 to 7.2.4 spell a number that ends in eight zeros as a power of ten: none of those that follow is one.
 if token % 1e8 >= 1e8 - 2000 then token = token - token % 1e8 + 1e8 end
 local reply, replied, taken, filled = {'ok', 0, 0, token + 1}, 4, {}, 0
-local largest, quarantined = 1, 0
+local largest, quarantined, beyond = 1, 0, nil
 
--- It is given what it needs: what a function reaches for outside of it every call sets up anew.
-local function quarantine(payload, stat, broken, broken_limit, now)
-  call('HINCRBY', stat, 'broken', 1)
-  if broken_limit == 0 then return end
+-- It is given what it needs: what a function reaches for outside of it every call sets up anew. Says whether it is set aside.
+local function quarantine(payload, broken, broken_limit, now)
+  if broken_limit == 0 then return true end
   local old = call('HGET', broken, payload)
-  -- Two where there are more than that, as after the limit was lowered.
-  for _ = 1, old and 0 or 2 do
-    if call('HLEN', broken) < broken_limit then break end
-    local sample, oldest, oldest_at = call('HRANDFIELD', broken, 5, 'WITHVALUES'), nil, math.huge
-    for i = 1, #sample, 2 do
-      local at = tonumber(string.match(sample[i + 1], '^%d+ (%d+)')) or 0
-      if at < oldest_at then oldest, oldest_at = sample[i], at end
-    end
-    call('HDEL', broken, oldest)
-  end
+  if not old and call('HLEN', broken) >= broken_limit then return false end
   local count = old and tonumber(string.match(old, '^%d+')) or 0
   call('HSET', broken, payload, string.format('%d %d larger than max_payload', count + 1, now))
+  return true
 end
 
 -- Leases them, the oldest first: the inbox, which is handed over whole, then the list. Each job goes through this loop, and what it needs is
@@ -81,7 +74,12 @@ while true do
     if size > largest then largest = size end
     if size > max_payload then
       quarantined = quarantined + 1
-      quarantine(envelope, stat, broken, broken_limit, now)
+      if quarantine(envelope, broken, broken_limit, now) then
+        call('HINCRBY', stat, 'broken', 1)
+      else
+        beyond = beyond or {}
+        beyond[#beyond + 1] = envelope
+      end
     elseif bytes <= 0 and from_jobs then
       -- What is beyond the bytes goes back to where it came from.
       for j = #popped, i, -1 do call('RPUSH', jobs, popped[j]) end
@@ -115,6 +113,12 @@ if filled > 0 then
   end
   call('HSET', progress, unpack(taken))
   call('SET', token_key, token)
+end
+if beyond then
+  -- Behind the leases, which count up from the first.
+  for i = 1, #beyond do call('ZADD', parked, string.format('%.0f', token + i), beyond[i]) end
+  call('SET', token_key, string.format('%.0f', token + #beyond))
+  call('HINCRBY', stat, 'parked', #beyond)
 end
 reply[2], reply[3] = waiting, quarantined
 return reply

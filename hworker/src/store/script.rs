@@ -32,8 +32,10 @@ macro_rules! scripts {
 }
 
 scripts! {
+    BREAK_PARKED = "break_parked.lua";
     BURY = "bury.lua";
     HEARTBEAT = "heartbeat.lua";
+    LOOK_PARKED = "look_parked.lua";
     PROMOTE = "promote.lua";
     RECONCILE = "reconcile.lua";
     RECOVER = "recover.lua";
@@ -44,6 +46,7 @@ scripts! {
     REVOKE = "revoke.lua";
     SCHEDULE = "schedule.lua";
     SETTLE = "settle.lua";
+    TAKE_PARKED = "take_parked.lua";
 }
 
 const SETTLE_AND_RESERVE_TEXT: &str = include!("settle_and_reserve.rs");

@@ -9,6 +9,8 @@
 -- KEYS[7] stat       HASH  counters of the queue: <counter> and <counter>:<job>
 -- KEYS[8] day        HASH  the same of one day
 -- KEYS[9] record     HASH  the worker's own counters
+-- KEYS[10] parked    ZSET  envelope -> token: jobs that some worker could not run
+-- KEYS[11] token     STRING  the last token of the queue
 -- ARGV[1] failed_limit  how many records are kept
 -- ARGV[2] broken_limit  how many payloads are kept
 -- ARGV[3] day_ttl       seconds that the counters of a day are kept
@@ -17,7 +19,8 @@
 --                                           just the one of that name
 --   'retry', job, lease, delay in ms, envelope     runs again
 --   'fail', job, lease, record              does not run again
---   'break', lease, reason                  cannot be decoded
+--   'break', lease, reason                  cannot be decoded; parked where `broken` is full
+--   'park', lease, envelope                 cannot be run by this worker ('' keeps the bytes)
 --
 -- Returns for each, in order: for 'ack' how many leases were held, else 'ok' or 'stale'; and to a script around it what it found in the
 -- record, {session, dead}.
@@ -27,6 +30,7 @@
 local call = redis.call
 local progress, jobs, scheduled, bell, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local broken, stat, day, record = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local parked, token_key = KEYS[10], KEYS[11]
 local failed_limit, broken_limit, day_ttl = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
 local replies, counted = {}, {}
@@ -40,7 +44,7 @@ local first_of_day = call('HLEN', day) == 0
 -- The record of a worker exists from its first reconcile on; a late settlement must not bring it back.
 local known = call('HMGET', record, 'session', 'dead')
 -- Each call makes its functions anew, so those that only the others need are made for them alone.
-local retry, quarantine
+local retry, park, quarantine
 local at = 4
 while ARGV[at] == 'ack' do at = at + 3 + 2 * ARGV[at + 2] end
 if ARGV[at] then
@@ -49,6 +53,7 @@ if ARGV[at] then
   call('LLEN', bell)
   call('LLEN', failed)
   call('HLEN', broken)
+  call('ZCARD', parked)
   local time = call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -64,26 +69,25 @@ if ARGV[at] then
     end
   end
 
-  -- What is looked at to make room in `broken` is copied, and may be large: after 1 MB one at a time has to do.
-  local looked_at = 0
+  -- Under a token above all that were given before, so no worker has looked past it.
+  function park(envelope)
+    local last = tonumber(call('GET', token_key) or '0') or 0
+    -- As in reserve.lua.
+    if not (last < 2 ^ 52 - 10000) then last = 0 end
+    local token = string.format('%.0f', math.max(math.floor(last) + 1, time[1] * 1000000 + time[2]))
+    call('SET', token_key, token)
+    call('ZADD', parked, token, envelope)
+    return 'parked'
+  end
 
+  -- Gives the counter. Nothing is deleted to make room.
   function quarantine(payload, reason)
-    if broken_limit == 0 then return end
+    if broken_limit == 0 then return 'broken' end
     local old = call('HGET', broken, payload)
-    -- Two where there are more than that, as after the limit was lowered.
-    for _ = 1, old and 0 or 2 do
-      if call('HLEN', broken) < broken_limit then break end
-      local some = looked_at < 1024 * 1024 and 5 or 1
-      local sample, oldest, oldest_at = call('HRANDFIELD', broken, some, 'WITHVALUES'), nil, math.huge
-      for i = 1, #sample, 2 do
-        looked_at = looked_at + #sample[i]
-        local at = tonumber(string.match(sample[i + 1], '^%d+ (%d+)')) or 0
-        if at < oldest_at then oldest, oldest_at = sample[i], at end
-      end
-      call('HDEL', broken, oldest)
-    end
+    if not old and call('HLEN', broken) >= broken_limit then return park(payload) end
     local times = old and tonumber(string.match(old, '^%d+')) or 0
     call('HSET', broken, payload, string.format('%d %d ', times + 1, now) .. reason)
+    return 'broken'
   end
 end
 
@@ -121,8 +125,9 @@ while i <= #ARGV do
     replies[#replies + 1] = held
     i = i + 2 * n
   else
-    local lease = what == 'break' and ARGV[i + 1] or ARGV[i + 2]
-    local payload = what == 'break' and call('HGET', progress, lease)
+    local set_aside = what == 'break' or what == 'park'
+    local lease = set_aside and ARGV[i + 1] or ARGV[i + 2]
+    local payload = set_aside and call('HGET', progress, lease)
     local held = call('HDEL', progress, lease) == 1
     if held and what == 'retry' then
       retry(tonumber(ARGV[i + 3]), ARGV[i + 4])
@@ -134,9 +139,10 @@ while i <= #ARGV do
         call('LTRIM', failed, 0, failed_limit - 1)
       end
       count(counted, 'failed', ARGV[i + 1], 1)
+    elseif held and what == 'park' then
+      count(counted, park(ARGV[i + 2] == '' and payload or ARGV[i + 2]), nil, 1)
     elseif held then
-      quarantine(payload, ARGV[i + 2])
-      count(counted, 'broken', nil, 1)
+      count(counted, quarantine(payload, ARGV[i + 2]), nil, 1)
     end
     replies[#replies + 1] = held and 'ok' or 'stale'
     i = i + (what == 'retry' and 5 or what == 'fail' and 4 or 3)

@@ -2,7 +2,7 @@
 // second call would cost the server as much as what it does. Where `reserve` fails, what `settle` did stays done; it is sent again then, as
 // after a reply that was lost.
 //
-// KEYS are those of `settle`, then the worker's inbox and the queue's last token; ARGV those of `settle`, then the first five of
+// KEYS are those of `settle`, then the worker's inbox; ARGV those of `settle`, then the first five of
 // `reserve`. Returns what `reserve` returns, and behind it, in the same list, what `settle` does: to read lists within a list takes a worker
 // longer than what is in them.
 concat!(
@@ -15,7 +15,7 @@ concat!(
     "for i = #ARGV, #ARGV - 4, -1 do ARGV[i] = nil end\n",
     "local settled\n",
     "settled, asked[6] = settle(KEYS, ARGV)\n",
-    "local reply = reserve({KEYS[9], KEYS[10], KEYS[1], KEYS[11], KEYS[6], KEYS[7], KEYS[2]}, asked)\n",
+    "local reply = reserve({KEYS[9], KEYS[12], KEYS[1], KEYS[11], KEYS[6], KEYS[7], KEYS[2], KEYS[10]}, asked)\n",
     "for i = 1, #settled do reply[#reply + 1] = settled[i] end\n",
     "return reply\n",
 )

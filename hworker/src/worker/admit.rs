@@ -18,9 +18,6 @@ use crate::envelope::{Crash, Envelope, Header, JobId, bounded, not_utf8};
 use crate::job::{Definition, OnFault};
 use crate::store::{End, Lease, Settlement};
 
-/// A job of a name that is not known here waits so long before somebody else may take it.
-const UNKNOWN_PAUSE_MS: u64 = 5_000;
-
 /// A suspect of crashes for which there is no room waits so long.
 const SUSPECT_PAUSE_MS: u64 = 2_000;
 
@@ -170,7 +167,7 @@ pub(super) fn released(job: &Job, delay_ms: u64) -> End {
 }
 
 /// Decodes everything but the arguments, which are opened where they are encrypted. What cannot be read is given back.
-fn read(core: &Core, hold: Hold, payload: Vec<u8>) -> Result<Job, (Unread, Vec<u8>)> {
+pub(super) fn read(core: &Core, hold: Hold, payload: Vec<u8>) -> Result<Job, (Unread, Vec<u8>)> {
     let payload = String::from_utf8(payload).map_err(|error| {
         let reason = not_utf8(&error.utf8_error());
         let payload = error.into_bytes();
@@ -242,11 +239,7 @@ fn open(
         // Its workers may not have the new key yet.
         Err(Unopened::Lacking(what)) => {
             let what = format!("arguments of job `{}` {what}", definition.name);
-            Err(Unread::Elsewhere {
-                reason: Reason::Encrypted,
-                what,
-                since: envelope.unknown_since,
-            })
+            Err(Unread::Elsewhere { reason: Reason::Encrypted, what })
         }
     }
 }
@@ -266,45 +259,57 @@ fn unknown(header: &Header) -> Unread {
     } else {
         format!("unknown job `{name}`")
     };
-    Unread::Elsewhere { reason: Reason::Unknown, what, since: header.unknown_since }
+    Unread::Elsewhere { reason: Reason::Unknown, what }
 }
 
 /// Why a payload is no job that can run here.
-enum Unread {
+pub(super) enum Unread {
     Broken(String),
-    /// Another worker may be able to run it. `since` when it is passed on, if it was before.
+    /// Another worker may be able to run it.
     Elsewhere {
         reason: Reason,
         what: String,
-        since: Option<u64>,
     },
 }
 
 impl Unread {
-    /// How the lease ends: what another worker may be able to run is passed on for a while, then it is broken.
+    /// How the lease ends: what another worker may be able to run is parked.
     fn end(self, incarnation: &Incarnation, lane: &Lane, payload: &[u8]) -> End {
-        let core = &incarnation.core;
-        let (reason, what, passed_on) = match self {
+        match self {
             Self::Broken(reason) => {
-                return End::Broken { reason: bounded(&reason, 500), bytes: payload.len() };
+                End::Broken { reason: bounded(&reason, 500), bytes: payload.len() }
             }
-            Self::Elsewhere { reason, what, since } => (reason, what, since),
-        };
-        let now = core.clock.unix_ms();
-        // One that is yet to come, as of a clock that was set back since, would never be over.
-        let since = passed_on.map_or(now, |since| since.min(now));
-        let waited = Duration::from_millis(now.saturating_sub(since));
-        if passed_on.is_some() && waited >= core.config.unknown_for {
-            let reason = format!("{what}; passed on for {waited:?} before");
-            return End::Broken { reason, bytes: payload.len() };
+            Self::Elsewhere { reason, what } => {
+                let cure = match reason {
+                    Reason::Unknown => "; a job that was renamed keeps its old name in `aliases`",
+                    _ => "",
+                };
+                park(incarnation, lane, reason, Warning { text: what, ..Warning::default() }, cure);
+                settle::parked(payload)
+            }
         }
-        if passed_on.is_none() {
-            let text =
-                format!("{what}: passed on to other workers for {:?}", core.config.unknown_for);
-            core.throttle.warn(&lane.queue.name, reason, Warning { text, ..Warning::default() });
-        }
-        let left = core.config.unknown_for.saturating_sub(waited);
-        let pause = UNKNOWN_PAUSE_MS.min(crate::time::millis(left).max(1));
-        End::Released { delay_ms: pause, envelope: settle::unknown_since(payload, since) }
     }
+
+    /// In words.
+    pub(super) fn why(self) -> String {
+        match self {
+            Self::Broken(why) | Self::Elsewhere { what: why, .. } => bounded(&why, 500),
+        }
+    }
+}
+
+/// Says that a job is parked, why, and what helps.
+pub(super) fn park(
+    incarnation: &Incarnation,
+    lane: &Lane,
+    reason: Reason,
+    why: Warning,
+    cure: &str,
+) {
+    let unknown_for = incarnation.core.config.unknown_for;
+    let text = format!(
+        "{}: parked for a worker that can run it; broken if there is none within {unknown_for:?}{cure}",
+        why.text
+    );
+    incarnation.core.throttle.warn(&lane.queue.name, reason, Warning { text, ..why });
 }

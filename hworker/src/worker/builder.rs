@@ -120,13 +120,13 @@ impl WorkerBuilder {
         self
     }
 
-    /// How many broken payloads a queue keeps; 0 keeps none. Default: `HWORKER_BROKEN_LIMIT`, then 1000.
+    /// How many broken payloads a queue keeps, beyond which they stay parked; 0 keeps none. Default: `HWORKER_BROKEN_LIMIT`, then 1000.
     pub fn broken_limit(mut self, payloads: usize) -> Self {
         self.settings.broken_limit = Some(payloads);
         self
     }
 
-    /// How long a job of an unknown name is passed on to other workers before it is broken. Default:
+    /// How long a job that no worker can run stays parked before it is broken. Default:
     /// `HWORKER_UNKNOWN_FOR`, then 15 min. Longer than a deploy takes.
     pub fn unknown_for(mut self, duration: Duration) -> Self {
         self.settings.unknown_for = Some(duration);

@@ -12,9 +12,10 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::sleep_until;
 use tracing::{debug, warn};
 
-use super::admit::{Admitted, Job, admit, admit_handed, released, starts_from_inbox};
+use super::admit::{Admitted, Job, admit, admit_handed, park, read, released, starts_from_inbox};
 use super::alarm::Alarm;
 use super::decide::{Attempts, Evidence, Finish, Transition, decide};
+use super::handed::Hold;
 use super::incarnation::{Incarnation, Lane};
 use super::leases::Running;
 use super::panic::{self, Caught, Panic};
@@ -165,15 +166,17 @@ async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Roo
     }
     let body = match body(job, &started.context) {
         Ok(body) => body,
-        Err(Unstarted::Broken(reason)) => {
+        Err(Unstarted::Unfit(reason)) => {
             let end = || {
-                let warning = Warning {
+                let why = Warning {
                     job: Some(job.definition.name),
                     id: Some(job.id.clone()),
-                    text: format!("job is broken: {reason}"),
+                    text: reason,
                 };
-                incarnation.core.throttle.warn(&lane.queue.name, Reason::Args, warning);
-                End::Broken { reason, bytes: job.payload.len() }
+                let cure = "; a new parameter that is an `Option`, or has `#[serde(default)]`, keeps old jobs running, and \
+                            `requeue_broken` puts back what broke";
+                park(incarnation, lane, Reason::Args, why, cure);
+                settle::parked(job.payload.as_bytes())
             };
             return First::Ended(Over(unstarted(lane, job, end), room));
         }
@@ -283,15 +286,32 @@ fn context(lane: &Lane, job: &Job, deadline: Instant) -> Context {
     })
 }
 
+/// Why this worker cannot run a job that is parked; `None` where it can.
+pub(super) fn why_not(incarnation: &Incarnation, lane: &Lane, payload: Vec<u8>) -> Option<String> {
+    let hold = Hold::Lease(Lease::Token(0));
+    let job = match read(&incarnation.core, hold, payload) {
+        Ok(job) => job,
+        Err((why, _)) => return Some(why.why()),
+    };
+    let context = context(lane, &job, Instant::now() + job.timeout);
+    // The body is made to see whether the arguments fit, and not polled. To drop it may panic, as it does where it runs.
+    let made = panic::catch(|| match body(&job, &context) {
+        Err(Unstarted::Unfit(why)) => Some(why),
+        Ok(_) | Err(Unstarted::Ended(_)) => None,
+    });
+    made.unwrap_or(None)
+}
+
 /// Why there is no body to run.
 enum Unstarted {
-    Broken(String),
+    /// The arguments do not fit, those of a newer build perhaps.
+    Unfit(String),
     Ended(Finish),
 }
 
 fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
     let args =
-        job.args().ok_or_else(|| Unstarted::Broken("the arguments cannot be found".into()))?;
+        job.args().ok_or_else(|| Unstarted::Unfit("the arguments cannot be found".into()))?;
     let invocation = Invocation { args, context };
     match panic::catch(|| (job.definition.start)(invocation)) {
         Ok(Ok(body)) => Ok(body),
@@ -302,7 +322,7 @@ fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
                 why = format!("unknown field at line {} column {}", error.line(), error.column());
             }
             let why = bounded(&why, REASON_BYTES);
-            Err(Unstarted::Broken(format!("the arguments do not fit the job: {why}")))
+            Err(Unstarted::Unfit(format!("the arguments do not fit the job: {why}")))
         }
         Ok(Err(StartError::Inject(error))) => {
             Err(Unstarted::Ended(Finish::Returned(Returned::Error(error))))

@@ -185,6 +185,7 @@ impl Fetch {
         }
         // After the comparison: only what is sent from now on brings something new.
         lane.session.store(session, Ordering::Release);
+        lane.parked.look_anew();
         for settlement in comparison.revived {
             lane.settle(Some(settlement));
         }

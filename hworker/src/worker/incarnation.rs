@@ -17,6 +17,7 @@ use super::lookout::Lookout;
 use super::outages::Outages;
 use super::outbox::Outbox;
 use super::pace::Pace;
+use super::parked::Parked;
 use super::pulse::Pulse;
 use super::ready::{Ready, WaitingJob};
 use super::remembered::Remembered;
@@ -87,6 +88,7 @@ pub(super) struct Lane {
     pub(super) turns: Arc<Turns>,
     pub(super) pulse: Pulse,
     pub(super) suspects: Suspects,
+    pub(super) parked: Parked,
     /// What contexts tell of this queue and worker.
     pub(super) scope: Arc<Scope>,
     /// The session under which the server hands anything over.
@@ -178,6 +180,7 @@ impl Lane {
             turns: Arc::default(),
             pulse: Pulse::default(),
             suspects: room.suspects.of_another_shard(),
+            parked: Parked::default(),
             scope: Arc::new(Scope {
                 queue: Arc::clone(&queue.name),
                 worker: Arc::clone(worker),

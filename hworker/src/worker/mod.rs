@@ -20,6 +20,7 @@ mod outages;
 mod outbox;
 mod pace;
 mod panic;
+mod parked;
 mod pulse;
 mod ready;
 mod recent;
@@ -286,6 +287,7 @@ impl Worker {
         for lane in &incarnation.lanes {
             fetchers.spawn(fetch::run(Arc::clone(incarnation), Arc::clone(lane)));
             helpers.spawn(wait::run(Arc::clone(incarnation), Arc::clone(lane)));
+            helpers.spawn(parked::run(Arc::clone(incarnation), Arc::clone(lane)));
             for _ in 0..threads {
                 helpers.spawn(runner::run(Arc::clone(incarnation), Arc::clone(lane)));
             }

@@ -118,11 +118,10 @@ fn attempt_error(incarnation: &Incarnation, job: &Job, evidence: Evidence) -> At
     }
 }
 
-/// The envelope with the job's id, without what only concerned workers that did not know it.
+/// The envelope with the job's id.
 fn rewrite(job: &Job) -> Option<Rewrite<'_>> {
     let mut rewrite = Rewrite::of(job.payload.as_bytes())?;
     rewrite.set("id", &job.id);
-    rewrite.remove("unknown_since");
     Some(rewrite)
 }
 
@@ -132,9 +131,8 @@ pub(super) fn identified(job: &Job) -> Option<Vec<u8>> {
     rewrite(job).map(|rewrite| rewrite.to_bytes())
 }
 
-/// The envelope with the time since when nobody knew its job.
-pub(super) fn unknown_since(payload: &[u8], since_ms: u64) -> Option<Vec<u8>> {
-    let mut rewrite = Rewrite::of(payload)?;
-    rewrite.set("unknown_since", &since_ms);
-    Some(rewrite.to_bytes())
+/// How a job ends here that another worker may be able to run.
+pub(super) fn parked(payload: &[u8]) -> End {
+    // In a sorted set equal bytes would collapse.
+    End::Parked { envelope: Rewrite::identified(payload), bytes: payload.len() }
 }

@@ -24,8 +24,8 @@ use crate::monitor::{self, Monitor, Recovery, Sweeps, Task};
 use crate::reconnect::Reconnect;
 use crate::scheduler;
 use crate::store::{
-    Beat, CALL_WITHIN, Connection, End, Fault, FaultKind, Heard, Lease, Reserved, Settlement,
-    lengths,
+    Asked, Beat, CALL_WITHIN, Connection, End, Fault, FaultKind, Heard, Lease, Reserved,
+    Settlement, lengths,
 };
 use crate::time::millis;
 
@@ -241,8 +241,13 @@ impl Heart {
 
     async fn beat(&self, connection: &Connection) -> Result<Beat, Fault> {
         let (lane, worker) = (&self.lane, &self.incarnation.id);
-        let (window, everyone) = (self.window(), self.beats.is_multiple_of(ALL_EVERY));
-        lane.queue.heartbeat(connection, &lane.keys, worker, window, everyone, ANSWER_WITHIN).await
+        let asked = Asked {
+            window: self.window(),
+            everyone: self.beats.is_multiple_of(ALL_EVERY),
+            looked: lane.parked.looked(),
+            unknown_for: self.incarnation.core.config.unknown_for,
+        };
+        lane.queue.heartbeat(connection, &lane.keys, worker, &asked, ANSWER_WITHIN).await
     }
 
     /// Whether the heartbeat that was accepted last did, which is counted already.
@@ -292,6 +297,7 @@ impl Heart {
             }
         }
         self.keep_timer(heard.keeps_timer);
+        self.lane.parked.tell(heard.parked, if heard.keeps_timer { heard.overdue } else { 0 });
         self.watch(connection, sent, &mut heard).await?;
         self.verify(connection, wait, &heard).await
     }

@@ -23,6 +23,10 @@ pub enum Call {
     Settle { id: Id, lease: Lease, job: Job, end: End },
     /// `recover.lua`.
     Recover { id: Id, unchanged: bool, last: Option<Job>, chunk: Vec<(Lease, Job)> },
+    /// `take_parked.lua`.
+    TakeParked { id: Id, session: u8, token: Lease },
+    /// `break_parked.lua`.
+    BreakParked { token: Lease },
     /// `retire.lua`.
     Retire { id: Id },
     /// `revoke.lua`.
@@ -85,11 +89,7 @@ impl Server {
                 Answered::Beat(record.progress.len(), record.inbox.len(), waiting)
             }
             Call::Reserve { id, session, want } => {
-                match self.reserve(guards, *id, *session, *want) {
-                    Reserved::Jobs(jobs) => Answered::Jobs(jobs),
-                    Reserved::Void => Answered::Void,
-                    Reserved::Stale => Answered::Stale,
-                }
+                self.reserve(guards, *id, *session, *want).into()
             }
             Call::Settle { id, lease, job, end } => {
                 Answered::Held(self.settle(guards, *id, *lease, *job, *end))
@@ -101,6 +101,10 @@ impl Server {
                     Recovered::Given { jobs, left, inbox } => Answered::Given(jobs, left, inbox),
                 }
             }
+            Call::TakeParked { id, session, token } => {
+                self.take_parked(guards, *id, *session, *token).into()
+            }
+            Call::BreakParked { token } => Answered::Held(self.break_parked(*token)),
             Call::Retire { id } => Answered::Count(self.retire(*id)),
             Call::Revoke { id, lease } => Answered::Held(self.revoke(*id, *lease)),
             Call::Bury { id } => Answered::Held(self.bury(*id)),
@@ -109,6 +113,16 @@ impl Server {
                 self.record(*id).inbox.insert(0, job);
                 Answered::Held(true)
             }
+        }
+    }
+}
+
+impl From<Reserved> for Answered {
+    fn from(reserved: Reserved) -> Self {
+        match reserved {
+            Reserved::Jobs(jobs) => Self::Jobs(jobs),
+            Reserved::Void => Self::Void,
+            Reserved::Stale => Self::Stale,
         }
     }
 }

@@ -113,11 +113,15 @@ fn rank(state: &State, action: Action, hangs: Option<Job>) -> Option<u8> {
             }
             13
         }
+        Action::TakeParkedArrives(_) | Action::ReceiveParked(_) => 8,
+        Action::Park(..) => 13,
         Action::Start(..) | Action::StartHanded(_) => 14,
+        Action::TakeParked(_) => 15,
         Action::Reserve(_) => 15,
         Action::Recover(_) => 16,
         Action::Sweep(..) => 17,
         Action::Promote(_) => 18,
+        Action::BreakParked(_) => 19,
         Action::Retire(_) => 19,
         Action::Tick => 20,
         _ => return None,

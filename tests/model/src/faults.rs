@@ -105,6 +105,10 @@ impl Model {
         if matches!(process.taking, Taking::Sent(_)) {
             actions.push(Action::TakeLate(number));
         }
+        if matches!(process.unparking, Taking::Sent(_)) {
+            actions.push(Action::TakeParkedLate(number));
+            actions.push(Action::TakeParkedUnanswered(number));
+        }
         let mut moves = Vec::new();
         self.moves(state, number, &mut moves);
         for action in moves {
@@ -278,6 +282,22 @@ impl Model {
                     state.late.push(Late::Reserve { id: process.id, session, want: 0 });
                 }
             }
+            Action::TakeParkedLate(number) => {
+                let process = &mut state.processes[usize::from(number)];
+                let taking = std::mem::replace(&mut process.unparking, Taking::No);
+                let wanted = process.wants.take();
+                if let (Taking::Sent(session), Some(token)) = (taking, wanted) {
+                    state.late.push(Late::TakeParked { id: process.id, session, token });
+                }
+            }
+            Action::TakeParkedUnanswered(number) => {
+                let (server, process) = state.at(number);
+                let taking = std::mem::replace(&mut process.unparking, Taking::No);
+                let wanted = process.wants.take();
+                if let (Taking::Sent(session), Some(token)) = (taking, wanted) {
+                    server.take_parked(&self.guards, process.id, session, token);
+                }
+            }
             Action::RecoverLate(number) => {
                 let (server, process) = state.at(number);
                 if let Some(mut recovery) = process.recovery.take() {
@@ -299,6 +319,7 @@ impl Late {
             | Self::Recover { id, .. }
             | Self::Reconcile { id }
             | Self::Return { id }
+            | Self::TakeParked { id, .. }
             | Self::Wait { id, .. } => *id,
         }
     }

@@ -40,6 +40,10 @@ pub struct Guards {
     pub late_answer_refused: bool,
     /// A settlement without an answer is sent again.
     pub sent_again: bool,
+    /// A worker counts a parked job as looked at only when it knows what became of its call: `worker/parked.rs`.
+    pub looked_after_answer: bool,
+    /// `settle.lua`: a job is parked under a token greater than all before, so no worker has looked past it.
+    pub parked_token_grows: bool,
     /// `reconcile.lua`: gives back what was never seen.
     pub unseen_given_back: bool,
     /// A body starts from the inbox only if nothing that takes the inbox was sent since before the wait: `Inbox::calm`.
@@ -79,6 +83,8 @@ impl Guards {
         session_at_reserve: true,
         late_answer_refused: true,
         sent_again: true,
+        looked_after_answer: true,
+        parked_token_grows: true,
         unseen_given_back: true,
         calm: true,
         recognised: true,

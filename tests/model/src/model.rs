@@ -19,6 +19,7 @@ impl Model {
             guards: Guards::ALL,
             symmetric: true,
             from_inbox: false,
+            deploy: false,
             settling: crate::calm::Memo::default(),
         }
     }
@@ -34,6 +35,13 @@ impl Model {
     #[must_use]
     pub fn two_slots(mut self) -> Self {
         (self.workers, self.slots) = (1, 2);
+        self
+    }
+
+    /// With one process of an old build, which does not know the first job. Processes that start later are of the new one.
+    #[must_use]
+    pub fn deploy(mut self) -> Self {
+        self.deploy = true;
         self
     }
 
@@ -57,9 +65,13 @@ impl Model {
     #[must_use]
     pub fn begin(&self) -> State {
         let records = vec![Record::default(); usize::from(self.workers)];
+        let process = |id| {
+            let old = self.deploy && id == 0;
+            Process { old, ..Process::new(id, self.slots) }
+        };
         State {
             server: Server { records, ..Server::default() },
-            processes: (0..self.workers).map(|id| Process::new(id, self.slots)).collect(),
+            processes: (0..self.workers).map(process).collect(),
             late: Vec::new(),
             refusing: false,
             sound: APART,

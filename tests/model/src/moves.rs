@@ -60,6 +60,11 @@ impl Model {
                 }
             }
             Action::Start(number, lease) => start(state, number, lease),
+            Action::Park(..)
+            | Action::TakeParked(_)
+            | Action::TakeParkedArrives(_)
+            | Action::ReceiveParked(_)
+            | Action::BreakParked(_) => self.parks(state, action),
             Action::Suspect(number) => state.suspect(number),
             Action::Recover(number) => self.recover(state, number),
             Action::Settle(number) => self.settle(state, number, true),
@@ -76,6 +81,49 @@ impl Model {
             | Action::ReceiveWait(_) => self.waited(state, action),
             _ if action.is_fault() => self.fault(state, action),
             _ => self.moved_rarely(state, action),
+        }
+    }
+
+    /// What is done about jobs that another build knows.
+    fn parks(&self, state: &mut State, action: Action) {
+        match action {
+            Action::Park(number, lease) => {
+                let process = &mut state.processes[usize::from(number)];
+                if let Some(job) = process.end(lease) {
+                    process.outbox.push((lease, job, End::Park));
+                }
+            }
+            Action::TakeParked(number) => {
+                let (server, process) = state.at(number);
+                process.wants = process.can_take(server).map(|(token, _)| *token);
+                process.unparking = Taking::Sent(process.session);
+                if !self.guards.looked_after_answer {
+                    process.looked = process.wants;
+                }
+            }
+            Action::TakeParkedArrives(number) => {
+                let (server, process) = state.at(number);
+                if let (Taking::Sent(session), Some(token)) = (&process.unparking, process.wants) {
+                    let (id, session) = (process.id, *session);
+                    let taken = server.take_parked(&self.guards, id, session, token);
+                    process.unparking = Taking::Answered(session, taken.into());
+                }
+            }
+            Action::ReceiveParked(number) => {
+                let process = &mut state.processes[usize::from(number)];
+                let taking = std::mem::replace(&mut process.unparking, Taking::No);
+                let wanted = process.wants.take();
+                let Taking::Answered(session, answer) = taking else { return };
+                if matches!(answer, Answer::Jobs(_)) {
+                    process.looked = process.looked.max(wanted);
+                }
+                self.receive(state, number, session, answer);
+            }
+            Action::BreakParked(_) => {
+                let token = state.server.parked[0].0;
+                state.server.break_parked(token);
+            }
+            _ => {}
         }
     }
 
@@ -476,6 +524,9 @@ impl Model {
                 server.wait(Wait { id, session, alone, heard: false });
             }
             Late::Return { id } => server.return_inbox(id),
+            Late::TakeParked { id, session, token } => {
+                server.take_parked(&self.guards, id, session, token);
+            }
         }
     }
 }
@@ -640,7 +691,7 @@ impl State {
         }
         let id = server.records.len() as Id;
         server.records.push(crate::server::Record::default());
-        *process = Process::new(id, process.slots);
+        *process = Process { old: process.old, ..Process::new(id, process.slots) };
     }
 
     /// Gives waiting jobs to those who wait.

@@ -76,6 +76,7 @@ impl State {
             match late {
                 Late::Reserve { id: other, session, .. }
                 | Late::Wait { id: other, session, .. }
+                | Late::TakeParked { id: other, session, .. }
                     if *other == id =>
                 {
                     visit(session);
@@ -91,8 +92,10 @@ impl State {
             if let Some(Answer::Session { session, .. }) = &mut process.answer {
                 visit(session);
             }
-            if let Taking::Sent(session) | Taking::Answered(session, _) = &mut process.taking {
-                visit(session);
+            for taking in [&mut process.taking, &mut process.unparking] {
+                if let Taking::Sent(session) | Taking::Answered(session, _) = taking {
+                    visit(session);
+                }
             }
         }
     }
@@ -101,8 +104,10 @@ impl State {
         for record in &mut self.server.records {
             record.progress.iter_mut().for_each(|(lease, _)| visit(lease));
         }
+        self.server.parked.iter_mut().for_each(|(token, _)| visit(token));
         for late in &mut self.late {
             match late {
+                Late::TakeParked { token, .. } => visit(token),
                 Late::Settle { lease, .. } => visit(lease),
                 Late::Recover { chunk, .. } => chunk.iter_mut().for_each(&mut *visit),
                 _ => {}
@@ -113,6 +118,8 @@ impl State {
             process.outbox.iter_mut().for_each(|(lease, ..)| visit(lease));
             process.side.iter_mut().for_each(|(lease, ..)| visit(lease));
             process.found.iter_mut().for_each(&mut *visit);
+            process.looked.iter_mut().for_each(&mut *visit);
+            process.wants.iter_mut().for_each(&mut *visit);
             for answer in process.answers() {
                 match answer {
                     Answer::Jobs(jobs) => jobs.iter_mut().for_each(|(lease, _)| visit(lease)),
@@ -186,6 +193,7 @@ impl State {
                 | Late::Recover { id, .. }
                 | Late::Reconcile { id }
                 | Late::Return { id }
+                | Late::TakeParked { id, .. }
                 | Late::Wait { id, .. } => rename(id),
             }
         }
@@ -234,7 +242,8 @@ impl Process {
     }
 
     fn answers(&mut self) -> impl Iterator<Item = &mut Answer> {
-        let answers = [self.answer.as_mut(), self.wait.answer(), self.taking.answer()];
+        let unparking = self.unparking.answer();
+        let answers = [self.answer.as_mut(), self.wait.answer(), self.taking.answer(), unparking];
         answers.into_iter().flatten()
     }
 
@@ -252,6 +261,8 @@ impl Process {
             self.unreturned,
             &self.taking,
         );
-        (flags, numbers, &self.table, inbox, under_way, self.recovery.as_ref().map(|it| &it.step))
+        let parked = (self.old, self.looked, &self.unparking, self.wants);
+        let recovery = self.recovery.as_ref().map(|it| &it.step);
+        (flags, numbers, &self.table, inbox, parked, under_way, recovery)
     }
 }

@@ -35,6 +35,9 @@ impl Model {
         }
         for held in &process.table {
             match held.phase {
+                Phase::Reserved if !process.knows(held.job) => {
+                    actions.push(Action::Park(number, held.lease));
+                }
                 Phase::Reserved if self.may_start(process) => {
                     actions.push(Action::Start(number, held.lease));
                 }
@@ -48,7 +51,8 @@ impl Model {
                 _ => {}
             }
         }
-        match process.handed.map(|handed| handed.phase) {
+        let handed = process.handed.filter(|handed| process.knows(handed.job));
+        match handed.map(|handed| handed.phase) {
             // Before its lease is asked for or after: the body is polled first where nothing else sends a call.
             Some(Phase::Reserved) if self.may_start(process) => {
                 actions.push(Action::StartHanded(number));
@@ -60,6 +64,9 @@ impl Model {
                 }
             }
             _ => {}
+        }
+        if matches!(process.unparking, Taking::Answered(..)) {
+            actions.push(Action::ReceiveParked(number));
         }
         if process.returning == Returning::Begun {
             actions.push(Action::SendReturn(number));
@@ -112,6 +119,9 @@ impl Model {
         if matches!(process.taking, Taking::Sent(_)) {
             actions.push(Action::TakeArrives(number));
         }
+        if process.registered {
+            self.calls_of_parked(state, number, actions);
+        }
         if self.from_inbox && process.registered {
             self.calls_of_handed(state, number, actions);
         }
@@ -131,6 +141,7 @@ impl Model {
             // What is on its way is seen soon, unless it is delayed, which is a fault.
             let under_way = matches!(process.wait, Waiting::Handed(_) | Waiting::Answered(..));
             let under_way = under_way || process.lacks_lease();
+            let under_way = under_way || matches!(process.unparking, Taking::Answered(..));
             if !under_way && record.progress.iter().any(|(lease, _)| unseen(*lease)) {
                 actions.push(Action::Suspect(number));
             }
@@ -162,6 +173,25 @@ impl Model {
             if process.room() > 0 && process.wait == Waiting::No && state.server.jobs.is_empty() {
                 actions.push(Action::Wait(number));
             }
+        }
+    }
+
+    fn calls_of_parked(&self, state: &State, number: u8, actions: &mut Vec<Action>) {
+        let process = &state.processes[usize::from(number)];
+        if matches!(process.unparking, Taking::Sent(_)) {
+            actions.push(Action::TakeParkedArrives(number));
+        }
+        // For long no worker that runs has known it.
+        let strange = |job| {
+            let mut others = state.processes.iter().filter(|other| other.runs());
+            others.all(|other| !other.knows(job))
+        };
+        if state.server.parked.first().is_some_and(|(_, job)| strange(*job)) {
+            actions.push(Action::BreakParked(number));
+        }
+        let may = self.may_start(process) && process.room() > 0;
+        if may && process.connected && process.can_take(&state.server).is_some() {
+            actions.push(Action::TakeParked(number));
         }
     }
 

@@ -64,6 +64,8 @@ pub enum End {
     Fail,
     /// Cannot be decoded.
     Break,
+    /// Put aside for a worker that knows it.
+    Park,
     /// Runs again, at the back or, with a delay, later.
     Retry {
         /// With a delay.
@@ -110,6 +112,8 @@ pub struct Server {
     pub jobs: Vec<Job>,
     /// Scheduled jobs, the earliest first.
     pub scheduled: Vec<Job>,
+    /// Parked jobs, by tokens that grow.
+    pub parked: Vec<(Lease, Job)>,
     /// What is known of each life of a worker, by its id.
     pub records: Vec<Record>,
     /// The last token.
@@ -263,21 +267,59 @@ impl Server {
         }
         if held || !guards.lease_at_settle {
             match end {
-                End::Ack | End::Fail | End::Break => {
-                    let index = usize::from(job);
-                    if self.ended.len() <= index {
-                        self.ended.resize(index + 1, 0);
-                    }
-                    self.ended[index] = self.ended[index].saturating_add(1);
-                }
+                End::Ack | End::Fail | End::Break => self.ends(job),
                 End::Retry { later: false } => self.jobs.insert(0, job),
                 End::Release { later: false } => self.jobs.push(job),
                 End::Retry { later: true } | End::Release { later: true } => {
                     self.scheduled.push(job);
                 }
+                End::Park => self.park(guards, job),
             }
         }
         held
+    }
+
+    fn park(&mut self, guards: &Guards, job: Job) {
+        let token = if guards.parked_token_grows {
+            self.token += 1;
+            self.token
+        } else {
+            self.parked.len() as Lease + 1
+        };
+        self.parked.push((token, job));
+    }
+
+    /// `take_parked.lua`: from the parked jobs to a worker, under a fresh lease; nothing where it is gone.
+    pub fn take_parked(&mut self, guards: &Guards, id: Id, session: u8, token: Lease) -> Reserved {
+        self.note(|| Call::TakeParked { id, session, token });
+        if self.is_void(guards, id) {
+            return Reserved::Void;
+        }
+        if self.record(id).session != session {
+            return Reserved::Stale;
+        }
+        let at = self.parked.iter().position(|(parked, _)| *parked == token);
+        let jobs = at.map(|at| self.parked.remove(at).1).into_iter().collect();
+        Reserved::Jobs(self.lease(id, jobs))
+    }
+
+    /// `break_parked.lua`: whether it was there, and is broken now.
+    pub fn break_parked(&mut self, token: Lease) -> bool {
+        self.note(|| Call::BreakParked { token });
+        let Some(at) = self.parked.iter().position(|(parked, _)| *parked == token) else {
+            return false;
+        };
+        let (_, job) = self.parked.remove(at);
+        self.ends(job);
+        true
+    }
+
+    fn ends(&mut self, job: Job) {
+        let index = usize::from(job);
+        if self.ended.len() <= index {
+            self.ended.resize(index + 1, 0);
+        }
+        self.ended[index] = self.ended[index].saturating_add(1);
     }
 
     /// `recover.lua`: declares a worker dead while its heartbeat is `unchanged`, and gives back what is `last` in its inbox, if it is
@@ -409,6 +451,7 @@ impl Server {
             let leased = record.progress.iter().filter(|(_, leased)| *leased == job).count();
             leased + count(&record.inbox)
         });
-        count(&self.jobs) + count(&self.scheduled) + held.sum::<usize>()
+        let parked = self.parked.iter().filter(|(_, parked)| *parked == job).count();
+        count(&self.jobs) + count(&self.scheduled) + parked + held.sum::<usize>()
     }
 }

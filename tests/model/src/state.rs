@@ -36,6 +36,8 @@ pub struct Model {
     pub symmetric: bool,
     /// Waits may be sent alone, so that a body may start from the inbox.
     pub from_inbox: bool,
+    /// A deploy is under way: one process is of an old build, which does not know the first job.
+    pub deploy: bool,
     pub(crate) settling: crate::calm::Memo,
 }
 
@@ -147,6 +149,14 @@ pub(crate) struct Process {
     pub(crate) unreturned: bool,
     /// It takes the inbox, for a body that may block who would.
     pub(crate) taking: Taking,
+    /// Of the old build.
+    pub(crate) old: bool,
+    /// The token of the parked job that it looked at last.
+    pub(crate) looked: Option<Lease>,
+    /// It takes a parked job.
+    pub(crate) unparking: Taking,
+    /// Of this token.
+    pub(crate) wants: Option<Lease>,
     /// The table of leases, the oldest first.
     pub(crate) table: Vec<Held>,
     /// Settlements for the server to have.
@@ -239,7 +249,7 @@ pub(crate) enum Returning {
     Sent,
 }
 
-/// How far its reserve is, under that session, when it puts the inbox under leases.
+/// How far a call beside the loop that fetches is, under that session: a reserve for the inbox alone, or `take_parked.lua`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Taking {
     No,
@@ -292,6 +302,7 @@ pub(crate) enum Late {
     Reconcile { id: Id },
     Wait { id: Id, session: u8, alone: bool },
     Return { id: Id },
+    TakeParked { id: Id, session: u8, token: Lease },
 }
 
 /// What happens next. Processes are numbered from 0; where a script or a command runs, its name is given.
@@ -309,6 +320,16 @@ pub enum Action {
     Reserve(u8),
     /// It is executed.
     ReserveArrives(u8),
+    /// The job under this lease is unknown here: it is put aside, and its settlement is in the outbox.
+    Park(u8, Lease),
+    /// It sends `take_parked.lua` for the first parked job that it can run.
+    TakeParked(u8),
+    /// It is executed.
+    TakeParkedArrives(u8),
+    /// Its answer arrives.
+    ReceiveParked(u8),
+    /// `break_parked.lua`: nobody has known it for long.
+    BreakParked(u8),
     /// The body under this lease begins.
     Start(u8, Lease),
     /// It has returned, and its settlement is in the outbox.
@@ -400,6 +421,10 @@ pub enum Action {
     ReturnLate(u8),
     /// A fault: the supervisor's reserve is on its way when its connection breaks.
     TakeLate(u8),
+    /// A fault: `take_parked.lua` is on its way when its connection breaks.
+    TakeParkedLate(u8),
+    /// A fault: it is executed, the answer is lost.
+    TakeParkedUnanswered(u8),
     /// A fault: `recover.lua` is on its way when its connection breaks.
     RecoverLate(u8),
     /// A fault: the heartbeat is lost, or, where true, its answer only.
@@ -434,6 +459,8 @@ impl Action {
                 | Self::ReturnInbox(_)
                 | Self::ReturnLate(_)
                 | Self::TakeLate(_)
+                | Self::TakeParkedLate(_)
+                | Self::TakeParkedUnanswered(_)
                 | Self::RecoverLate(_)
                 | Self::BeatLost(..)
                 | Self::Refuse
@@ -464,6 +491,10 @@ impl Process {
             returning: Returning::No,
             unreturned: false,
             taking: Taking::No,
+            old: false,
+            looked: None,
+            unparking: Taking::No,
+            wants: None,
             table: Vec::new(),
             outbox: Vec::new(),
             side: Vec::new(),
@@ -504,10 +535,22 @@ impl Process {
         under_lease.chain(in_inbox.map(|handed| (handed.job, handed.excused)))
     }
 
+    /// Whether it can run this job: in a deploy the first is of a type that the old build does not know.
+    pub(crate) fn knows(&self, job: Job) -> bool {
+        !self.old || job != 0
+    }
+
+    /// The first parked job that it can run and has not looked at.
+    pub(crate) fn can_take<'a>(&self, server: &'a Server) -> Option<&'a (Lease, Job)> {
+        let mut parked = server.parked.iter();
+        parked.find(|(token, job)| Some(*token) > self.looked && self.knows(*job))
+    }
+
     /// How many more jobs it can start.
     pub(crate) fn room(&self) -> usize {
         let handed = self.handed.iter().filter(|handed| handed.phase != Phase::Ending);
-        usize::from(self.slots).saturating_sub(self.believed().count() + handed.count())
+        let taken = usize::from(self.unparking != Taking::No);
+        usize::from(self.slots).saturating_sub(self.believed().count() + handed.count() + taken)
     }
 
     /// A call is sent that takes the inbox.

@@ -77,7 +77,7 @@ async fn p5_named_queues() {
 async fn d2_unknown_name_is_kept_as_broken() {
     // Enqueue a name that nobody registered -> no body runs, the job is kept among the broken with the reason "unknown job",
     // the worker goes on; it can be requeued and then runs where it is known. (Here `HWORKER_UNKNOWN_FOR` is 1 s.)
-    // Guard: `execute::unknown`.
+    // Guard: `admit::unknown`.
     let server = TestServer::start();
     let settings = |builder: hworker::WorkerBuilder| builder.unknown_for(Duration::from_secs(1));
     let old = InProcess::run(settings(server.worker().register::<weigh>()));
@@ -109,18 +109,17 @@ async fn d2_unknown_name_is_kept_as_broken() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn d2_unknown_name_during_a_deploy() {
-    // An old worker meets a job of new code -> it passes it on, and a new worker runs it within seconds, though the old one
+    // An old worker meets a job of new code -> it is parked, and a new worker runs it within two heartbeats, though the old one
     // goes on to serve the queue; no attempt is counted.
-    // Guard: the release with a delay in `execute::unknown`.
+    // Guard: `worker/parked.rs`.
     let server = TestServer::start();
     let _old = InProcess::run(server.worker().register::<weigh>());
     server.enqueue("of new code", Vec::new()).await;
-    server.eventually("the old worker passes it on", SOON, || {
-        server.redis().len("hworker-scheduled-default") == 1
+    server.eventually("the old worker parks it", SOON, || {
+        server.redis().len("hworker-parked-default") == 1
     });
     let _new = InProcess::run(server.worker().register::<act>().register::<weigh>());
-    // Each time the old one gets it, it takes 5 s.
-    server.eventually("the new worker runs it", SOON * 4, || server.ended("of new code") == 1);
+    server.eventually("the new worker runs it", SOON, || server.ended("of new code") == 1);
     assert_eq!(server.runs_of("of new code")[0].attempt, 1);
     server.drained(SOON);
     assert_eq!(server.counter("broken"), 0);

@@ -79,7 +79,7 @@ async fn a_worker_started_once_however_often_it_connects() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_of_an_unknown_name_that_is_requeued_has_its_time_again() {
-    // Guard: `requeue_broken` puts it back without `unknown_since`.
+    // Guard: a job that is parked gets a token anew.
     let server = TestServer::start();
     let newer = r#"{"id":"newer","job":"not_deployed_yet","args":{}}"#;
     let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", newer]);
@@ -92,50 +92,12 @@ async fn a_job_of_an_unknown_name_that_is_requeued_has_its_time_again() {
     let _worker = server.run_worker::<act>();
     let payload = server.inspect().broken().await.expect("a list").remove(0).payload;
     server.inspect().requeue_broken(&payload).await.expect("it is there");
-    let waits = || server.redis().len("hworker-scheduled-default") == 1;
+    let waits = || server.redis().len("hworker-parked-default") == 1;
     server.eventually("it waits for a worker that knows it", SOON, waits);
     assert!(!broken());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_nobody_knows_has_its_time_from_now_where_it_is_said_to_begin_later() {
-    // A clock that was set back, or a unit that is wrong, in `unknown_since`.
-    // Guard: `since` in `Unread::end`.
-    let server = TestServer::start();
-    let later = r#"{"id":"a","job":"not_deployed_yet","args":{},"unknown_since":9000000000000000}"#;
-    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", later]);
-    let short = server.worker().register::<act>().unknown_for(Duration::from_millis(200));
-    let _worker = InProcess::run(short);
-    let broken = || server.redis().len("hworker-broken-default") == 1;
-    server.eventually("its time is over", SOON, broken);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_job_that_is_known_again_has_its_time_again() {
-    // Known to a worker that snoozes it, tries it again or gives it back: what it writes says no more that nobody knew it.
-    // Guard: `rewrite` in `worker/settle.rs`.
-    let server = TestServer::start();
-    for (name, act) in [
-        ("later", r#"{"Snooze":3600000}"#),
-        ("again", r#"{"RetryIn":3600000}"#),
-        ("given", r#"{"Gate":"never"}"#),
-    ] {
-        let args = format!(r#"{{"name":"{name}","plan":[[{act}]]}}"#);
-        let passed_on = format!(r#"{{"id":"{name}","job":"act","unknown_since":1,"args":{args}}}"#);
-        let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &passed_on]);
-    }
-    let settings = server.worker().register::<act>().shutdown_grace(Duration::ZERO);
-    let worker = InProcess::run(settings);
-    let scheduled = || -> Vec<String> {
-        server.redis().ask(&["ZRANGE", "hworker-scheduled-default", "0", "-1"])
-    };
-    server.eventually("two wait for their time", SOON, || scheduled().len() == 2);
-    server.eventually("the third runs", SOON, || server.begun("given") == 1);
-    worker.stop().await;
-    let given: Vec<String> = server.redis().ask(&["LRANGE", "hworker-jobs-default", "0", "-1"]);
-    let written = [scheduled(), given].concat();
-    assert_eq!(written.len(), 3);
-    assert!(written.iter().all(|envelope| !envelope.contains("unknown_since")), "{written:?}");
+    let parked = server.inspect().find(&hworker::JobId::from("newer")).await.expect("asked");
+    let state = parked.expect("it is found").state;
+    assert!(matches!(state, hworker::JobState::Parked { .. }), "{state:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -171,14 +133,14 @@ async fn a_job_does_not_outgrow_the_limit_by_its_errors() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_envelope_of_a_later_version_is_passed_on_whatever_its_fields_have_become() {
+async fn an_envelope_of_a_later_version_is_parked_whatever_its_fields_have_become() {
     // Guard: `Header::of_newer`.
     let server = TestServer::start();
     let later = r#"{"v":2,"job":"act","args":[1],"id":{"a":1},"timeout":"5s"}"#;
     let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", later]);
     let _worker = server.run_worker::<act>();
-    let passed_on = || server.redis().len("hworker-scheduled-default") == 1;
-    server.eventually("it waits for another worker", SOON, passed_on);
+    let parked = || server.redis().len("hworker-parked-default") == 1;
+    server.eventually("it waits for another worker", SOON, parked);
     assert_eq!(server.redis().len("hworker-broken-default"), 0);
 }
 

@@ -31,7 +31,7 @@ async fn q2_returns_an_id() {
     let unfit = format!(r#"{{"job":"act","id":"unfit","args":{{"plan":"{broken}"}}}}"#);
     server.redis().ask::<u64>(&["LPUSH", "hworker-jobs-default", &unfit]);
 
-    let _worker = server.worker_process(&[]);
+    let _worker = server.worker_process(&[("HWORKER_UNKNOWN_FOR", "1ms")]);
     server
         .eventually_async("it runs", SOON, async || {
             matches!(state(&server, &id).await, Some(JobState::Running { .. }))

@@ -79,10 +79,10 @@ async fn d3_undecodable_raw_bytes() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn d4_decodes_as_json_but_wrong_args() {
-    // Args of other shape -> broken with the reason, not run, not retried, other jobs unaffected.
-    // Guard: `StartError::Args` ends as broken, and not as an error of the body.
+    // Args of other shape -> parked, and after `HWORKER_UNKNOWN_FOR` broken with the reason, not run, not retried, other jobs unaffected.
+    // Guard: `StartError::Args` ends as parked, and not as an error of the body.
     let server = TestServer::start();
-    let _worker = server.worker_process(&[]);
+    let _worker = server.worker_process(&[("HWORKER_UNKNOWN_FOR", "1ms")]);
     let payloads = [
         r#"{"job":"act","id":"1","args":{"name":7,"plan":[]}}"#,
         r#"{"job":"act","id":"2","args":{"plan":[]}}"#,
@@ -174,40 +174,46 @@ async fn d6_empty_queue_is_inert() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn f13_broken_list_bounded_and_manageable() {
-    // Limit, list with time and reason, requeue, delete: with room for 3 the newest 3 are kept; each can be requeued or
-    // deleted once, and by one of two operators who try at once.
-    // Guard: `quarantine` in `settle.lua` makes room; `HDEL` in `requeue_broken.lua` says who was first.
+    // Limit, list with time and reason, requeue, delete: with room for 3 the first 3 are kept, the others stay parked and nothing is
+    // deleted; each can be requeued or deleted once, and by one of two operators who try at once. Where there is room again, a parked
+    // one comes.
+    // Guard: `quarantine` in `settle.lua` parks what has no room; `HDEL` in `requeue_broken.lua` says who was first.
     let _machine = Machine::claim();
     let server = TestServer::start();
     let worker = server.worker_process(&[("HWORKER_BROKEN_LIMIT", "3")]);
+    let settled = || server.counter("broken") + server.counter("parked");
     for number in 1..=6 {
         push(&server, format!("{{{number}").as_bytes());
-        server.eventually("it is broken", SOON, || server.counter("broken") == number);
-        tokio::time::sleep(Duration::from_millis(5)).await;
+        server.eventually("it is settled", SOON, || settled() == number);
     }
     let kept = broken(&server).await;
     let payloads: Vec<_> = kept.iter().map(|broken| broken.payload.as_slice()).collect();
-    assert_eq!(payloads, [b"{6", b"{5", b"{4"]);
-    assert!(kept.windows(2).all(|pair| pair[0].at > pair[1].at));
+    assert_eq!(payloads.len(), 3);
+    assert!([&b"{1"[..], b"{2", b"{3"].iter().all(|payload| payloads.contains(payload)));
     assert!(kept.iter().all(|broken| broken.reason.contains("key must be a string")), "{kept:?}");
+    let counts = server.inspect().counts().await.expect("counts");
+    assert_eq!((counts.broken, counts.parked), (3, 3));
 
     let inspect = server.inspect();
-    inspect.delete_broken(b"{5").await.expect("deleted");
-    let again = inspect.delete_broken(b"{5").await;
+    inspect.delete_broken(b"{2").await.expect("deleted");
+    let again = inspect.delete_broken(b"{2").await;
     assert!(matches!(again, Err(Error::NotFound { .. })), "{again:?}");
     // Nobody takes it meanwhile, or it would be broken again before the second asks.
     worker.stop();
     let (first, second) =
-        tokio::join!(inspect.requeue_broken(b"{4"), inspect.requeue_broken(b"{4"));
+        tokio::join!(inspect.requeue_broken(b"{1"), inspect.requeue_broken(b"{1"));
     assert_eq!(u8::from(first.is_ok()) + u8::from(second.is_ok()), 1, "{first:?} {second:?}");
     worker.go_on();
-    server.eventually("it was tried again", SOON, || server.counter("broken") == 7);
-    server.eventually("it is broken again", SOON, || {
-        server.redis().len("hworker-broken-default") == 2
+    server.eventually("it is broken again", SOON, || server.counter("broken") == 4);
+    drop(worker);
+    let _short =
+        server.worker_process(&[("HWORKER_BROKEN_LIMIT", "3"), ("HWORKER_UNKNOWN_FOR", "1ms")]);
+    server.eventually("a parked one has its room", SOON, || {
+        server.redis().len("hworker-broken-default") == 3
+            && server.redis().len("hworker-parked-default") == 2
     });
-    let missing = inspect.requeue_broken(b"{1").await;
+    let missing = inspect.requeue_broken(b"{2").await;
     assert!(matches!(missing, Err(Error::NotFound { .. })), "{missing:?}");
-    assert_eq!(server.leftovers("default"), [("hworker-broken-default".to_owned(), 2)]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -224,18 +230,22 @@ async fn f13_without_room_for_broken_payloads_none_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn f13_a_lower_limit_is_come_to() {
-    // More broken payloads are kept than a worker is told: with each that comes there is one less.
-    // Guard: `settle.lua` and `reserve.lua` leave out two.
+async fn f13_a_lower_limit_deletes_nothing() {
+    // More broken payloads are kept than a worker is told: all stay, also what is larger than a worker takes, and what comes is parked.
+    // Guard: `quarantine` in `settle.lua` and in `reserve.lua`.
     let server = TestServer::start();
     for number in 0..20 {
         let payload = format!("old-{number}");
         let _: u64 = server.redis().ask(&["HSET", "hworker-broken-default", &payload, "1 1 x"]);
     }
-    let _worker = server.worker_process(&[("HWORKER_BROKEN_LIMIT", "5")]);
+    let settings = [("HWORKER_BROKEN_LIMIT", "5"), ("HWORKER_MAX_PAYLOAD", "512")];
+    let _worker = server.worker_process(&settings);
     for number in 0..20 {
         push(&server, format!("new-{number}").as_bytes());
+        push(&server, "x".repeat(20_000 + number).as_bytes());
     }
-    server.eventually("all are broken", SOON, || server.counter("broken") == 20);
-    assert_eq!(server.redis().len("hworker-broken-default"), 5);
+    let parked = || server.redis().len("hworker-parked-default") == 40;
+    server.eventually("all are parked", SOON, parked);
+    assert_eq!(server.redis().len("hworker-broken-default"), 20);
+    assert_eq!((server.counter("broken"), server.counter("parked")), (0, 40));
 }

@@ -205,7 +205,6 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
         ("HWORKER_REDIS_URL", url.as_str()),
         ("HWORKER_CONCURRENCY", "4"),
         ("HWORKER_DEAD_AFTER", "2s"),
-        ("HWORKER_BROKEN_LIMIT", "1"),
         ("HWORKER_FAILED_LIMIT", "1"),
         ("HWORKER_UNKNOWN_FOR", "1s"),
         ("HWORKER_SHUTDOWN_GRACE", "500ms"),

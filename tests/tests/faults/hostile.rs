@@ -51,7 +51,8 @@ fn payloads_that_are_broken_say_why() {
     // the arguments -> broken with a reason that says what is wrong, and the jobs beside them run.
     // Guard: `Envelope::decode` and the decoding of arguments end in an error, whatever comes.
     let server = TestServer::start();
-    let mut worker = server.worker_process(&[]);
+    // Arguments that do not fit are parked before.
+    let mut worker = server.worker_process(&[("HWORKER_UNKNOWN_FOR", "1ms")]);
     wait_for_workers(&server, 1);
     let deep = format!(r#"{{"job":"act","args":{{"name":"x","plan":{}}}}}"#, nested(1_000_000));
     let cases: Vec<(Vec<u8>, &str)> = vec![
@@ -111,7 +112,7 @@ fn payloads_that_are_strange_but_right_run() {
         with("short", "", r#","max_attempts":0"#),
         with("last", "", r#","attempt":4294967295,"max_attempts":4294967295"#),
         with("future", "", &format!(r#","crashes":[{{"at":{most},"worker":"w"}}]"#)),
-        with("escaped", "", r#","\u0078":"\u0000","unknown_since":18446744073709551615"#),
+        with("escaped", "", r#","\u0078":"\u0000","later":18446744073709551615"#),
         with("more", &format!(r#","more":{}"#, nested(100_000)), ""),
         with("wide", &format!(r#","more":[0{}]"#, ",0".repeat(1_000_000)), ""),
     ];
@@ -224,7 +225,7 @@ fn payloads_that_are_broken_or_unknown_do_not_flood_the_log() {
     let mut worker = server.worker_process(&[("HWORKER_LOG", "info")]);
     wait_for_workers(&server, 1);
     let log = || std::fs::read_to_string(server.dir().join("process-0.log")).unwrap_or_default();
-    let kinds = [": a job is broken: ", ": job is broken: ", ": unknown job "];
+    let kinds = [": a job is broken: ", ": the arguments do not fit ", ": unknown job "];
     let flood = |round: u64| {
         for number in 0..EACH {
             push(&server, format!("{{s3cret-{round}-{number}").as_bytes());
@@ -252,8 +253,8 @@ fn payloads_that_are_broken_or_unknown_do_not_flood_the_log() {
 
     flood(2);
     let settled = || {
-        let scheduled = server.redis().len("hworker-scheduled-default");
-        counter(&server, "broken") == 4 * EACH && scheduled == 2 * EACH
+        let parked = server.redis().len("hworker-parked-default");
+        counter(&server, "broken") == 2 * EACH && parked == 4 * EACH
     };
     server.eventually("all are settled", SOON, settled);
     worker.terminate();

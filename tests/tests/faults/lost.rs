@@ -131,7 +131,7 @@ fn lose_at_settle(loss: Fault, nth: u32, concurrency: &str) {
             1 => put(&server, &name, vec![vec![Act::Retry("again".into())], vec![]]),
             2 => put(&server, &name, vec![vec![Act::Failure("never".into())]]),
             _ => {
-                let wrong = format!(r#"{{"job":"act","id":"{name}","args":{{"name":"x"}}}}"#);
+                let wrong = format!(r#"{{"job":"act","id":"{name}","attempt":0,"args":{{}}}}"#);
                 let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &wrong]);
                 continue;
             }

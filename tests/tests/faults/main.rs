@@ -10,6 +10,7 @@
 mod ahead;
 mod clocks;
 mod confirmed;
+mod deploys;
 mod hostile;
 mod idle;
 mod inbox;

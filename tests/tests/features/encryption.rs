@@ -9,6 +9,9 @@ use serde_json::{Value, json};
 
 use crate::SOON;
 
+/// So soon what does not fit is among the broken.
+const AT_ONCE: Duration = Duration::from_millis(1);
+
 const OLD: (&str, [u8; 32]) = ("old", [1; 32]);
 const NEW: (&str, [u8; 32]) = ("new", [2; 32]);
 
@@ -161,8 +164,8 @@ async fn is4_keys_are_rotated_without_a_gap() {
     let behind = server.worker().client(&old).register::<tell>().state(Arc::clone(&told));
     let behind = InProcess::run(behind.unknown_for(SOON * 10));
     tells("3", &both).await;
-    let waits = || server.redis().len("hworker-scheduled-default") == 1;
-    server.eventually("it is passed on", SOON, waits);
+    let waits = || server.redis().len("hworker-parked-default") == 1;
+    server.eventually("it is parked", SOON, waits);
     let _worker = worker(&server, &both, &told);
     behind.stop().await;
     server.eventually("it runs where the key is", SOON, || has_told("3"));
@@ -171,7 +174,7 @@ async fn is4_keys_are_rotated_without_a_gap() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn is4_a_wrong_value_of_a_key_costs_no_job() {
-    // A worker that has another key under the name -> it passes the jobs on to the one that has the right one, and breaks none.
+    // A worker that has another key under the name -> it parks the jobs for the one that has the right one, and breaks none.
     let server = TestServer::start();
     let (right, wrong) =
         (server.client_with_keys(&[NEW]), server.client_with_keys(&[("new", [3; 32])]));
@@ -181,8 +184,8 @@ async fn is4_a_wrong_value_of_a_key_costs_no_job() {
     }
     let astray = server.worker().client(&wrong).register::<tell>().state(Arc::clone(&told));
     let astray = InProcess::run(astray.unknown_for(SOON * 10));
-    let waits = || server.redis().len("hworker-scheduled-default") == 20;
-    server.eventually("all are passed on", SOON, waits);
+    let waits = || server.redis().len("hworker-parked-default") == 20;
+    server.eventually("all are parked", SOON, waits);
     let _worker = worker(&server, &right, &told);
     astray.stop().await;
     server.eventually("all run", SOON, || told.lock().expect("no panic").len() == 20);
@@ -211,7 +214,7 @@ async fn is4_without_its_key_a_job_is_kept_and_put_back() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn is4_what_was_changed_or_moved_is_broken() {
-    // Encrypted arguments with another id, in another job type, or changed -> they do not open: passed on, then broken. No form that
+    // Encrypted arguments with another id, in another job type, or changed -> they do not open: parked, then broken. No form that
     // there is, or no id -> broken, byte for byte. None ever runs.
     let server = TestServer::start();
     let client = server.client_with_keys(&[NEW]);
@@ -248,12 +251,14 @@ async fn is4_what_was_changed_or_moved_is_broken() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn is4_arguments_that_do_not_fit_are_broken_without_their_names() {
-    // Encrypted arguments with a field that the type refuses -> broken, with the place, and without the name, which came encrypted.
+    // Encrypted arguments with a field that the type refuses -> parked, then broken, with the place, and without the name, which came encrypted.
     let server = TestServer::start();
     let client = server.client_with_keys(&[NEW]);
     let loose = TellLoosely::with([(SECRET.to_owned(), "x".to_owned())].into());
     loose.on(&client).enqueue().await.expect("enqueued");
-    let _worker = InProcess::run(server.worker().client(&client).register::<tell_strictly>());
+    let _worker = InProcess::run(
+        server.worker().client(&client).register::<tell_strictly>().unknown_for(AT_ONCE),
+    );
     server.eventually("it is broken", SOON, || server.counter("broken") == 1);
     let broken = server.inspect().broken().await.expect("the broken");
     assert!(broken[0].reason.contains("unknown field at line 1"), "{}", broken[0].reason);
@@ -271,7 +276,9 @@ async fn the_reason_of_arguments_that_do_not_fit_is_short() {
         &format!(r#"{{"job":"tell_strictly","id":"1","args":{{"strict":{{"{name}":"x"}}}}}}"#),
     );
     let client = server.client_with_keys(&[NEW]);
-    let _worker = InProcess::run(server.worker().client(&client).register::<tell_strictly>());
+    let _worker = InProcess::run(
+        server.worker().client(&client).register::<tell_strictly>().unknown_for(AT_ONCE),
+    );
     server.eventually("it is broken", SOON, || server.counter("broken") == 1);
     let broken = server.inspect().broken().await.expect("the broken");
     let reason = &broken[0].reason;

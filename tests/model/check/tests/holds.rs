@@ -67,3 +67,10 @@ fn from_the_inbox_two_slots_and_two_faults() {
     let model = Model::new(1, 2, allowed).from_inbox().two_slots();
     holds("from the inbox, one process: one job, two of kill, stop, cut, overdue", model);
 }
+
+#[test]
+fn a_deploy_and_any_fault() {
+    holds("a deploy: one job, one fault", Model::new(1, 1, Allowed::ALL).deploy());
+    holds("a deploy: one job with a retry", Model::new(1, 0, NONE).retries(1).deploy());
+    holds("a deploy, from the inbox: one job", Model::new(1, 0, NONE).from_inbox().deploy());
+}

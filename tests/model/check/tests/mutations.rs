@@ -183,3 +183,17 @@ fn the_session_at_reserve_saves_only_time() {
         assert_eq!(checked.broken, None);
     }
 }
+
+#[test]
+fn without_waiting_for_what_became_of_a_parked_job() {
+    // The call is lost, and the worker never looks at the job again.
+    let model = Model::new(1, 1, CUT).deploy();
+    finds(&[SETTLES], model, |guards| guards.looked_after_answer = false);
+}
+
+#[test]
+fn without_tokens_that_grow_under_parked_jobs() {
+    // The job comes back after a retry, and is parked where the worker that knows it has looked before.
+    let model = Model::new(1, 0, NONE).retries(1).deploy();
+    finds(&[SETTLES], model, |guards| guards.parked_token_grows = false);
+}

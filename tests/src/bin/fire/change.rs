@@ -12,6 +12,7 @@ pub(crate) enum Place {
     Inbox,
     Held,
     Scheduled,
+    Parked,
     Failed,
     Broken,
 }
@@ -126,7 +127,7 @@ impl Change {
                 None => {}
             }
         }
-        for counter in ["processed", "retried", "failed", "broken", "recovered"] {
+        for counter in ["processed", "retried", "failed", "broken", "parked", "recovered"] {
             let (seen, counted) = (seen.get(counter).copied().unwrap_or(0), self.counted(counter));
             if seen != counted {
                 let detail = format!("{counted} {counter} were counted, and {seen} were");
@@ -140,6 +141,7 @@ impl Change {
         match step.to {
             Some(Place::Failed) => Ended::Failed,
             Some(Place::Broken) => Ended::Broken,
+            Some(Place::Parked) => Ended::Parked,
             None if step.after == 0 => Ended::Acked,
             _ if self.counted("recovered") > 0 => Ended::Recovered,
             _ if self.counted("retried") > 0 => Ended::Retried,
@@ -155,6 +157,7 @@ fn counter_of(how: Ended) -> &'static str {
         Ended::Retried => "retried",
         Ended::Failed => "failed",
         Ended::Broken => "broken",
+        Ended::Parked => "parked",
         Ended::Recovered => "recovered",
         Ended::Released => "",
     }

@@ -208,7 +208,7 @@ impl Checker {
                 let cause = self.why_given_back(process, seen);
                 self.jobs.get(n).lost(cause, began);
             }
-            Ended::Retried | Ended::Released => {}
+            Ended::Retried | Ended::Released | Ended::Parked => {}
         }
     }
 

@@ -148,7 +148,7 @@ impl Checker {
             // A blocking body that is over its time may come to its end all the same.
             Ended::Retried => began,
             Ended::Failed => began || self.jobs.get(n).recoveries >= Job::CRASH_LIMIT,
-            Ended::Broken => !began,
+            Ended::Broken | Ended::Parked => !began,
             Ended::Released => {
                 !began
                     || outcome == Outcome::Snooze

@@ -20,6 +20,8 @@ pub(crate) enum Ended {
     Retried,
     Failed,
     Broken,
+    /// Put aside for a worker that can run it.
+    Parked,
     /// Given back by its worker.
     Released,
     /// Taken back from its worker.
@@ -99,6 +101,7 @@ enum Kind {
     Inbox,
     Progress,
     Scheduled,
+    Parked,
     Failed,
     Broken,
     Workers,
@@ -115,6 +118,7 @@ impl Key {
             "inbox" => Kind::Inbox,
             "progress" => Kind::Progress,
             "scheduled" => Kind::Scheduled,
+            "parked" => Kind::Parked,
             "failed" => Kind::Failed,
             "broken" => Kind::Broken,
             "workers" => Kind::Workers,
@@ -133,6 +137,7 @@ impl Key {
 pub(crate) struct Ledger {
     lists: HashMap<Vec<u8>, VecDeque<u32>>,
     scheduled: HashMap<u8, HashSet<u32>>,
+    parked: HashMap<u8, HashSet<u32>>,
     progress: HashMap<Vec<u8>, HashMap<u64, u32>>,
     /// How many copies there are of a job that has not come to its end.
     copies: HashMap<u32, u8>,
@@ -171,10 +176,14 @@ impl Ledger {
         let held = self.progress.iter().flat_map(|(name, jobs)| {
             jobs.iter().map(move |(token, n)| (*n, format!("{} {token}", key(name))))
         });
-        let scheduled = self.scheduled.iter().flat_map(|(queue, jobs)| {
-            jobs.iter().map(move |n| (*n, format!("scheduled in {}", QUEUES[usize::from(*queue)])))
+        let sets = [("scheduled", &self.scheduled), ("parked", &self.parked)];
+        let sets = sets.into_iter().flat_map(|(what, set)| {
+            set.iter().flat_map(move |(queue, jobs)| {
+                let queue = QUEUES[usize::from(*queue)];
+                jobs.iter().map(move |n| (*n, format!("{what} in {queue}")))
+            })
         });
-        lists.chain(held).chain(scheduled).collect()
+        lists.chain(held).chain(sets).collect()
     }
 
     /// What is in inboxes, and in which.
@@ -239,14 +248,14 @@ impl Ledger {
                     self.ends(payload, Place::Broken);
                 }
             }
-            (b"ZADD", Kind::Scheduled) => {
+            (b"ZADD", Kind::Scheduled | Kind::Parked) => {
                 for payload in rest.iter().skip(1).step_by(2) {
-                    self.schedule(of.queue, payload);
+                    self.add(of, payload);
                 }
             }
-            (b"ZREM", Kind::Scheduled) => {
+            (b"ZREM", Kind::Scheduled | Kind::Parked) => {
                 for payload in rest {
-                    self.unschedule(of.queue, payload);
+                    self.remove(of, payload);
                 }
             }
             (b"ZADD", Kind::Workers) => {
@@ -258,7 +267,10 @@ impl Ledger {
                 events.push(Event::Dead { queue: of.queue, worker: of.part.clone() });
             }
             (b"HINCRBY", Kind::Stat) if of.part.is_empty() => self.count(of.queue, rest),
-            (b"DEL" | b"UNLINK", Kind::Jobs | Kind::Inbox | Kind::Progress | Kind::Scheduled) => {
+            (
+                b"DEL" | b"UNLINK",
+                Kind::Jobs | Kind::Inbox | Kind::Progress | Kind::Scheduled | Kind::Parked,
+            ) => {
                 let (rule, key) = ("a structure was deleted", text(key));
                 events.push(Event::Wrong { rule, detail: key });
             }
@@ -341,18 +353,24 @@ impl Ledger {
         }
     }
 
-    fn schedule(&mut self, queue: u8, payload: &[u8]) {
-        let Some(n) = number_in(payload) else {
-            return self.change.wrong("a payload that nobody wrote", "scheduled".into());
-        };
-        let copies = self.copies(n);
-        self.scheduled.entry(queue).or_default().insert(n);
-        self.change.enters(n, copies, Place::Scheduled);
+    fn set_of(&mut self, of: &Key) -> &mut HashSet<u32> {
+        let sets = if of.kind == Kind::Parked { &mut self.parked } else { &mut self.scheduled };
+        sets.entry(of.queue).or_default()
     }
 
-    fn unschedule(&mut self, queue: u8, payload: &[u8]) {
+    fn add(&mut self, of: &Key, payload: &[u8]) {
+        let Some(n) = number_in(payload) else {
+            return self.change.wrong("a payload that nobody wrote", format!("{:?}", of.kind));
+        };
+        let copies = self.copies(n);
+        self.set_of(of).insert(n);
+        let place = if of.kind == Kind::Parked { Place::Parked } else { Place::Scheduled };
+        self.change.enters(n, copies, place);
+    }
+
+    fn remove(&mut self, of: &Key, payload: &[u8]) {
         let Some(n) = number_in(payload) else { return };
-        if self.scheduled.entry(queue).or_default().remove(&n) {
+        if self.set_of(of).remove(&n) {
             let copies = self.copies(n);
             self.change.leaves(n, copies, None, false);
         }

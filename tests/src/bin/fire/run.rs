@@ -197,7 +197,7 @@ fn at_the_end(stage: &Stage, queue: &str) -> Result<AtTheEnd, Failure> {
             let own = format!("hworker-{kind}-{queue}");
             key == own || key.starts_with(&format!("{own}:"))
         };
-        if ["jobs", "progress", "inbox", "scheduled"].into_iter().any(of_the_queue) {
+        if ["jobs", "progress", "inbox", "scheduled", "parked"].into_iter().any(of_the_queue) {
             end.left.push((key.clone(), redis.len(&key)));
         }
     }

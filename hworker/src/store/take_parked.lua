@@ -1,0 +1,46 @@
+-- take_parked: hand parked envelopes to a worker that can run them, each under a fresh lease.
+--
+-- KEYS[1] record    HASH    the worker's session and whether it was declared dead
+-- KEYS[2] progress  HASH    lease -> envelope (opaque bytes)
+-- KEYS[3] parked    ZSET    envelope -> token
+-- KEYS[4] token     STRING  the last token of the queue
+-- ARGV[1] session   of the connection over which the worker reserves
+-- ARGV[2] now the tokens of the jobs, at most 1000
+--
+-- Returns {'ok', first lease, 1 or 0 for each: whether it was there}: the leases of those that were there count up from the first;
+-- {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
+-- Invariant: an envelope leaves `parked` and enters `progress` in the same script, once however many ask.
+local record, progress, parked, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local session = ARGV[1]
+
+local known = redis.call('HMGET', record, 'session', 'dead')
+if not known[1] or known[2] then return {'void'} end
+if known[1] ~= session then return {'stale'} end
+
+-- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
+redis.call('ZCARD', parked)
+redis.call('HDEL', progress, '')
+
+local time = redis.call('TIME')
+-- As in reserve.lua.
+local last = tonumber(redis.call('GET', token_key) or '0') or 0
+if not (last < 2 ^ 52 - 10000) then last = 0 end
+local token = math.max(math.floor(last), time[1] * 1000000 + time[2] - 1)
+if token % 1e8 >= 1e8 - 2000 then token = token - token % 1e8 + 1e8 end
+
+local reply, taken = {'ok', string.format('%.0f', token + 1)}, {}
+for i = 2, #ARGV do
+  local envelope = redis.call('ZRANGEBYSCORE', parked, ARGV[i], ARGV[i], 'LIMIT', 0, 1)[1]
+  if envelope then
+    redis.call('ZREM', parked, envelope)
+    token = token + 1
+    taken[#taken + 1] = string.format('%.0f', token)
+    taken[#taken + 1] = envelope
+  end
+  reply[#reply + 1] = envelope and 1 or 0
+end
+if #taken > 0 then
+  redis.call('HSET', progress, unpack(taken))
+  redis.call('SET', token_key, string.format('%.0f', token))
+end
+return reply

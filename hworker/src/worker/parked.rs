@@ -1,0 +1,188 @@
+//! Jobs that a worker could not run, put aside for one that can: a deploy may be under way.
+//!
+//! Each worker looks at each of them once, in the order of their tokens, and takes what it can run straight under a lease of its own, so
+//! nothing circles between workers that cannot. A heartbeat tells how many it has not looked at. Whoever keeps the timer breaks those
+//! that nobody could run for `unknown_for`. Arguments are read by code of the user's, so this is a task of the runtime of the bodies.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+use tracing::{debug, warn};
+
+use super::execute::why_not;
+use super::hand_over::hand_over;
+use super::incarnation::{Incarnation, Lane};
+use super::slots::Slot;
+use crate::store::{Connection, Fault, ParkedEntry, Reserved};
+use crate::time::{day, millis};
+
+/// Where the broken ones are full, that is said, and room is looked for, so often.
+const FULL_EVERY: Duration = Duration::from_secs(60);
+
+/// What is said of one too large for any look.
+const TOO_LARGE: &str = "larger than max_payload";
+
+/// How far a worker is with the parked jobs of a queue.
+#[derive(Debug, Default)]
+pub(super) struct Parked {
+    /// The token of the job that it looked at last, or 0.
+    looked: AtomicU64,
+    /// So many are to be broken.
+    overdue: AtomicU64,
+    told: Notify,
+}
+
+impl Parked {
+    pub(super) fn looked(&self) -> u64 {
+        self.looked.load(Ordering::Acquire)
+    }
+
+    /// A session begins: after a failover tokens may be lower than what was looked at.
+    pub(super) fn look_anew(&self) {
+        self.looked.store(0, Ordering::Release);
+    }
+
+    /// What a heartbeat told: how many there are to be looked at, and to be broken.
+    pub(super) fn tell(&self, unlooked: u64, overdue: u64) {
+        self.overdue.store(overdue, Ordering::Release);
+        if unlooked > 0 || overdue > 0 {
+            self.told.notify_one();
+        }
+    }
+}
+
+/// Looks at parked jobs until the worker stops.
+pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
+    let mut full_since = None;
+    loop {
+        tokio::select! {
+            () = lane.parked.told.notified() => {}
+            () = incarnation.stopping.cancelled() => return,
+        }
+        let looked = async {
+            let on = incarnation.core.client.connection(&lane.queue).await?;
+            look(&incarnation, &lane, &on).await?;
+            if lane.parked.overdue.swap(0, Ordering::AcqRel) > 0 {
+                break_overdue(&incarnation, &lane, &on, &mut full_since).await?;
+            }
+            Ok::<_, Fault>(())
+        };
+        tokio::select! {
+            looked = looked => if let Err(fault) = looked {
+                debug!(queue = %lane.queue.name, "parked jobs were not looked at, the next heartbeat tells again: {fault}");
+            },
+            () = incarnation.stopping.cancelled() => return,
+        }
+    }
+}
+
+/// Takes what can run here of those that were not looked at.
+async fn look(
+    incarnation: &Arc<Incarnation>,
+    lane: &Arc<Lane>,
+    on: &Connection,
+) -> Result<(), Fault> {
+    let session = lane.session.load(Ordering::Acquire);
+    loop {
+        let page = lane.queue.look_parked(on, lane.parked.looked(), None).await?;
+        let Some(last) = page.last().map(|entry| entry.token) else { return Ok(()) };
+        let mut runnable = page.into_iter().filter_map(|ParkedEntry { token, payload }| {
+            let payload = payload?;
+            why_not(incarnation, lane, payload.clone()).is_none().then_some((token, payload))
+        });
+        let mut next = runnable.next();
+        while let Some(first) = next.take() {
+            // As a reserve: a slot each, a heartbeat that was accepted lately, and nothing beside a suspect. Else it is for a later look.
+            if !lane.pulse.is_fresh() || lane.suspects.alone_until().is_some() {
+                return Ok(());
+            }
+            let Some(slot) = lane.slots.acquire().await else { return Ok(()) };
+            let mut wanted = vec![first];
+            let mut slots = vec![slot];
+            while let Some(job) = runnable.next() {
+                match lane.slots.try_acquire() {
+                    Some(slot) => {
+                        wanted.push(job);
+                        slots.push(slot);
+                    }
+                    None => {
+                        next = Some(job);
+                        break;
+                    }
+                }
+            }
+            if !take(incarnation, lane, on, session, wanted, slots).await? {
+                return Ok(());
+            }
+        }
+        lane.parked.looked.store(last, Ordering::Release);
+    }
+}
+
+/// Takes these jobs, for these slots, and counts them as looked at; false under an old session.
+async fn take(
+    incarnation: &Arc<Incarnation>,
+    lane: &Arc<Lane>,
+    on: &Connection,
+    session: u64,
+    wanted: Vec<(u64, Vec<u8>)>,
+    slots: Vec<Slot>,
+) -> Result<bool, Fault> {
+    let last = wanted.last().map_or(0, |(token, _)| *token);
+    // Guard: looked at only when it is known what became of the call. What a lost answer took is found among the leases.
+    match lane.queue.take_parked(on, &lane.keys, session, wanted).await? {
+        Reserved::Jobs { mut jobs, .. } => {
+            lane.parked.looked.store(last, Ordering::Release);
+            lane.settle_found(lane.leases.reserved(session, &mut jobs));
+            hand_over(incarnation, lane, jobs, slots, 0);
+            Ok(true)
+        }
+        Reserved::Stale => Ok(false),
+        Reserved::Void => {
+            incarnation.void.cancel();
+            Ok(false)
+        }
+    }
+}
+
+/// Breaks what nobody could run for long. What can run here is left to a look.
+async fn break_overdue(
+    incarnation: &Incarnation,
+    lane: &Lane,
+    on: &Connection,
+    full_since: &mut Option<Instant>,
+) -> Result<(), Fault> {
+    if full_since.is_some_and(|since| since.elapsed() < FULL_EVERY) {
+        return Ok(());
+    }
+    let core = &incarnation.core;
+    let until = core.clock.unix_ms().saturating_sub(millis(core.config.unknown_for));
+    let (mut after, up_to) = (0, until.saturating_mul(1000));
+    loop {
+        let page = lane.queue.look_parked(on, after, Some(up_to)).await?;
+        let Some(last) = page.last() else { break };
+        after = last.token;
+        let overdue: Vec<_> = page
+            .into_iter()
+            .filter_map(|ParkedEntry { token, payload }| {
+                let why = match payload {
+                    Some(payload) => why_not(incarnation, lane, payload)?,
+                    None => TOO_LARGE.to_owned(),
+                };
+                Some((token, format!("{why}; parked for {:?} before", core.config.unknown_for)))
+            })
+            .collect();
+        let today = day(core.clock.unix_ms());
+        if !overdue.is_empty() && !lane.queue.break_parked(on, &today, &overdue).await? {
+            *full_since = Some(Instant::now());
+            let limit = lane.queue.limits.broken;
+            warn!(queue = %lane.queue.name, limit, "there is no room for more broken jobs, so jobs that no worker could run stay parked: requeue or delete broken ones, or raise HWORKER_BROKEN_LIMIT");
+            return Ok(());
+        }
+        tokio::task::yield_now().await;
+    }
+    *full_since = None;
+    Ok(())
+}

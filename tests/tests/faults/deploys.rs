@@ -1,0 +1,83 @@
+//! Two builds of one program on the same queue: what the old one cannot run is kept for the new one.
+
+use hworker_tests::{InProcess, Process, TestServer, act, weigh};
+
+use crate::support::{SOON, counter, wait_for_workers};
+
+/// A worker of one build.
+fn build(server: &TestServer, build: &str) -> Process {
+    let mut command = server.command("test-deploy");
+    command.env("HWORKER_TEST_BUILD", build);
+    Process::start(command)
+}
+
+fn push(server: &TestServer, jobs: impl Iterator<Item = String>) {
+    for some in jobs.collect::<Vec<_>>().chunks(500) {
+        let words = ["LPUSH", "hworker-jobs-default"].into_iter();
+        let words: Vec<_> = words.chain(some.iter().map(String::as_str)).collect();
+        let _: u64 = server.redis().ask(&words);
+    }
+}
+
+#[test]
+fn a_deploy_loses_no_job_of_new_code() {
+    // Old workers serve a queue when jobs with a new variant, and of a new type, come, many more than broken payloads are kept; new
+    // workers come later, and one of them dies -> each job runs once, none is broken, none deleted.
+    // Guard: `settle::parked` instead of `End::Broken`, and `worker/parked.rs`.
+    const EACH: usize = 600;
+    let server = TestServer::start();
+    let _old: Vec<_> = (0..3).map(|_| build(&server, "old")).collect();
+    wait_for_workers(&server, 3);
+    let greet = |tone: &'static str| {
+        (0..EACH).map(move |n| {
+            format!(
+                r#"{{"id":"{tone}-{n}","job":"greet","args":{{"name":"{tone}","tone":"{tone}"}}}}"#
+            )
+        })
+    };
+    push(&server, greet("Plain").chain(greet("Warm")));
+    push(
+        &server,
+        (0..EACH).map(|n| format!(r#"{{"id":"part-{n}","job":"part","args":{{"name":"part"}}}}"#)),
+    );
+    server.eventually("the old ones have done theirs", 3 * SOON, || {
+        counter(&server, "processed") == EACH as u64
+            && server.redis().len("hworker-parked-default") == 2 * EACH as u64
+    });
+    assert_eq!(counter(&server, "parked"), 2 * EACH as u64, "each is parked once");
+    let _new = build(&server, "new");
+    let mut dies = build(&server, "new");
+    server.eventually("the new ones begin", SOON, || !server.runs_of("Warm").is_empty());
+    dies.kill();
+    server
+        .eventually("all have run", 2 * SOON, || counter(&server, "processed") == 3 * EACH as u64);
+    assert_eq!(counter(&server, "broken"), 0);
+    assert_eq!(server.redis().len("hworker-parked-default"), 0);
+    // Those that the dead one held may have run twice.
+    let runs = server.runs_of("Warm").len() + server.runs_of("part").len();
+    assert!(runs >= 2 * EACH, "{runs}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unknown_job_finds_the_one_worker_that_knows_it_among_twenty() {
+    // Twenty old workers and a new one, all idle; jobs of new code -> all run there, none is offered to the same worker twice, and none
+    // waits for longer than it takes to park it and look: two heartbeats.
+    // Guard: `take_parked.lua` puts a job straight under a lease; back in the list, an old one would take it again.
+    const JOBS: usize = 200;
+    let server = TestServer::start();
+    let _old: Vec<_> =
+        (0..20).map(|_| InProcess::run(server.worker().register::<weigh>())).collect();
+    let _new = InProcess::run(server.worker().register::<act>());
+    server
+        .eventually_async("all serve", SOON, async || {
+            server.inspect().workers().await.expect("asked").len() == 21
+        })
+        .await;
+    for number in 0..JOBS {
+        server.enqueue(&number.to_string(), Vec::new()).await;
+    }
+    server.eventually("all have run", SOON, || counter(&server, "processed") == JOBS as u64);
+    assert!(counter(&server, "parked") <= JOBS as u64, "{}", counter(&server, "parked"));
+    assert_eq!(counter(&server, "broken"), 0);
+    server.drained(SOON);
+}

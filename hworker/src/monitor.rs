@@ -251,17 +251,19 @@ pub(crate) async fn recover(
     if !declared && !is_dead {
         return Ok(Recovery::WithAnother);
     }
+    let stopping = queue.remembered(shared, &[worker]).await?.iter().any(|record| record.stopping);
+    let dead = Dead { worker, seen, stopping };
     let mut given = 0;
     let rest = async {
         let own = connect.await?;
         // What is in the inbox is younger than what has a lease, and goes back before it.
         if inbox > 0 {
-            given += recover_inbox(queue, &own, clock, worker, seen).await?;
+            given += recover_inbox(queue, &own, clock, &dead).await?;
         }
         if left > 0 {
-            given += recover_leases(queue, &own, clock, worker, seen).await?;
+            given += recover_leases(queue, &own, clock, &dead).await?;
             // What a half-open connection captured meanwhile.
-            given += recover_inbox(queue, &own, clock, worker, seen).await?;
+            given += recover_inbox(queue, &own, clock, &dead).await?;
         }
         Ok(())
     };
@@ -278,22 +280,36 @@ pub(crate) async fn recover(
     })
 }
 
+/// A worker that died: its heartbeat as it was last seen, and whether it had been told to stop.
+struct Dead<'a> {
+    worker: &'a str,
+    seen: &'a str,
+    stopping: bool,
+}
+
+impl Dead<'_> {
+    /// What is noted in the jobs that it held.
+    fn crash(&self, now: u64) -> Crash {
+        let (worker, stopping) = (self.worker.to_owned(), self.stopping);
+        Crash { at: now, worker, handed: false, stopping }
+    }
+}
+
 /// Gives back what is in the inbox, beginning with what came there last.
 async fn recover_inbox(
     queue: &Queue,
     on: &Connection,
     clock: &ServerClock,
-    worker: &str,
-    seen: &str,
+    dead: &Dead<'_>,
 ) -> Result<u64, Fault> {
     let (mut given, mut from_inbox) = (0, FromInbox::Last);
     loop {
         let now = clock.unix_ms();
-        match queue.recover(on, worker, seen, &day(now), &from_inbox, &[]).await? {
+        match queue.recover(on, dead.worker, dead.seen, &day(now), &from_inbox, &[]).await? {
             Recovered::Given { jobs, handed: last, .. } => {
                 given += jobs;
                 let Some(was) = last else { return Ok(given) };
-                let instead = handed(&was, worker, now, queue.largest());
+                let instead = handed(&was, dead.crash(now), queue.largest());
                 from_inbox = FromInbox::Give { was, instead };
             }
             Recovered::Alive => return Ok(given),
@@ -305,10 +321,9 @@ async fn recover_leases(
     queue: &Queue,
     on: &Connection,
     clock: &ServerClock,
-    worker: &str,
-    seen: &str,
+    dead: &Dead<'_>,
 ) -> Result<u64, Fault> {
-    let keys = &queue.keys.worker(worker);
+    let keys = &queue.keys.worker(dead.worker);
     let mut leases = queue.leases(on, keys).await?;
     leases.sort_by_key(|lease| std::cmp::Reverse(lease.token()));
     let mut given = 0;
@@ -326,9 +341,10 @@ async fn recover_leases(
             let (now, most) = (clock.unix_ms(), queue.largest());
             let crashed: Vec<_> = held
                 .into_iter()
-                .map(|(lease, payload)| crashed(lease, payload, worker, now, most))
+                .map(|(lease, payload)| crashed(lease, payload, dead.crash(now), most))
                 .collect();
-            match queue.recover(on, worker, seen, &day(now), &FromInbox::Nothing, &crashed).await? {
+            let (today, inbox) = (day(now), FromInbox::Nothing);
+            match queue.recover(on, dead.worker, dead.seen, &today, &inbox, &crashed).await? {
                 Recovered::Given { jobs, .. } => given += jobs,
                 Recovered::Alive => return Ok(given),
             }
@@ -345,16 +361,11 @@ fn fitting(sizes: &[usize], bytes: usize) -> usize {
 }
 
 /// The envelope with one crash more, within so many bytes if fewer errors do that; what cannot be decoded goes back as it is, for a worker to call it broken.
-fn crashed(
-    lease: Lease,
-    payload: Vec<u8>,
-    worker: &str,
-    now: u64,
-    most: usize,
-) -> (Lease, Vec<u8>) {
+fn crashed(lease: Lease, payload: Vec<u8>, crash: Crash, most: usize) -> (Lease, Vec<u8>) {
+    let worker = crash.worker.clone();
     let rewritten = Envelope::decode(&payload).ok().and_then(|envelope| {
         let mut crashes = envelope.crashes;
-        crashes.push(Crash { at: now, worker: worker.to_owned(), handed: false });
+        crashes.push(crash);
         let surplus = crashes.len().saturating_sub(CRASHES);
         crashes.drain(..surplus);
         let mut rewrite = Rewrite::of(&payload)?;
@@ -370,7 +381,7 @@ fn crashed(
 
 /// The envelope of a job that was handed over, with that as its first crash, where its body may have begun before its lease was known. One with
 /// crashes does not begin so, so whatever is handed to workers that are gone, this comes once.
-fn handed(payload: &[u8], worker: &str, now: u64, most: usize) -> Option<Vec<u8>> {
+fn handed(payload: &[u8], crash: Crash, most: usize) -> Option<Vec<u8>> {
     // As far as the envelope says it; who meets the job next knows its type too.
     let may_begin = |envelope: &Envelope<'_>| {
         envelope.crashes.is_empty()
@@ -379,7 +390,7 @@ fn handed(payload: &[u8], worker: &str, now: u64, most: usize) -> Option<Vec<u8>
     };
     Envelope::decode(payload).ok().filter(may_begin)?;
     let mut rewrite = Rewrite::of(payload)?;
-    rewrite.set("crashes", &[Crash { at: now, worker: worker.to_owned(), handed: true }]);
+    rewrite.set("crashes", &[Crash { handed: true, ..crash }]);
     Some(rewrite.bytes_within(if payload.len() > most { usize::MAX } else { most }))
 }
 
@@ -388,6 +399,10 @@ mod tests {
     use super::*;
 
     const DEAD_AFTER: Duration = Duration::from_secs(5);
+
+    fn crash(worker: &str, now: u64) -> Crash {
+        Dead { worker, seen: "", stopping: false }.crash(now)
+    }
 
     #[test]
     fn a_chunk_holds_what_fits_and_one_at_the_least() {
@@ -421,18 +436,18 @@ mod tests {
     fn what_was_handed_over_bears_a_crash_where_it_may_have_begun() {
         let marked = |fields: &str| {
             let payload = format!(r#"{{"id":"7","job":"a","args":{{}}{fields}}}"#);
-            handed(payload.as_bytes(), "w", 3, 1000)
+            handed(payload.as_bytes(), crash("w", 3), 1000)
                 .map(|bytes| String::from_utf8(bytes).expect("text"))
         };
-        let crash = r#""crashes":[{"at":3,"worker":"w","handed":true}]"#;
-        let begun = format!(r#"{{"id":"7","job":"a","args":{{}},{crash}}}"#);
+        let noted = r#""crashes":[{"at":3,"worker":"w","handed":true}]"#;
+        let begun = format!(r#"{{"id":"7","job":"a","args":{{}},{noted}}}"#);
         assert_eq!(marked(""), Some(begun));
         for held in
             [r#","crashes":[{"at":1,"worker":"v"}]"#, r#","retry_until":9"#, ",", r#","attempt":0"#]
         {
             assert_eq!(marked(held), None, "{held}");
         }
-        assert_eq!(handed(br#"{"job":"a","args":{"$sealed":{}}}"#, "w", 3, 1000), None);
+        assert_eq!(handed(br#"{"job":"a","args":{"$sealed":{}}}"#, crash("w", 3), 1000), None);
     }
 
     #[test]
@@ -440,7 +455,7 @@ mod tests {
         let errors = r#"{"attempt":1,"at":1,"kind":"error","message":"no","worker":"w"}"#;
         let payload = format!(r#"{{"id":"7","job":"a","args":{{}},"errors":[{errors},{errors}]}}"#);
         let most = payload.len();
-        let (_, payload) = crashed(Lease::Token(1), payload.into_bytes(), "w", 1, most);
+        let (_, payload) = crashed(Lease::Token(1), payload.into_bytes(), crash("w", 1), most);
         let text = String::from_utf8(payload).expect("text");
         assert!(
             text.len() <= most && text.contains(r#""crashes":[{"at":1,"worker":"w"}]"#),

@@ -235,7 +235,7 @@ impl Both {
             key("jobs"),
             key("parked"),
         ];
-        let args = ["4000", "60000", "1", "0", "900000"].map(str::to_owned);
+        let args = ["4000", "60000", "1", "0", "900000", "0"].map(str::to_owned);
         let args = [&[format!("w.{id}")], &args[..]].concat();
         let reply = list(&self.script("heartbeat", &keys, &args));
         if reply[0] == "void" {

@@ -84,6 +84,9 @@ pub struct Crash {
     /// not alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handed: bool,
+    /// It had been told to stop, as at a deploy: what ended it is whoever lost patience, and no suspicion falls on the job.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub stopping: bool,
 }
 
 /// An attempt that did not succeed.

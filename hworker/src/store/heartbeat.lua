@@ -14,6 +14,7 @@
 -- ARGV[4] everyone   '1': whoever keeps the timer is told of those too
 -- ARGV[5] looked     token of the parked job that this worker looked at last
 -- ARGV[6] unknown_for  ms after which a parked job is to be broken
+-- ARGV[7] stopping   '1': the worker was told to stop, so its end casts no suspicion on what it holds
 --
 -- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting, 1 if it keeps the timer or 0, ms until the
 -- next scheduled job is due or -1, parked jobs that it has not looked at, parked jobs to be broken, worker, last heartbeat, worker, last heartbeat, ...} with every worker that was last
@@ -31,6 +32,7 @@ redis.call('HDEL', progress, '')
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('ZADD', workers, now, worker)
+if ARGV[7] == '1' then redis.call('HSET', record, 'stopping', now) end
 
 local keeper = redis.call('GET', timer)
 local keeps = 0

@@ -45,6 +45,8 @@ pub(crate) struct Asked {
     pub(crate) looked: u64,
     /// Jobs that are parked for longer are to be broken.
     pub(crate) unknown_for: Duration,
+    /// The worker was told to stop.
+    pub(crate) stopping: bool,
 }
 
 /// What an accepted heartbeat tells.
@@ -96,6 +98,8 @@ pub(crate) enum FromInbox {
 pub(crate) struct Remembered {
     pub(crate) dead: bool,
     pub(crate) dead_after: Option<Duration>,
+    /// It was told to stop.
+    pub(crate) stopping: bool,
 }
 
 impl Remembered {
@@ -104,7 +108,8 @@ impl Remembered {
         let dead = reply.maybe_bytes()?.is_some();
         let dead_after = reply.maybe_bytes()?;
         let dead_after = dead_after.and_then(|ms| String::from_utf8(ms).ok()?.parse().ok());
-        Ok(Self { dead, dead_after: dead_after.map(Duration::from_millis) })
+        let stopping = reply.maybe_bytes()?.is_some();
+        Ok(Self { dead, dead_after: dead_after.map(Duration::from_millis), stopping })
     }
 }
 
@@ -164,7 +169,7 @@ impl Queue {
         );
         call.arg(worker).number(TIMER_TTL_MS).number(crate::time::millis(asked.window));
         call.number(u64::from(asked.everyone)).number(asked.looked);
-        call.number(crate::time::millis(asked.unknown_for));
+        call.number(crate::time::millis(asked.unknown_for)).number(u64::from(asked.stopping));
         let mut reply = Reply::list("heartbeat", on.run(&call, within).await?)?;
         match reply.text()?.as_str() {
             "ok" => {}
@@ -198,7 +203,8 @@ impl Queue {
         for some in workers.chunks(SILENT_AT_ONCE) {
             let mut ask = redis::pipe();
             for worker in some {
-                ask.cmd("HMGET").arg(self.keys.worker(worker).record).arg("dead").arg("dead_after");
+                ask.cmd("HMGET").arg(self.keys.worker(worker).record).arg("dead");
+                ask.arg("dead_after").arg("stopping");
             }
             for reply in on.call_all(&ask, CALL_WITHIN).await? {
                 remembered.push(reply.and_then(Remembered::read).unwrap_or_default());

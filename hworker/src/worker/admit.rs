@@ -130,7 +130,8 @@ fn check(
     }
     let now = incarnation.core.clock.unix_ms();
 
-    let recent = |crash: &&Crash| now.saturating_sub(crash.at) < CRASHES_COUNT_FOR_MS;
+    let recent =
+        |crash: &&Crash| !crash.stopping && now.saturating_sub(crash.at) < CRASHES_COUNT_FOR_MS;
     let (handed, held): (Vec<_>, Vec<_>) =
         job.crashes.iter().filter(recent).partition(|crash| crash.handed);
     let handed = if type_starts_from_inbox(job.definition) { handed.len() } else { 0 };

@@ -168,6 +168,7 @@ impl Heart {
             self.incarnation.beat.notify_waiters();
             let sent = Instant::now();
             let mut next = sent + BEAT_EVERY;
+            let stopping = self.incarnation.stopping.is_cancelled();
             match self.beat(&connection).await {
                 Ok(Beat::Accepted(heard)) => {
                     reconnect.succeeded();
@@ -235,6 +236,8 @@ impl Heart {
             tokio::select! {
                 () = sleep_until(next.into()) => {}
                 () = connection.ended() => {}
+                // Whoever told it may soon lose patience, and that is to be known then.
+                () = self.incarnation.stopping.cancelled(), if !stopping => {}
             }
         }
     }
@@ -246,6 +249,7 @@ impl Heart {
             everyone: self.beats.is_multiple_of(ALL_EVERY),
             looked: lane.parked.looked(),
             unknown_for: self.incarnation.core.config.unknown_for,
+            stopping: self.incarnation.stopping.is_cancelled(),
         };
         lane.queue.heartbeat(connection, &lane.keys, worker, &asked, ANSWER_WITHIN).await
     }

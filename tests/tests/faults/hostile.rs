@@ -54,7 +54,8 @@ fn payloads_that_are_broken_say_why() {
     // Arguments that do not fit are parked before.
     let mut worker = server.worker_process(&[("HWORKER_UNKNOWN_FOR", "1ms")]);
     wait_for_workers(&server, 1);
-    let deep = format!(r#"{{"job":"act","args":{{"name":"x","plan":{}}}}}"#, nested(1_000_000));
+    let deep =
+        format!(r#"{{"id":"1","job":"act","args":{{"name":"x","plan":{}}}}}"#, nested(1_000_000));
     let cases: Vec<(Vec<u8>, &str)> = vec![
         (deep.into(), "the arguments do not fit the job"),
         (nested(1_000_000).into(), "invalid type: sequence"),
@@ -69,10 +70,13 @@ fn payloads_that_are_broken_say_why() {
         (with("x", "", r#","backoff":"99999999999999999999d""#).into(), "the field `backoff`"),
         (with(&"x".repeat(100_000), "", "").into(), "1 to 200 bytes"),
         (
-            br#"{"job":"act","args":{"name":"x","plan":[[{"Sleep":1e999}]]}}"#.to_vec(),
+            br#"{"id":"2","job":"act","args":{"name":"x","plan":[[{"Sleep":1e999}]]}}"#.to_vec(),
             "out of range",
         ),
-        (br#"{"job":"act","args":{"name":"\ud800","plan":[]}}"#.to_vec(), "end of hex escape"),
+        (
+            br#"{"id":"3","job":"act","args":{"name":"\ud800","plan":[]}}"#.to_vec(),
+            "end of hex escape",
+        ),
     ];
     for (payload, _) in &cases {
         push(&server, payload);

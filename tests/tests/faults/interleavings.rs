@@ -204,10 +204,10 @@ fn two_equal_foreign_envelopes_without_ids_that_both_fail() {
     let failed = block_on(server.inspect().failed(0, 10)).expect("the failed jobs");
     assert!(failed.len() == 2 && failed[0].id != failed[1].id, "{failed:?}");
 
-    // Two that nobody knows wait in the sorted set, and equal ones that a crash gives back stay two.
+    // Two that nobody knows are parked, and equal ones that a crash gives back stay two.
     let unknown = equal.replace("\"act\"", "\"nobody\"");
     let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &unknown, &unknown]);
-    server.eventually("both wait", SOON, || server.redis().len("hworker-scheduled-default") == 2);
+    server.eventually("both wait", SOON, || server.redis().len("hworker-parked-default") == 2);
     let dead = Dead { server: &server, id: "dead.1" };
     dead.last_heard(0);
     let equal = envelope("given back", &[]);

@@ -3,11 +3,11 @@
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
-use hworker_tests::{Act, InProcess, Process, Proxy, TestServer, act_blocking};
+use hworker_tests::{Act, InProcess, Process, Proxy, TestServer, act_blocking, act_unless_crashed};
 
 use crate::support::{
-    HOUR_MS, SOON, begins, block_on, cancelled_at, counter, ms_between, now_us, put, put_on,
-    serving, wait_for_workers,
+    HOUR_MS, SOON, begins, block_on, cancelled_at, counter, first_run_hangs, ms_between, now_us,
+    put, put_on, serving, wait_for_workers,
 };
 
 /// Waits for the end of a process, and says how long it took.
@@ -107,6 +107,34 @@ async fn g4_a_blocking_body_is_told_when_the_grace_is_over() {
     assert!((1_000..2_000).contains(&told), "{told} ms");
     assert_eq!(server.leftovers("default"), [("hworker-jobs-default".to_owned(), 1)]);
     assert_eq!(counter(&server, "processed"), 0);
+}
+
+#[test]
+fn g4_a_stop_that_is_cut_short_casts_no_suspicion() {
+    // SIGTERM, and SIGKILL before the grace is over, as `docker stop` does -> what ran is recovered and runs again, though one crash is
+    // too many here; a job that runs at most once has failed.
+    // Guard: `stopping` in `heartbeat.lua`, and of a crash in `check` of worker/admit.rs.
+    let server = TestServer::start();
+    let settings = [("HWORKER_CRASH_LIMIT", "1"), ("HWORKER_DEAD_AFTER", "2s")];
+    let mut first = server.worker_process(&settings);
+    put(&server, "innocent", first_run_hangs());
+    let once = act_unless_crashed::with("once".into(), first_run_hangs());
+    once.on(server.client()).enqueue_blocking().expect("enqueued");
+    server.eventually("both run", SOON, || server.begun("innocent") + server.begun("once") == 2);
+    let id = serving(&server)[0].id.clone();
+    let _second = server.worker_process(&settings);
+    wait_for_workers(&server, 2);
+    first.terminate();
+    let record = format!("hworker-worker-default:{id}");
+    server.eventually("the server knows that it stops", SOON, || {
+        server.redis().ask::<bool>(&["HEXISTS", &record, "stopping"])
+    });
+    first.kill();
+    server.eventually("it runs again", 2 * SOON, || server.ended("innocent") == 1);
+    server.eventually("the other has failed", SOON, || counter(&server, "failed") == 1);
+    assert_eq!((server.begun("innocent"), server.begun("once")), (2, 1));
+    let failed = block_on(server.inspect().failed(0, 10)).expect("the failed jobs");
+    assert!(failed[0].crashes.iter().all(|crash| crash.stopping), "{failed:?}");
 }
 
 #[test]

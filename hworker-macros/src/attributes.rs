@@ -4,7 +4,7 @@
 use proc_macro2::{Group, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote};
 use syn::punctuated::Punctuated;
-use syn::{Meta, Token};
+use syn::{Ident, Meta, Token};
 
 use crate::model::JobModel;
 
@@ -20,10 +20,14 @@ pub(crate) fn from_here(tokens: TokenStream) -> TokenStream {
 
 /// The same tokens with other spans.
 pub(crate) fn respan(tokens: TokenStream, span: &dyn Fn(Span) -> Span) -> TokenStream {
-    let each = |token| {
+    let each = |token: TokenTree| {
         let mut token = match token {
             TokenTree::Group(group) => {
                 Group::new(group.delimiter(), respan(group.stream(), span)).into()
+            }
+            TokenTree::Ident(ident) => {
+                let span = span(ident.span());
+                return at(ident, span).into();
             }
             token => token,
         };
@@ -31,6 +35,16 @@ pub(crate) fn respan(tokens: TokenStream, span: &dyn Fn(Span) -> Span) -> TokenS
         token
     };
     tokens.into_iter().map(each).collect()
+}
+
+/// The name with another span. What counts as generated is read in this crate's edition, which has a keyword `gen`; what else
+/// became one since the first edition, `syn` takes for no name in any.
+pub(crate) fn at(mut ident: Ident, span: Span) -> Ident {
+    if ident == "gen" {
+        return Ident::new_raw("gen", span);
+    }
+    ident.set_span(span);
+    ident
 }
 
 /// What holds for everything that is generated: conditions and levels of lints.

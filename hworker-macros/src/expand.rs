@@ -13,7 +13,7 @@ use crate::args::{Encrypted, Fault, OrPath};
 use crate::attributes::{of_every_item, of_struct, respan, visibility};
 use crate::duration::Backoff;
 use crate::model::{JobModel, visible};
-use crate::params::{Param, Pass, keyword};
+use crate::params::{Param, Pass, mentions};
 
 /// The function and everything beside it.
 pub(crate) fn job(model: &JobModel) -> TokenStream {
@@ -64,7 +64,7 @@ fn bound(model: &JobModel, param: &Param) -> Option<TokenStream> {
     let (private, ty) = (&model.private, &param.stored());
     let bound = quote!(for<'read> #ty: #private::Argument<'read>).to_string();
     let told = param.attrs.iter().any(|attr| attr.path().is_ident("serde"));
-    if told || bound.contains('$') || keyword(&param.ty, &model.job.to_string()).is_some() {
+    if told || bound.contains('$') || mentions(&param.ty, &model.job) {
         return None;
     }
     let bound = LitStr::new(&bound, param.ty.span());

@@ -10,7 +10,7 @@ use syn::{
 };
 
 use crate::args::{self, Args};
-use crate::attributes::from_here;
+use crate::attributes::{self, from_here};
 use crate::errors::Errors;
 use crate::params::{self, Param, Pass};
 
@@ -99,9 +99,7 @@ impl JobModel {
 /// The name for a generated item: users see it, it stands where they wrote it, but it counts as coming from here, since
 /// lints on how it is spelt would repeat what they already said or are not the user's concern.
 pub(crate) fn visible(ident: &Ident) -> Ident {
-    let mut ident = ident.clone();
-    ident.set_span(Span::call_site().located_at(ident.span()));
-    ident
+    attributes::at(ident.clone(), Span::call_site().located_at(ident.span()))
 }
 
 /// A second `#[hworker::job]` would be read as one of another job of the same name.

@@ -2,6 +2,7 @@
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote};
+use syn::ext::IdentExt;
 use syn::{
     Attribute, Error, FnArg, Ident, Meta, Pat, PatType, Result, Signature, Type, TypeReference,
 };
@@ -231,6 +232,12 @@ fn owned(ty: &Type) -> Result<()> {
 pub(crate) fn keyword(ty: &Type, word: &str) -> Option<Span> {
     let is_word = |token: &TokenTree| matches!(token, TokenTree::Ident(ident) if ident == word);
     find(ty.to_token_stream(), &|token| is_word(token).then_some(())).map(|(span, ())| span)
+}
+
+/// Whether a type is named in another, or is it.
+pub(crate) fn mentions(ty: &Type, name: &Ident) -> bool {
+    let is_name = |token: &TokenTree| matches!(token, TokenTree::Ident(ident) if ident.unraw() == name.unraw());
+    find(ty.to_token_stream(), &|token| is_name(token).then_some(())).is_some()
 }
 
 /// The first token, at any depth, of which `test` has something to say.

@@ -61,6 +61,13 @@ fn a_linked_job_that_is_named_too_is_one_job() {
 }
 
 #[test]
+fn jobs_in_crates_of_earlier_editions() {
+    // `gen` as the name of a parameter, a job, a type and a module, in crates of editions in which it is no keyword -> they compile.
+    // Guard: `attributes::at`.
+    succeeded(&cargo(&["build", "--release", "-p", "edition-2018", "-p", "edition-2021"]));
+}
+
+#[test]
 fn clippy_has_nothing_against_generated_code() {
     let found = Command::new(env!("CARGO")).args(["clippy", "--version"]).output();
     if !found.is_ok_and(|found| found.status.success()) {

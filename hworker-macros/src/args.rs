@@ -10,37 +10,7 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result, Token, parse_q
 
 use crate::duration::{self, Backoff};
 use crate::errors::Errors;
-
-/// The keys that work, each with an example of its value.
-const KEYS: [(&str, &str); 13] = [
-    ("name", "\"mail.welcome\""),
-    ("aliases", "[\"old_name\"]"),
-    ("type", "SendWelcome"),
-    ("queue", "\"mail\""),
-    ("timeout", "\"120s\""),
-    ("on_panic", "\"retry\""),
-    ("on_error", "\"retry\""),
-    ("on_timeout", "\"retry\""),
-    ("on_crash", "\"retry\""),
-    ("max_attempts", "25"),
-    ("backoff", "\"exp(5s, 6h)\""),
-    ("encrypted", "\"only\""),
-    ("crate", "path::to::hworker"),
-];
-
-/// The keys that are reserved for what is to come.
-const NOT_YET: [&str; 10] = [
-    "priority",
-    "unique",
-    "cron",
-    "every",
-    "timezone",
-    "concurrency",
-    "rate_limit",
-    "keep_result",
-    "expires",
-    "isolate",
-];
+use crate::keys;
 
 const ON_ERROR: &str = "`on_error` is \"retry\", \"fail\" or the path of a \
     `fn(&(dyn Error + Send + Sync + 'static)) -> hworker::OnFault`";
@@ -113,9 +83,9 @@ impl Args {
             Error::new(error.span(), "expected a key and its value, as in `timeout = \"120s\"`")
         })?;
         let name = key.to_string();
-        let Some((_, example)) = KEYS.iter().find(|(known, _)| *known == name) else {
+        let Some((_, example)) = keys::KEYS.iter().find(|(known, _)| *known == name) else {
             skip_to_comma(input);
-            return Err(Error::new(key.span(), unknown_key(&name)));
+            return Err(Error::new(key.span(), keys::unknown(&name)));
         };
         if !seen.insert(name.clone()) {
             skip_to_comma(input);
@@ -173,33 +143,6 @@ fn skip_past_comma(input: ParseStream<'_>) {
     let _ = input.parse::<Option<Token![,]>>();
 }
 
-fn unknown_key(key: &str) -> String {
-    if NOT_YET.contains(&key) {
-        return format!("`{key}` is not yet supported");
-    }
-    let known = KEYS.iter().map(|(known, _)| *known);
-    let nearest = known.clone().chain(NOT_YET).min_by_key(|known| distance(key, known));
-    let near = nearest.filter(|known| distance(key, known) <= 1 + known.len() / 4);
-    let hint = near.map(|known| format!(", did you mean `{known}`?")).unwrap_or_default();
-    let all = known.map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
-    format!("unknown key `{key}`{hint}\nthe keys are {all}")
-}
-
-/// How many characters have to be inserted, removed or replaced to make `b` of `a`.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
-}
-
 /// The value without the invisible groups that macros put around it.
 fn peel(value: &Expr) -> &Expr {
     match value {
@@ -220,6 +163,15 @@ fn path<'a>(value: &'a Expr, otherwise: &str) -> Result<&'a Path> {
     match value {
         Expr::Path(path) if path.qself.is_none() => Ok(&path.path),
         value => Err(Error::new_spanned(value, otherwise)),
+    }
+}
+
+/// What is said of a wrong value, and where a path stands in quotes, that it is written without.
+fn unquoted(key: &str, value: &Expr, form: &str) -> String {
+    let text = string(value, form).map(LitStr::value).unwrap_or_default();
+    match syn::parse_str::<Path>(&text) {
+        Ok(_) => format!("{form}\na path is written without quotes: `{key} = {text}`"),
+        Err(_) => form.to_owned(),
     }
 }
 
@@ -248,7 +200,8 @@ fn aliases(value: &Expr) -> Result<Vec<LitStr>> {
 
 fn type_name(value: &Expr) -> Result<Ident> {
     let form = "`type` is the name for the struct, as in `SendWelcome`";
-    path(value, form)?.get_ident().cloned().ok_or_else(|| Error::new_spanned(value, form))
+    let form = unquoted("type", value, form);
+    path(value, &form)?.get_ident().cloned().ok_or_else(|| Error::new_spanned(value, form))
 }
 
 fn queue(value: &Expr) -> Result<LitStr> {
@@ -285,8 +238,8 @@ fn on_error(value: &Expr) -> Result<OrPath<Fault>> {
         return Ok(OrPath::Path(path.clone()));
     }
     let text = string(value, ON_ERROR)?;
-    let fault = fault_named(&text.value()).ok_or_else(|| Error::new_spanned(text, ON_ERROR))?;
-    Ok(OrPath::Value(fault))
+    let otherwise = || Error::new_spanned(text, unquoted("on_error", value, ON_ERROR));
+    fault_named(&text.value()).map(OrPath::Value).ok_or_else(otherwise)
 }
 
 fn max_attempts(value: &Expr) -> Result<u32> {
@@ -303,8 +256,9 @@ fn backoff(value: &Expr) -> Result<OrPath<Backoff>> {
         return Ok(OrPath::Path(path.clone()));
     }
     let text = string(value, BACKOFF)?;
-    let backoff = duration::parse_backoff(&text.value())
-        .map_err(|message| Error::new_spanned(text, format!("{message}\n{BACKOFF}")))?;
+    let backoff = duration::parse_backoff(&text.value()).map_err(|message| {
+        Error::new_spanned(text, unquoted("backoff", value, &format!("{message}\n{BACKOFF}")))
+    })?;
     Ok(OrPath::Value(backoff))
 }
 
@@ -315,7 +269,8 @@ fn encrypted(value: &Expr) -> Result<Encrypted> {
 }
 
 fn krate(value: &Expr) -> Result<Path> {
-    path(value, "`crate` is the path of the hworker crate, as in `::background`").cloned()
+    let form = "`crate` is the path of the hworker crate, as in `::background`";
+    path(value, &unquoted("crate", value, form)).cloned()
 }
 
 #[cfg(test)]
@@ -421,24 +376,5 @@ mod tests {
         let (fits, too_long) = ("x".repeat(100), "x".repeat(101));
         assert_eq!(parse(quote!(queue = #fits)).1, Vec::<String>::new());
         assert_eq!(parse(quote!(queue = #too_long)).1.len(), 1);
-    }
-
-    #[test]
-    fn the_nearest_key_is_named_only_if_it_is_near() {
-        let hints = [
-            ("time_out", Some("timeout")),
-            ("onpanic", Some("on_panic")),
-            ("max_atempts", Some("max_attempts")),
-            ("alias", Some("aliases")),
-            ("retries", None),
-            ("x", None),
-            ("prioritiy", Some("priority")),
-        ];
-        for (key, near) in hints {
-            let message = unknown_key(key);
-            let hint = near.map(|near| format!("did you mean `{near}`?"));
-            assert_eq!(message.contains("did you mean"), hint.is_some(), "{message}");
-            assert!(hint.is_none_or(|hint| message.contains(&hint)), "{message}");
-        }
     }
 }

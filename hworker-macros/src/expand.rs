@@ -22,6 +22,7 @@ pub(crate) fn job(model: &JobModel) -> TokenStream {
     tokens.extend(methods(model));
     tokens.extend(implementation(model, &definition(model)));
     tokens.extend(registration(model));
+    tokens.extend(underscores(model));
     tokens
 }
 
@@ -363,4 +364,30 @@ fn registration(model: &JobModel) -> TokenStream {
             }
         };
     }
+}
+
+/// A warning at each argument that is stored under a name with an underscore in front, which looks as if it could be removed.
+/// On stable a macro warns by the use of something deprecated.
+fn underscores(model: &JobModel) -> Option<TokenStream> {
+    let attrs = of_every_item(model);
+    let warnings: Vec<_> = model.arguments().filter_map(underscore).collect();
+    (!warnings.is_empty()).then(|| quote!(#(#[#attrs])* const _: () = { #(#warnings)* };))
+}
+
+fn underscore(param: &Param) -> Option<TokenStream> {
+    let name = param.name.unraw().to_string();
+    let plain = name.trim_start_matches('_');
+    if plain.len() == name.len() || param.names_itself() {
+        return None;
+    }
+    let note = format!(
+        "the argument is stored as `{name}`, so jobs that wait no longer fit once it is called `{plain}`: \
+            `#[serde(rename = \"{plain}\")]` stores it as `{plain}` from the start"
+    );
+    let constant = Ident::new("UNDERSCORE", param.name.span());
+    Some(quote!({
+        #[deprecated = #note]
+        const #constant: () = ();
+        #constant
+    }))
 }

@@ -6,6 +6,7 @@ mod duration;
 mod errors;
 mod expand;
 mod fallback;
+mod keys;
 mod model;
 mod params;
 #[cfg(test)]

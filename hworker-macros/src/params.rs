@@ -112,6 +112,15 @@ impl Param {
         }
     }
 
+    /// Whether serde was told what it is stored as, or not to store it.
+    pub(crate) fn names_itself(&self) -> bool {
+        let says = |token: &TokenTree| match token {
+            TokenTree::Ident(ident) if ident == "rename" || ident == "skip" => Some(()),
+            _ => None,
+        };
+        self.attrs.iter().any(|attr| find(attr.to_token_stream(), &says).is_some())
+    }
+
     pub(crate) fn is_documented(&self) -> bool {
         self.attrs.iter().any(|attr| is_any(attr, &["doc"]))
     }

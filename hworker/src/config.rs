@@ -53,8 +53,15 @@ pub(crate) struct Limits {
     pub(crate) max_payload: usize,
 }
 
-/// Variables of the environment that look like settings and are none.
-pub(crate) fn unknown_variables() -> Vec<String> {
+/// Variables of the environment that look like settings and are none, each with the setting that it is most like.
+pub(crate) fn unknown_variables() -> Vec<(String, &'static str)> {
+    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    let ours = |name: &String| name.starts_with("HWORKER_") && !name.starts_with("HWORKER_TEST_");
+    names.filter(ours).filter_map(|name| nearest_setting(&name).map(|near| (name, near))).collect()
+}
+
+/// `None` for a setting.
+fn nearest_setting(name: &str) -> Option<&'static str> {
     const KNOWN: [&str; 24] = [
         "HWORKER_REDIS_URL",
         "HWORKER_TLS_CA",
@@ -81,9 +88,23 @@ pub(crate) fn unknown_variables() -> Vec<String> {
         "HWORKER_HEALTH",
         "HWORKER_LOG",
     ];
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let ours = |name: &String| name.starts_with("HWORKER_") && !name.starts_with("HWORKER_TEST_");
-    names.filter(ours).filter(|name| !KNOWN.contains(&name.as_str())).collect()
+    let nearest = KNOWN.into_iter().min_by_key(|known| distance(name, known));
+    nearest.filter(|known| *known != name)
+}
+
+/// How many characters have to be inserted, removed or replaced to make `b` of `a`.
+fn distance(a: &str, b: &str) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.bytes().enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, y) in b.bytes().enumerate() {
+            let replaced = diagonal + usize::from(x != y);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
 }
 
 /// Where the server is and what the keys begin with: the client's settings.
@@ -271,6 +292,19 @@ mod tests {
             .collect();
         assert_eq!(counts, [("mail", 3, true), ("pdf", 5, false), ("reports", 2, true)]);
         assert!(problems.0.is_empty(), "{problems:?}");
+    }
+
+    #[test]
+    fn a_mistyped_variable_is_most_like_the_one_that_was_meant() {
+        for (mistyped, meant) in [
+            ("HWORKER_CONCURENCY", "HWORKER_CONCURRENCY"),
+            ("HWORKER_QUEUE", "HWORKER_QUEUES"),
+            ("HWORKER_REDISURL", "HWORKER_REDIS_URL"),
+            ("HWORKER_SHUTDOWN_GRACE_SECS", "HWORKER_SHUTDOWN_GRACE"),
+        ] {
+            assert_eq!(nearest_setting(mistyped), Some(meant));
+        }
+        assert_eq!(nearest_setting("HWORKER_QUEUES"), None);
     }
 
     #[test]

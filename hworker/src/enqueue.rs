@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::pin::Pin;
 use std::sync::LazyLock;
+use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
@@ -40,6 +42,22 @@ pub struct Enqueue<J: Job> {
     backoff: Option<String>,
     retry_until: Option<u64>,
     durability: Option<Durability>,
+}
+
+/// No type implements it, so an [`Enqueue`] is no future, and where one is awaited the compiler says what is missing.
+#[diagnostic::on_unimplemented(
+    message = "nothing is enqueued until `.enqueue()` is called",
+    label = "call `.enqueue()` before `.await`"
+)]
+pub trait NotEnqueuedYet {}
+
+#[doc(hidden)]
+impl<J: Job + NotEnqueuedYet> Future for Enqueue<J> {
+    type Output = Result<JobId, Error>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Pending
+    }
 }
 
 /// From the arguments as a struct, for code that does not know which job it has.

@@ -33,7 +33,8 @@ pub enum Outcome {
 /// A decision that a body takes from inside, carried by an error.
 ///
 /// It is an error itself, so `?` takes it through `anyhow`, `Box<dyn Error>` and every error type that keeps
-/// its source: the worker finds it anywhere in the chain.
+/// its source: the worker finds it anywhere in the chain. An enum that `thiserror` derives takes it as a variant
+/// `#[error(transparent)] Verdict(#[from] hworker::Verdict)`, of which [`job`](macro@crate::job) has an example.
 ///
 /// ```
 /// # async fn charge(_: u64) -> Result<(), std::io::Error> { Ok(()) }

@@ -258,8 +258,8 @@ impl Worker {
     }
 
     fn announce(&self, incarnation: &Incarnation) {
-        for name in crate::config::unknown_variables() {
-            warn!("{name} is no setting of hworker; is it mistyped?");
+        for (name, near) in crate::config::unknown_variables() {
+            warn!("{name} is no setting of hworker; the nearest is {near}");
         }
         let jobs: Vec<_> = self.core.jobs.keys().copied().collect();
         info!(

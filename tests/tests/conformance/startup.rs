@@ -167,3 +167,13 @@ fn a_queue_with_two_limits_is_a_problem() {
     let said = server.report();
     assert!(said.contains("the queue `a` is named twice, with 1 and with 2 slots"), "{said}");
 }
+
+#[test]
+fn a_mistyped_variable_names_the_setting_that_was_meant() {
+    // A warning and no error, since others may have variables that begin so.
+    // Guard: `config::nearest_setting`.
+    let server = TestServer::start();
+    let _worker = server.worker_process(&[("HWORKER_CONCURENCY", "3")]);
+    let line = "HWORKER_CONCURENCY is no setting of hworker; the nearest is HWORKER_CONCURRENCY";
+    server.eventually("it says so", SOON, || server.report().contains(line));
+}

@@ -34,6 +34,15 @@ impl From<Verdict> for Own {
     }
 }
 
+/// As the documentation of the attribute has it.
+#[derive(Debug, thiserror::Error)]
+enum Derived {
+    #[error(transparent)]
+    Verdict(#[from] Verdict),
+    #[error("the bank cannot be reached")]
+    Bank(#[from] std::io::Error),
+}
+
 type Starts = Arc<AtomicU32>;
 
 fn io() -> std::io::Error {
@@ -83,6 +92,12 @@ async fn through_an_own_type(kind: String, State(starts): State<Starts>) -> Resu
 }
 
 #[hworker::job]
+async fn through_thiserror(kind: String, State(starts): State<Starts>) -> Result<(), Derived> {
+    first(&kind, &starts)?;
+    Ok(())
+}
+
+#[hworker::job]
 fn through_outcome(kind: String, State(starts): State<Starts>) -> Result<Outcome, Own> {
     first(&kind, &starts)?;
     Ok(Outcome::Success)
@@ -123,6 +138,7 @@ macro_rules! each_way {
             with_verdict!(through_box, $kind),
             with_verdict!(through_an_alias, $kind),
             with_verdict!(through_an_own_type, $kind),
+            with_verdict!(through_thiserror, $kind),
             with_verdict!(through_outcome, $kind),
             with_verdict!(through_itself, $kind),
         ]

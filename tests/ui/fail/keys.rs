@@ -3,6 +3,9 @@
 #[hworker::job(timeot = "1s", max_retries = 3, x = 1)]
 async fn unknown() {}
 
+#[hworker::job(retries = 3, delay = "5s", schedule = "0 9 * * *")]
+async fn of_another_queue() {}
+
 #[hworker::job(
     priority = 1,
     unique,

@@ -66,7 +66,7 @@ fn exp_upside_down() {}
 #[hworker::job(backoff = "exp(0s, 1s)")]
 fn exp_of_nothing() {}
 
-#[hworker::job(crate = "background")]
-fn text_as_crate() {}
+#[hworker::job(crate = "background", on_error = "policy::decide", backoff = "policy::wait")]
+fn paths_in_quotes() {}
 
 fn main() {}

@@ -77,9 +77,23 @@ pub mod inner {
 
 // Nothing enqueues it here, since a foreign producer does.
 #[hworker::job]
-fn only_run_here(a: bool, b: bool, c: bool, d: bool, _e: u8, _f: u8, _g: u8, _h: u8) -> bool {
+fn only_run_here(
+    a: bool,
+    b: bool,
+    c: bool,
+    d: bool,
+    #[serde(rename = "e")] _e: u8,
+    #[serde(default, rename = "f")] _f: u8,
+    #[serde(rename(serialize = "_g", deserialize = "_g"))] _g: u8,
+    #[serde(skip)] _h: u8,
+) -> bool {
     a && b && c && d
 }
+
+// The warning of the underscore goes as others do.
+#[allow(deprecated)]
+#[hworker::job]
+fn only_run_here_too(_a: u8) {}
 
 #[hworker::job]
 async fn nothing() {}

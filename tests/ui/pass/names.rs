@@ -4,6 +4,7 @@
 
 use ::std::time::{Duration, SystemTime};
 
+#[allow(deprecated, reason = "the names with underscores are meant")]
 #[hworker::job]
 async fn arguments(
     delay: u64,
@@ -33,6 +34,7 @@ async fn arguments(
 
 macro_rules! named {
     ($($name:ident)*) => { $(
+        #[allow(deprecated, reason = "likewise")]
         #[hworker::job]
         async fn $name($name: u8, _context: hworker::Context) -> u8 {
             $name

@@ -11,18 +11,6 @@ fn run(program: &str, args: &[&str]) -> String {
 }
 
 #[test]
-fn the_quickstart_runs_its_jobs() {
-    let output = run(env!("CARGO_BIN_EXE_quickstart"), &[]);
-    for name in ["Ada", "Grace", "Edsger", "late friend"] {
-        assert_eq!(
-            output.matches(&format!("hello, {name}, from attempt 1")).count(),
-            1,
-            "{output}"
-        );
-    }
-}
-
-#[test]
 fn the_mailing_reaches_everybody_although_its_worker_is_killed() {
     let output = run(env!("CARGO_BIN_EXE_mailing"), &["demo", "--recipients", "2000"]);
     for line in ["killed with SIGKILL after", "  2000 recipients in", "     0 got no mail"] {

@@ -1,4 +1,4 @@
-//! All of it in one file: a server, a job, a worker. `cargo run -p hworker-examples --bin quickstart`
+//! All of it in one file: a server, a job, a worker. `cargo run -p hworker-quickstart`
 
 use std::time::Duration;
 

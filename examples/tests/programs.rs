@@ -1,6 +1,13 @@
 //! Runs the examples as a person would.
 
-use std::process::{Command, Output};
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Output, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use hworker::embedded::Server;
+use rustix::process::{Pid, Signal, kill_process};
 
 fn run(program: &str, args: &[&str]) -> String {
     let Output { status, stdout, stderr } =
@@ -40,4 +47,27 @@ fn a_wrong_command_is_told_the_right_ones() {
     let output = output.expect("the program starts");
     assert!(!output.status.success());
     assert!(String::from_utf8_lossy(&output.stderr).contains("usage: mailing demo"));
+}
+
+#[test]
+fn a_web_server_and_its_worker_stop_together() {
+    let redis = Server::start().expect("a server");
+    let mut program = Command::new(env!("CARGO_BIN_EXE_web-and-worker"))
+        .arg("127.0.0.1:0")
+        .env("HWORKER_REDIS_URL", redis.url())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let output = BufReader::new(program.stdout.take().expect("its output"));
+    let (send, lines) = mpsc::channel();
+    thread::spawn(move || {
+        output.lines().map_while(Result::ok).try_for_each(|line| send.send(line))
+    });
+    let line = || lines.recv_timeout(Duration::from_secs(20)).expect("a line in time");
+    let url = line();
+    ureq::post(format!("{url}/greet/Ada")).send_empty().expect("it is enqueued");
+    assert_eq!(line(), "hello, Ada");
+    kill_process(Pid::from_child(&program), Signal::TERM).expect("it can be signalled");
+    assert_eq!(line(), "the server and the worker have stopped");
+    assert!(program.wait().expect("it ends").success());
 }

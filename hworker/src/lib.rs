@@ -62,6 +62,9 @@ pub use worker::{Health, Stopped, Unwell, Worker, WorkerBuilder, WorkerHandle};
 /// over, the process is ended here with code 0, since the end of a tokio runtime would wait for what blocks in it. Their jobs were
 /// given back. Where all came to their end it returns, and what is behind it in `main` runs.
 ///
+/// It takes these signals from the whole process: after `tokio::spawn(hworker::run_all())` beside a web server SIGTERM stops the worker,
+/// and the server serves on. Such a program hears signals itself, and calls [`Worker::run_until`].
+///
 /// # Errors
 /// [`Error::Config`] with everything that is wrong: settings, names, missing states, no linked job; also where the server is too old.
 /// [`Error::Refused`] where the server does not let the worker in, or cannot do what [`Durability`] asks.

@@ -178,6 +178,32 @@ impl Worker {
     /// Runs until `stop` completes, or until its [handle](Worker::handle) says so; for a worker inside a program that handles
     /// signals, and the log, by itself.
     ///
+    /// So a web server and a worker stop together:
+    ///
+    /// ```no_run
+    /// # async fn serve(until: impl Future<Output = ()>) -> Result<(), hworker::BoxError> { until.await; Ok(()) }
+    /// # async fn terminated() {}
+    /// # async fn demo() -> Result<(), hworker::BoxError> {
+    /// use tokio::sync::watch;
+    ///
+    /// async fn told(mut stopping: watch::Receiver<bool>) {
+    ///     let _ = stopping.wait_for(|stop| *stop).await;
+    /// }
+    ///
+    /// let (stop, stopping) = watch::channel(false);
+    /// let worker = hworker::Worker::builder().build()?;
+    /// let worker = tokio::spawn(worker.run_until(told(stopping.clone())));
+    /// // With axum: `axum::serve(listener, routes).with_graceful_shutdown(told(stopping))`.
+    /// let server = tokio::spawn(serve(told(stopping)));
+    /// terminated().await; // SIGTERM, by `tokio::signal::unix`
+    /// stop.send_replace(true);
+    /// server.await??;
+    /// worker.await??;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// [`examples/web_and_worker.rs`](https://github.com/hworker/hworker/blob/main/examples/web_and_worker.rs) is the whole program.
+    ///
     /// # Errors
     /// [`Error::Config`] when the process cannot start threads, health cannot be told where it was asked for, or the server is too old;
     /// [`Error::Refused`] where the server does not let the worker in, or cannot do what a [`Durability`](crate::Durability) asks

@@ -56,7 +56,7 @@ pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, snooze}
 pub use registry::Registry;
 pub use worker::{Health, Stopped, Unwell, Worker, WorkerBuilder, WorkerHandle};
 
-/// Runs every job that the program links, on every queue that they name, until SIGTERM or SIGINT.
+/// Runs every job that the program links, on every queue that they name, until SIGTERM, SIGINT or SIGHUP.
 ///
 /// This is `Worker::builder().build()?.run().await?`, see [`Worker::run`], but for one thing: where a body still ran when the grace was
 /// over, the process is ended here with code 0, since the end of a tokio runtime would wait for what blocks in it. Their jobs were

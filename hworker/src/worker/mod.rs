@@ -27,6 +27,7 @@ mod recent;
 mod remembered;
 mod runner;
 mod settle;
+mod signals;
 mod slots;
 mod supervise;
 mod throttle;
@@ -35,7 +36,6 @@ mod trip;
 mod turn;
 mod wait;
 
-use std::convert::Infallible;
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -53,6 +53,7 @@ use crate::error::Error;
 use crate::log;
 use crate::store::{Connection, FaultKind, server_info};
 use incarnation::{Core, Incarnation};
+use signals::Signals;
 
 /// A body that is cancelled has ended within this, unless it blocks its thread.
 const CANCELLED_WITHIN: Duration = Duration::from_secs(1);
@@ -148,7 +149,8 @@ impl Worker {
         self.health.clone()
     }
 
-    /// Runs until SIGTERM or SIGINT, or until its [handle](Worker::handle) says so; a second signal ends it without the grace.
+    /// Runs until SIGTERM, SIGINT or SIGHUP, or until its [handle](Worker::handle) says so; one of the first two after that ends it without
+    /// the grace. Where the process was started so that a hang-up does not end it, as by `nohup`, SIGHUP is left alone (on Linux).
     ///
     /// Lines of the log go to standard error at the level of `HWORKER_LOG` (`info` by default; `debug`,
     /// `hworker=debug,my_app=info`, `off`), unless the program has set up a `tracing` subscriber of its own.
@@ -157,7 +159,7 @@ impl Worker {
     ///
     /// Dropping the future ends the worker as a crash would: its jobs are recovered by others.
     ///
-    /// From the call on these two signals do not end the process by themselves any more, not even when the worker has stopped: a program
+    /// From the call on these signals do not end the process by themselves any more, not even when the worker has stopped: a program
     /// that goes on then handles them itself, and calls [`run_until`](Worker::run_until). One that ends should know that dropping a
     /// tokio runtime waits, for ever if need be, for bodies that block their thread and for what they gave to
     /// `tokio::task::spawn_blocking` (see [`Stopped::cut_off`]): let `Runtime::shutdown_background()` end it, or take
@@ -429,60 +431,5 @@ async fn has_bodies(incarnation: &Incarnation) -> bool {
 async fn emptied(incarnation: &Incarnation) {
     for lane in &incarnation.lanes {
         lane.leases.emptied().await;
-    }
-}
-
-/// SIGTERM and SIGINT, from now on.
-struct Signals {
-    #[cfg(unix)]
-    terminate: tokio::signal::unix::Signal,
-    #[cfg(unix)]
-    interrupt: tokio::signal::unix::Signal,
-}
-
-impl Signals {
-    #[cfg(unix)]
-    fn listen() -> Result<Self, Error> {
-        use tokio::signal::unix::{SignalKind, signal};
-        let listen = |kind| {
-            signal(kind)
-                .map_err(|error| Error::config(format!("signals cannot be handled: {error}")))
-        };
-        Ok(Self {
-            terminate: listen(SignalKind::terminate())?,
-            interrupt: listen(SignalKind::interrupt())?,
-        })
-    }
-
-    #[cfg(not(unix))]
-    fn listen() -> Result<Self, Error> {
-        Ok(Self {})
-    }
-
-    /// Waits for the next one.
-    #[cfg(unix)]
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
-
-    #[cfg(not(unix))]
-    async fn next(&mut self) {
-        if tokio::signal::ctrl_c().await.is_err() {
-            // There will be none.
-            std::future::pending().await
-        }
-    }
-
-    /// Stops the worker at the first one, and ends its grace at the second.
-    async fn tell(mut self, worker: WorkerHandle) -> Infallible {
-        self.next().await;
-        worker.stop();
-        loop {
-            self.next().await;
-            worker.stop_now();
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! Rows CC, LC and OP: what a worker takes, what it leaves, and how it is told to stop.
 
 use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -144,13 +145,22 @@ fn signal(process: &Process, signal: Signal) {
     kill_process(pid, signal).expect("it can be signalled");
 }
 
+/// SIGHUP, unless the tests run under `nohup`, and so their workers too.
+fn hang_up() -> Signal {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")?.chars().last());
+    let nohup = ignored.and_then(|digit| digit.to_digit(16)).is_some_and(|bits| bits & 1 == 1);
+    if nohup { Signal::TERM } else { Signal::HUP }
+}
+
 #[test]
 fn op3_signals() {
-    // Documented: SIGINT as SIGTERM, a second one of either kind does not wait, and what was not finished is given back; the exit
-    // code is 0.
+    // Documented: SIGINT and SIGHUP as SIGTERM, a second one does not wait, unless it is SIGHUP, and what was not finished is given
+    // back; the exit code is 0.
+    // Guard: `Signals`.
     let readme = include_str!("../../../README.md");
     assert!(
-        readme.contains("Signals: SIGTERM and SIGINT"),
+        readme.contains("Signals: SIGTERM, SIGINT and SIGHUP"),
         "the README says which signals do what"
     );
 
@@ -158,18 +168,26 @@ fn op3_signals() {
     let put = |name: &str, plan: Vec<Vec<Act>>| {
         act::with(name.to_owned(), plan).on(server.client()).enqueue_blocking().expect("enqueued");
     };
-    let mut worker = server.worker_process(&[]);
-    put("finishes", vec![vec![Act::Gate("go".into())]]);
-    server.eventually("it runs", SOON, || server.begun("finishes") == 1);
-    signal(&worker, Signal::INT);
-    server.holds("it waits for the job", Duration::from_secs(1), || worker.exited().is_none());
-    server.open("go");
-    assert!(worker.wait(SOON).expect("it ends").success());
-    assert_eq!((server.ended("finishes"), server.counter("processed")), (1, 1));
+    for (nth, first) in [Signal::INT, hang_up()].into_iter().enumerate() {
+        let (mut worker, job) = (server.worker_process(&[]), format!("finishes {nth}"));
+        let gate = format!("go {nth}");
+        put(&job, vec![vec![Act::Gate(gate.clone())]]);
+        server.eventually("it runs", SOON, || server.begun(&job) == 1);
+        signal(&worker, first);
+        server.holds("it waits for the job", Duration::from_secs(1), || worker.exited().is_none());
+        signal(&worker, Signal::HUP);
+        server.holds("still", Duration::from_millis(500), || worker.exited().is_none());
+        server.open(&gate);
+        assert!(worker.wait(SOON).expect("it ends").success());
+        assert_eq!((server.ended(&job), server.counter("processed")), (1, nth as u64 + 1));
+    }
 
-    for (first, second) in
-        [(Signal::INT, Signal::INT), (Signal::INT, Signal::TERM), (Signal::TERM, Signal::INT)]
-    {
+    for (first, second) in [
+        (Signal::INT, Signal::INT),
+        (Signal::INT, Signal::TERM),
+        (Signal::TERM, Signal::INT),
+        (hang_up(), Signal::TERM),
+    ] {
         let mut worker = server.worker_process(&[]);
         let begun = server.begun("does not finish");
         if begun == 0 {
@@ -186,6 +204,39 @@ fn op3_signals() {
     }
     let runs = server.runs_of("does not finish");
     assert!(runs.iter().all(|run| run.attempt == 1), "{runs:?}");
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn op3_a_worker_under_nohup_survives_a_hang_up() {
+    // Started with SIGHUP ignored -> it goes on after one, and takes new jobs.
+    // Guard: `ignores_hang_up`.
+    let server = TestServer::start();
+    let plain = server.command("test-worker");
+    let log = std::fs::File::create(server.dir().join("process-nohup.log")).expect("a log");
+    let mut nohup = Command::new("nohup");
+    nohup.arg(plain.get_program()).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(log);
+    for (name, value) in plain.get_envs() {
+        match value {
+            Some(value) => nohup.env(name, value),
+            None => nohup.env_remove(name),
+        };
+    }
+    let mut worker = Process::start(nohup);
+    let put = |name: &str| {
+        act::with(name.to_owned(), vec![])
+            .on(server.client())
+            .enqueue_blocking()
+            .expect("enqueued");
+    };
+    put("before");
+    server.eventually("it runs", SOON, || server.ended("before") == 1);
+    signal(&worker, Signal::HUP);
+    put("after");
+    server.eventually("it runs too", SOON, || server.ended("after") == 1);
+    server.holds("it goes on", Duration::from_millis(500), || worker.exited().is_none());
+    worker.terminate();
+    assert!(worker.wait(SOON).expect("it ends").success());
 }
 
 #[test]

@@ -261,7 +261,7 @@ impl<'a> Chunk<'a> {
         };
         let result = self.client.until_sent(&self.queue, self.confirms, call).await;
         order.set_sent(place, true);
-        result
+        result.map_err(|fault| fault.at(self.client.address()))
     }
 }
 

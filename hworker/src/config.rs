@@ -5,6 +5,7 @@ mod tls;
 mod worker;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use crate::durability::Durability;
 use crate::error::Problems;
@@ -107,13 +108,31 @@ fn distance(a: &str, b: &str) -> usize {
     row[b.len()]
 }
 
-/// Where the server is and what the keys begin with: the client's settings.
-pub(crate) fn redis_url(given: Option<String>, problems: &mut Problems) -> String {
-    let mut variable = |name| variable(name, problems);
+/// Where the URL of the server is from, as errors say it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum UrlSource {
+    Program,
+    Variable(&'static str),
+    Default,
+}
+
+impl fmt::Display for UrlSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program => f.write_str("from `Client::builder().redis_url(..)`"),
+            Self::Variable(name) => write!(f, "from {name}"),
+            Self::Default => f.write_str("the default, HWORKER_REDIS_URL sets another"),
+        }
+    }
+}
+
+/// Where the server is, and who says so.
+pub(crate) fn redis_url(given: Option<String>, problems: &mut Problems) -> (String, UrlSource) {
+    let variable = |name| Some((variable(name, problems)?, UrlSource::Variable(name)));
     given
-        .or_else(|| variable("HWORKER_REDIS_URL"))
-        .or_else(|| variable("REDIS_URL"))
-        .unwrap_or_else(|| defaults::REDIS_URL.to_owned())
+        .map(|url| (url, UrlSource::Program))
+        .or_else(|| ["HWORKER_REDIS_URL", "REDIS_URL"].into_iter().find_map(variable))
+        .unwrap_or_else(|| (defaults::REDIS_URL.to_owned(), UrlSource::Default))
 }
 
 pub(crate) fn prefix(given: Option<String>, problems: &mut Problems) -> String {

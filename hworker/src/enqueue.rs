@@ -237,7 +237,7 @@ impl<J: Job> Enqueue<J> {
         let limit = client.max_payload();
         if bytes > limit {
             let why = format!("its envelope has {bytes} bytes, more than max_payload ({limit})");
-            let doing = format!("enqueue job {} {id}", J::NAME);
+            let doing = format!("enqueue job {} {id} on the queue {queue}", J::NAME);
             return Err(Error::Refused { doing, source: Cause::new(why) });
         }
         let confirms = match self.durability {
@@ -312,7 +312,9 @@ impl Ready<Vec<u8>> {
         match sent {
             Ok(()) => Ok(self.id),
             Err(fault) => {
-                Err(fault.into_error_of(self.id, |id| format!("enqueue job {} {id}", self.job)))
+                let (job, queue, fault) = (self.job, &self.queue, fault.at(self.client.address()));
+                let doing = |id: &JobId| format!("enqueue job {job} {id} on the queue {queue}");
+                Err(fault.into_error_of(self.id, doing))
             }
         }
     }

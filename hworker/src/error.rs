@@ -13,7 +13,8 @@ pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 /// For an enqueue every variant but [`Error::Uncertain`] and [`Error::NotDurable`] means that the job was *not* enqueued; for a
 /// [`Bulk`](crate::Bulk) every one but [`Error::Bulk`] means that *none* of its jobs was.
 ///
-/// `Debug` says what `Display` says, for that is what a `main` prints that returns it.
+/// `Debug` says what `Display` says, for that is what a `main` prints that returns it. Both have the cause in them, so `source()` is
+/// `None`: through `anyhow` and the like it stands once too.
 #[non_exhaustive]
 pub enum Error {
     /// The server could not be reached or could not serve us in time. Nothing was changed: try again.
@@ -47,7 +48,7 @@ pub enum Error {
         /// What the connection said.
         source: Cause,
     },
-    /// The server or a limit refused it: out of memory, not allowed, payload too large.
+    /// The server or a limit refused it: out of memory, not allowed, payload too large; or what listens there is no Redis server.
     Refused {
         /// What was attempted.
         doing: String,
@@ -167,21 +168,8 @@ impl fmt::Debug for Error {
     }
 }
 
-impl StdError for Error {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        match self {
-            Self::Unavailable { source, .. }
-            | Self::Uncertain { source, .. }
-            | Self::NotDurable { source, .. }
-            | Self::Unanswered { source, .. }
-            | Self::Refused { source, .. }
-            | Self::Encode { source, .. }
-            | Self::Bulk { source, .. } => Some(source),
-            Self::Invalid { jobs } => jobs.first().map(|(_, error)| error as _),
-            Self::Config(_) | Self::NotFound { .. } | Self::Protocol { .. } => None,
-        }
-    }
-}
+/// Without a source: the text has the cause in it, and whoever prints an error with its sources would print it twice.
+impl StdError for Error {}
 
 /// The error of a library below hworker, opaque so that its releases are not ours.
 pub struct Cause(BoxError);
@@ -204,11 +192,8 @@ impl fmt::Display for Cause {
     }
 }
 
-impl StdError for Cause {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0.source()
-    }
-}
+/// Without a source, for the same reason.
+impl StdError for Cause {}
 
 /// Everything that was found wrong at once, so that it can be mended at once.
 #[derive(Debug)]
@@ -230,5 +215,40 @@ impl fmt::Display for Problems {
                 many.iter().try_for_each(|problem| write!(f, "\n  - {problem}"))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The text of an error with those of its sources, as `anyhow` and others print it.
+    fn chain(error: &dyn StdError) -> String {
+        error.source().map_or(error.to_string(), |source| format!("{error}: {}", chain(source)))
+    }
+
+    #[test]
+    fn a_cause_stands_once_in_every_error() {
+        // With a source of its own, as errors of the redis crate have one, which repeat it.
+        let cause = || Cause::new(BoxError::from(std::io::Error::other("the why")));
+        let (doing, job) = (|| "do it".to_owned(), "job");
+        let unavailable = || Error::Unavailable { doing: doing(), source: cause() };
+        for error in [
+            unavailable(),
+            Error::Uncertain { id: JobId::fresh(), source: cause() },
+            Error::NotDurable { id: JobId::fresh(), source: cause() },
+            Error::Unanswered { doing: doing(), source: cause() },
+            Error::Refused { doing: doing(), source: cause() },
+            Error::Encode { job, source: cause() },
+            Error::Invalid { jobs: vec![(0, unavailable())] },
+            Error::Bulk { jobs: Vec::new(), source: cause() },
+            Error::config("the why"),
+            Error::NotFound { what: "the why".into() },
+            Error::Protocol { operation: "a call", detail: "the why".into() },
+        ] {
+            assert_eq!(chain(&error).matches("the why").count(), 1, "{error}");
+            assert_eq!(format!("{error:?}").matches("the why").count(), 1, "{error}");
+        }
+        assert_eq!(chain(&cause()), "the why");
     }
 }

@@ -107,7 +107,7 @@ impl Inspect {
     }
 
     fn error(&self, doing: Doing, fault: Fault) -> Error {
-        let name = &self.name;
+        let (name, fault) = (&self.name, fault.at(self.client.address()));
         match doing {
             Doing::Look => fault.into_error(format!("look into the queue {name}")),
             Doing::Change(what) => fault.into_error_of_change(format!("{what} the queue {name}")),

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use crate::backoff::{Backoff, CallBackoff, delay};
-use crate::config::TlsFiles;
+use crate::config::{TlsFiles, UrlSource};
 use crate::envelope::{AttemptError, Envelope, Header, Rewrite};
 use crate::keys::{KeySpace, Keys, is_name, is_prefix};
 use crate::store::{Address, Lease};
@@ -129,7 +129,7 @@ fn spelled(duration: Duration) -> String {
 pub fn address(data: &[u8]) {
     const SECRET: &str = "s3cret";
     let text = &*String::from_utf8_lossy(data);
-    let _ = Address::parse(text, &TlsFiles::default());
+    let _ = Address::parse(text, UrlSource::Program, &TlsFiles::default());
     let (scheme, rest) = text.split_once(' ').unwrap_or(("redis", text));
     let (password, host) = rest.split_once(' ').unwrap_or(("", rest));
     if [scheme, password, host].iter().any(|part| part.contains(SECRET)) {
@@ -137,6 +137,7 @@ pub fn address(data: &[u8]) {
     }
     let shown = match Address::parse(
         &format!("{scheme}://user:{SECRET}{password}@{host}"),
+        UrlSource::Program,
         &TlsFiles::default(),
     ) {
         Ok(address) => format!("{address} {address:?}"),

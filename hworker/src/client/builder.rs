@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::connections::Connections;
 use super::gather::Gathers;
 use super::{Client, Inner, Spread};
-use crate::config::{self, EncryptionSettings, Limits, TlsFiles, defaults};
+use crate::config::{self, EncryptionSettings, Limits, TlsFiles, UrlSource, defaults};
 use crate::durability::Durability;
 use crate::error::{Error, Problems};
 use crate::keys::KeySpace;
@@ -132,10 +132,10 @@ impl ClientBuilder {
         let durability = config::durability(self.durability, &mut problems);
         let shards = config::shards(self.shards, &mut problems);
         let encryption = self.encryption.resolve(&mut problems);
-        let chosen = self.redis_url.is_some();
-        let url = config::redis_url(self.redis_url, &mut problems);
+        let (url, source) = config::redis_url(self.redis_url, &mut problems);
+        let chosen = source == UrlSource::Program;
         let tls_files = self.tls_files.resolve(&url, chosen, &mut problems);
-        let address = match Address::parse(&url, &tls_files) {
+        let address = match Address::parse(&url, source, &tls_files) {
             Ok(address) if problems.0.is_empty() => address,
             Ok(_) => return Err(Error::Config(problems)),
             Err(Error::Config(more)) => {

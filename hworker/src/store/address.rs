@@ -14,13 +14,14 @@ use super::seat::Seat;
 use super::sentinel::Sentinels;
 #[cfg(feature = "tls")]
 use super::tls::with_files;
-use crate::config::TlsFiles;
+use crate::config::{TlsFiles, UrlSource};
 use crate::error::Error;
 
 /// Where the server is.
 #[derive(Clone)]
 pub(crate) struct Address {
     deployment: Deployment,
+    /// Its URL without secrets, and where that is from.
     shown: Arc<str>,
 }
 
@@ -38,11 +39,11 @@ pub(crate) type Home = Option<Node>;
 impl Address {
     /// Reads `redis://`, `redis+unix://`, `unix://`, `redis-sentinel://` and `redis-cluster://` with one host or several
     /// and, with the feature `tls`, `rediss://`, `rediss-sentinel://` and `rediss-cluster://`, with these certificates.
-    pub(crate) fn parse(url: &str, tls_files: &TlsFiles) -> Result<Self, Error> {
-        let shown: Arc<str> = without_secrets(url).into();
+    pub(crate) fn parse(url: &str, source: UrlSource, tls_files: &TlsFiles) -> Result<Self, Error> {
+        let shown: Arc<str> = format!("{} ({source})", without_secrets(url)).into();
         let wrong = |why: &dyn std::fmt::Display| {
             Error::config(format!(
-                "the Redis URL `{shown}` cannot be used: {why}; write `redis://user:password@host:6379/0`, \
+                "the Redis URL {shown} cannot be used: {why}; write `redis://user:password@host:6379/0`, \
                  `redis+unix:///path`, `redis-sentinel://user:password@host:26379,other-host:26379/master/0`, \
                  `redis-cluster://user:password@host:6379,other-host:6379`, or `rediss` instead of `redis` for TLS, and \
                  `%23` for a `#` in a password and the like"
@@ -222,7 +223,7 @@ pub(crate) fn without_secrets(url: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Address, Several, TlsFiles, without_secrets};
+    use super::{Address, Several, TlsFiles, UrlSource, without_secrets};
 
     #[test]
     fn no_password_is_shown_however_the_url_is_written() {
@@ -246,7 +247,9 @@ mod tests {
             ("redis://user:1?protocol=s3cret@host", "stands behind"),
             ("redis-sentinel://h/jobs?sentinel_pass=p@s3cret", "stands behind"),
         ] {
-            let error = Address::parse(url, &TlsFiles::default()).expect_err("refused").to_string();
+            let error = Address::parse(url, UrlSource::Program, &TlsFiles::default())
+                .expect_err("refused")
+                .to_string();
             assert!(error.contains(why) && !error.contains("s3cret"), "{error}");
         }
     }
@@ -260,7 +263,9 @@ mod tests {
             "rediss-sentinel://a/jobs#insecure",
             "rediss-cluster://a/#insecure",
         ] {
-            let error = Address::parse(url, &TlsFiles::default()).expect_err(url).to_string();
+            let error = Address::parse(url, UrlSource::Program, &TlsFiles::default())
+                .expect_err(url)
+                .to_string();
             assert!(error.contains(why), "{url}: {error}");
         }
     }
@@ -286,11 +291,14 @@ mod tests {
             ("redis-sentinel:///jobs", "names no sentinel"),
             ("redis-sentinel://a/jobs/one", "cannot be used"),
         ] {
-            let error = Address::parse(url, &TlsFiles::default()).expect_err(url).to_string();
+            let error = Address::parse(url, UrlSource::Program, &TlsFiles::default())
+                .expect_err(url)
+                .to_string();
             assert!(error.contains(why), "{url}: {error}");
         }
         let cluster =
-            Address::parse("redis-cluster://[::1]:1,b", &TlsFiles::default()).expect("a cluster");
+            Address::parse("redis-cluster://[::1]:1,b", UrlSource::Program, &TlsFiles::default())
+                .expect("a cluster");
         assert!(cluster.is_cluster());
     }
 }

@@ -16,6 +16,7 @@ use super::confirm::Questions;
 use super::early::EarlyTimer;
 use super::fault::Fault;
 use super::lease::Lease;
+use super::probe::refusal;
 use super::script::{Script, Sent};
 use super::seat::Seat;
 use crate::durability::Durability;
@@ -70,10 +71,13 @@ pub(super) async fn open_with(
         client.get_multiplexed_async_connection_with_config(&config).await
     };
     // The crate's limit covers the socket, not the greeting of a server that stalls.
-    let inner = tokio::time::timeout(CONNECT_WITHIN, connecting)
-        .await
-        .map_err(|_| Fault::not_sent(format!("no connection within {CONNECT_WITHIN:?}")))?
-        .map_err(|error| Fault::from_redis(error, false))?;
+    let inner = match tokio::time::timeout(CONNECT_WITHIN, connecting).await {
+        Ok(Ok(inner)) => inner,
+        failed => {
+            let error = failed.ok().and_then(Result::err);
+            return Err(refusal(&server_address, error, CONNECT_WITHIN).await);
+        }
+    };
     // When the runtime is dropped, so is the task that drives the connection, and this one with it.
     let guard = ended.clone();
     let timer = Arc::new(EarlyTimer::default());

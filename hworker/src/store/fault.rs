@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use redis::RedisError;
 
+use super::advice;
 use crate::envelope::JobId;
 use crate::error::{Cause, Error};
 
@@ -23,6 +24,8 @@ pub(crate) enum FaultKind {
     /// The connection is of no more use: make a new one. Also when the server has become a replica (`READONLY`, and
     /// `UNBLOCKED` for who waited), since a new connection may lead to the new master, and when the slot of a queue has moved to another server of the cluster.
     Connection,
+    /// Something takes connections and says nothing: a server that hangs, or none.
+    Silent,
     /// The server does not serve now but will: it loads its data, a script keeps it busy, or the slot is on its way to
     /// another server.
     Busy,
@@ -52,6 +55,11 @@ impl Fault {
         Self::denied("this has to be awaited inside a tokio runtime")
     }
 
+    /// Something took the connection, and says nothing.
+    pub(super) fn silent(why: impl Into<String>) -> Self {
+        Self { kind: FaultKind::Silent, sent: false, cause: text(why) }
+    }
+
     pub(super) fn denied(why: impl Into<String>) -> Self {
         Self { kind: FaultKind::Denied, sent: false, cause: text(why) }
     }
@@ -78,17 +86,19 @@ impl Fault {
 
     /// An error of the redis crate, either while connecting (`sent` is false) or from a call.
     pub(crate) fn from_redis(error: RedisError, sent: bool) -> Self {
-        if let Some(why) = (!sent).then(|| distrust(&error)).flatten() {
-            return Self::denied(why);
-        }
-        let kind = kind(&error);
+        let advice = advice::of(&error, !sent);
+        let kind = match &advice {
+            Some(advice) if advice.for_good => FaultKind::Denied,
+            _ => kind(&error),
+        };
         // An error that the server itself sent means that it did not execute the call.
         let refused = matches!(
             kind,
             FaultKind::Busy | FaultKind::Full | FaultKind::NoScript | FaultKind::Denied
         );
         let sent = sent && !refused && !is_elsewhere(&error);
-        Self { kind, sent, cause: Arc::new(error) }
+        let cause = advice.map_or_else(|| Arc::new(error) as _, |advice| text(advice.text));
+        Self { kind, sent, cause }
     }
 
     /// The public error of an enqueue, for a job that has this id.
@@ -102,12 +112,19 @@ impl Fault {
 
     /// Whether the call was certainly not executed, and may well be when it is made again.
     pub(crate) fn passes(&self) -> bool {
-        !self.sent && matches!(self.kind, FaultKind::Connection | FaultKind::Busy)
+        !self.sent && {
+            matches!(self.kind, FaultKind::Connection | FaultKind::Silent | FaultKind::Busy)
+        }
     }
 
     /// The same, with whom it is about. Before a connection is there nothing is sent to whom it was made for.
     pub(super) fn about(self, whom: impl fmt::Display) -> Self {
         Self { sent: false, cause: text(format!("{whom}: {}", self.cause)), ..self }
+    }
+
+    /// The same, with the server that it is about, for who has no log that names it.
+    pub(crate) fn at(self, server: &super::Address) -> Self {
+        Self { cause: text(format!("{server}: {}", self.cause)), ..self }
     }
 
     /// Whether a server of a cluster said that it does not serve, for as long as it loads its data, or sees too little of the
@@ -145,6 +162,7 @@ impl Fault {
                 Error::Protocol { operation: "a call", detail: self.cause.to_string() }
             }
             FaultKind::Connection
+            | FaultKind::Silent
             | FaultKind::Busy
             | FaultKind::NoScript
             | FaultKind::NotDurable => Error::Unavailable { doing, source: Cause::new(self.cause) },
@@ -217,34 +235,6 @@ fn has_code(error: &RedisError, code: &str) -> bool {
         inner.split_whitespace().find(|word| word.strip_prefix('-') == Some(code))
     };
     error.code() == Some(code) || (error.code() == Some("ERR") && wrapped().is_some())
-}
-
-/// What to do where one side does not accept the other's certificate: trying again would not help, and the words of TLS
-/// say little.
-fn distrust(error: &RedisError) -> Option<String> {
-    const OF_CLIENT: [&str; 9] = [
-        "CertificateRequired",
-        "UnknownCA",
-        "BadCertificate",
-        "CertificateExpired",
-        "CertificateRevoked",
-        "CertificateUnknown",
-        "UnsupportedCertificate",
-        "AccessDenied",
-        "DecryptError",
-    ];
-    let text = error.to_string();
-    let alert = text.split_once("received fatal alert: ").map(|(_, alert)| alert);
-    if alert.is_some_and(|alert| OF_CLIENT.iter().any(|one| alert.starts_with(one))) {
-        return Some(format!(
-            "the server does not accept the client's certificate: {text}; HWORKER_TLS_CERT and HWORKER_TLS_KEY name one that it trusts"
-        ));
-    }
-    text.contains("invalid peer certificate").then(|| {
-        format!(
-            "the server's certificate is not accepted: {text}; HWORKER_TLS_CA names the authorities to trust"
-        )
-    })
 }
 
 /// Whether the server said so without a code for it.

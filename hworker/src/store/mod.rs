@@ -2,6 +2,7 @@
 //! redis crate. What to do when a call fails is decided by the callers.
 
 mod address;
+mod advice;
 mod call_time;
 mod cluster;
 mod confirm;
@@ -12,6 +13,7 @@ mod inspect;
 mod lease;
 mod life;
 mod parked;
+mod probe;
 mod reply;
 mod script;
 mod seat;

@@ -474,7 +474,9 @@ impl Fetch {
 
     async fn after_fault(&mut self, fault: &Fault) -> Option<Left> {
         match fault.kind {
-            FaultKind::Connection => return Some(Left::Reconnect(fault.to_string())),
+            FaultKind::Connection | FaultKind::Silent => {
+                return Some(Left::Reconnect(fault.to_string()));
+            }
             FaultKind::Reply => {
                 error!(queue = %self.lane.queue.name, "{fault}");
                 sleep(REFUSED_PAUSE).await;
@@ -486,7 +488,8 @@ impl Fetch {
             | FaultKind::Denied
             | FaultKind::NotDurable => {
                 if self.refusals.is_multiple_of(120) {
-                    warn!(queue = %self.lane.queue.name, "the server refuses, trying again: {fault}");
+                    let server = self.incarnation.core.client.address();
+                    warn!(%server, queue = %self.lane.queue.name, "the server refuses, trying again: {fault}");
                 }
                 self.refusals += 1;
                 self.refused_at = Some(self.answers);

@@ -226,7 +226,8 @@ impl Heart {
                 Err(fault) => {
                     // A server that is back and loads its data still is spoken of already.
                     if !self.incarnation.core.outages.is_one() && self.refused.is_multiple_of(120) {
-                        warn!(queue = %self.lane.queue.name, "the server refuses heartbeats, trying again: {fault}");
+                        let server = self.incarnation.core.client.address();
+                        warn!(%server, queue = %self.lane.queue.name, "the server refuses heartbeats, trying again: {fault}");
                     }
                     self.refused += 1;
                     self.missed(false);

@@ -1,5 +1,6 @@
 //! Ways to reach the server: TLS, users with passwords and few rights, and what is said where that is wrong.
 
+mod advice;
 mod dropped;
 mod roles;
 mod secrets;

@@ -1,0 +1,80 @@
+//! Who listens where no connection could be made: what speaks TLS, or does not, or says nothing, says no more than that to who expects
+//! something else.
+
+use std::time::Duration;
+
+use redis::{ConnectionAddr, RedisError};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::advice;
+use super::fault::{Fault, FaultKind};
+
+/// How long it is listened to.
+const PROBE_WITHIN: Duration = Duration::from_millis(500);
+
+/// The first message of TLS with nothing in it: who speaks TLS answers that it is none.
+const TLS_HELLO: &[u8] = &[0x16, 3, 1, 0, 4, 1, 0, 0, 0];
+
+/// What listens there.
+enum Listener {
+    Nobody,
+    /// It speaks TLS where it is not expected, or does not where it is.
+    Misunderstands(&'static str),
+    /// It took the connection, and says nothing to that either.
+    Silent,
+}
+
+/// Why no connection was made; without an error it was not made in time.
+pub(super) async fn refusal(
+    server: &ConnectionAddr,
+    error: Option<RedisError>,
+    within: Duration,
+) -> Fault {
+    let in_time = error.as_ref().is_some_and(|error| !error.is_timeout());
+    let fault = match error {
+        Some(error) if in_time => Fault::from_redis(error, false),
+        _ => Fault::not_sent(format!("no connection within {within:?}")),
+    };
+    if fault.kind != FaultKind::Connection {
+        return fault;
+    }
+    match timeout(PROBE_WITHIN, listener(server)).await {
+        Ok(Listener::Misunderstands(what)) => Fault::denied(format!("{fault}; {what}")),
+        Ok(Listener::Silent) if !in_time => Fault::silent(format!(
+            "what listens there takes connections and says nothing within {within:?}; look whether it is a Redis server, and whether it hangs"
+        )),
+        _ => fault,
+    }
+}
+
+async fn listener(server: &ConnectionAddr) -> Listener {
+    let (host, port, hello) = match server {
+        ConnectionAddr::Tcp(host, port) => (host, *port, TLS_HELLO),
+        // Nothing but a question that every server answers, to one that has not shown who it is.
+        ConnectionAddr::TcpTls { host, port, .. } => (host, *port, b"PING\r\n".as_slice()),
+        #[cfg(unix)]
+        ConnectionAddr::Unix(path) => {
+            let connected = tokio::net::UnixStream::connect(path).await;
+            return connected.map_or(Listener::Nobody, |_| Listener::Silent);
+        }
+        _ => return Listener::Nobody,
+    };
+    let Ok(stream) = TcpStream::connect((host.as_str(), port)).await else {
+        return Listener::Nobody;
+    };
+    let mut answer = [0; 2];
+    let asked = async {
+        stream.writable().await?;
+        stream.try_write(hello)?;
+        stream.readable().await?;
+        stream.try_read(&mut answer)
+    };
+    // What it does not answer to in half of the time it does not answer to.
+    let answered = timeout(PROBE_WITHIN / 2, asked).await;
+    match (answered, answer) {
+        (Ok(Ok(_)), [0x15 | 0x16, 3]) => Listener::Misunderstands(advice::IS_TLS),
+        (Ok(Ok(_)), [b'+' | b'-', _]) => Listener::Misunderstands(advice::NO_TLS),
+        _ => Listener::Silent,
+    }
+}

@@ -130,7 +130,7 @@ impl fmt::Display for UrlSource {
 pub(crate) fn redis_url(given: Option<String>, problems: &mut Problems) -> (String, UrlSource) {
     let variable = |name| Some((variable(name, problems)?, UrlSource::Variable(name)));
     given
-        .map(|url| (url, UrlSource::Program))
+        .map(|url| (url.trim().to_owned(), UrlSource::Program))
         .or_else(|| ["HWORKER_REDIS_URL", "REDIS_URL"].into_iter().find_map(variable))
         .unwrap_or_else(|| (defaults::REDIS_URL.to_owned(), UrlSource::Default))
 }
@@ -217,14 +217,14 @@ fn together(
 }
 
 /// The value of a variable, unless it is empty. One that cannot be read is not taken for one that is not set: jobs would go to
-/// another server.
+/// another server. Blanks around it, such as the end of the line of a file that it was made from, mean nothing.
 fn variable(name: &str, problems: &mut Problems) -> Option<String> {
-    let value = std::env::var_os(name).filter(|value| !value.is_empty())?;
-    let value = value.into_string().ok();
-    if value.is_none() {
+    let value = std::env::var_os(name)?.into_string();
+    let Ok(value) = value else {
         problems.0.push(format!("{name}: it is not written in UTF-8"));
-    }
-    value
+        return None;
+    };
+    Some(value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
 /// Reads environment variables and collects what is wrong with them.

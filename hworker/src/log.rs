@@ -8,7 +8,8 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// Sends events to standard error, filtered by `HWORKER_LOG`; does nothing where a subscriber is set already.
 pub(crate) fn install() {
     let wanted = std::env::var("HWORKER_LOG").unwrap_or_default();
-    let filter = filter(&wanted);
+    let wanted = wanted.trim();
+    let filter = filter(wanted);
     let understood = wanted.is_empty() || filter.is_some();
     let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);

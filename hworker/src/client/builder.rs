@@ -31,7 +31,8 @@ pub struct ClientBuilder {
 }
 
 impl ClientBuilder {
-    /// Where the server is. Default: `HWORKER_REDIS_URL`, then `REDIS_URL`, then `redis://127.0.0.1:6379`.
+    /// Where the server is. Blanks around it mean nothing. Default: `HWORKER_REDIS_URL`, then `REDIS_URL`, then
+    /// `redis://127.0.0.1:6379`.
     pub fn redis_url(mut self, url: impl Into<String>) -> Self {
         self.redis_url = Some(url.into());
         self

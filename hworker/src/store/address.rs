@@ -127,6 +127,11 @@ impl Address {
 
 /// How one server is spoken to.
 pub(super) fn server(url: &str, tls_files: &TlsFiles) -> Result<ConnectionInfo, String> {
+    // The crate reads the query of a unix URL as a form, where a plus is a blank; nobody writes a password so.
+    let unix = ["redis+unix:", "unix:"].iter().any(|scheme| url.starts_with(scheme));
+    let query = url.split_once('?').filter(|_| unix);
+    let spelled = query.map(|(path, query)| format!("{path}?{}", query.replace('+', "%2B")));
+    let url = spelled.as_deref().unwrap_or(url);
     let info = url.into_connection_info().map_err(|error| without_detail(&error))?;
     if let ConnectionAddr::TcpTls { insecure: true, .. } = info.addr() {
         return Err(

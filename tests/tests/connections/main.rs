@@ -4,6 +4,7 @@ mod advice;
 mod dropped;
 mod roles;
 mod secrets;
+mod settings;
 mod tls;
 
 use std::net::{Ipv4Addr, TcpListener};

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use tokio::runtime::{self, Handle, Runtime};
+use tokio::runtime::{self, Runtime};
 
 use crate::backoff::CallBackoff;
 use crate::client::Client;
@@ -322,11 +322,9 @@ impl Ready<Vec<u8>> {
 
 /// The runtime that this is called in; says what to call instead where there is none.
 pub(crate) fn in_a_runtime() -> Result<runtime::Id, Error> {
-    Handle::try_current().map(|runtime| runtime.id()).map_err(|_| {
-        Error::config(
-            "enqueue was called outside a tokio runtime; call `.enqueue_blocking()` there",
-        )
-    })
+    crate::runtime::current(
+        "enqueue was called outside a tokio runtime; call `.enqueue_blocking()` there",
+    )
 }
 
 /// Awaits an enqueue in code that is not async, in or outside a runtime.

@@ -52,7 +52,10 @@ enum Doing {
 }
 
 impl Inspect {
-    fn check_name(&self) -> Result<(), Error> {
+    /// Whether it can be asked here, and for such a name.
+    fn check(&self) -> Result<(), Error> {
+        let outside = "`Inspect` was asked outside a tokio runtime; await it inside one";
+        crate::runtime::current(outside)?;
         let name = &self.name;
         is_name(name).then_some(()).ok_or_else(|| {
             Error::config(format!(
@@ -66,7 +69,7 @@ impl Inspect {
         &'a self,
         ask: impl Fn(&'a Queue, Connection) -> F,
     ) -> Result<Vec<T>, Error> {
-        self.check_name()?;
+        self.check()?;
         let mut answers = Vec::with_capacity(self.shards.len());
         for shard in &self.shards {
             let answer = self.ask(shard, &ask).await;
@@ -81,7 +84,7 @@ impl Inspect {
         doing: Doing,
         ask: impl Fn(&'a Queue, Connection) -> F,
     ) -> Result<Option<T>, Error> {
-        self.check_name()?;
+        self.check()?;
         let mut not_asked = None;
         for shard in &self.shards {
             match self.ask(shard, &ask).await {
@@ -275,7 +278,7 @@ impl Inspect {
     /// # Errors
     /// [`Error::NotFound`] where it is not there (any more), [`Error::Unanswered`] where the answer was lost.
     pub async fn delete_broken(&self, payload: &[u8]) -> Result<(), Error> {
-        self.check_name()?;
+        self.check()?;
         let (mut deleted, mut failed) = (false, None);
         for shard in &self.shards {
             let asked =
@@ -328,7 +331,7 @@ impl Inspect {
             let doing = format!("destroy the queue {}", self.name);
             return Err(Error::Refused { doing, source: crate::error::Cause::new(why) });
         }
-        self.check_name()?;
+        self.check()?;
         let deleted = AtomicU64::new(0);
         for shard in &self.shards {
             let destroyed = self.ask(shard, |shard, on| {

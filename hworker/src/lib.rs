@@ -31,6 +31,7 @@ mod outcome;
 pub mod properties;
 mod reconnect;
 mod registry;
+mod runtime;
 mod scheduler;
 mod shards;
 mod store;

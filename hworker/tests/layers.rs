@@ -8,7 +8,7 @@ const LAYERS: &[&[&str]] = &[
     &["embedded", "fresh_uuid", "join", "log", "reconnect", "shards", "strict_json", "time"],
     &["envelope", "keys"],
     &["error"],
-    &["outcome", "backoff", "durability", "encryption"],
+    &["outcome", "backoff", "durability", "encryption", "runtime"],
     &["context", "config"],
     &["job"],
     &["store", "registry"],

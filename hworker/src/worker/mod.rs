@@ -51,6 +51,7 @@ pub use health::{Health, Unwell};
 
 use crate::error::Error;
 use crate::log;
+use crate::runtime;
 use crate::store::{Connection, FaultKind, server_info};
 use incarnation::{Core, Incarnation};
 use signals::Signals;
@@ -169,6 +170,7 @@ impl Worker {
     /// As [`run_until`](Worker::run_until); [`Error::Config`] also when the process cannot handle signals.
     pub async fn run(self) -> Result<Stopped, Error> {
         log::install();
+        in_a_runtime()?;
         // Not a task of its own, which would outlive the worker.
         let signals = Signals::listen()?.tell(self.handle.clone());
         tokio::select! {
@@ -211,6 +213,7 @@ impl Worker {
     /// [`Error::Refused`] where the server does not let the worker in, or cannot do what a [`Durability`](crate::Durability) asks
     /// that the program enqueues or settles with.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
+        in_a_runtime()?;
         tokio::pin!(stop);
         if cfg!(panic = "abort") {
             tracing::warn!(
@@ -403,6 +406,10 @@ impl Drop for EndsBodies<'_> {
             lane.leases.lose_all();
         }
     }
+}
+
+fn in_a_runtime() -> Result<(), Error> {
+    runtime::current("a worker was run outside a tokio runtime; await it inside one").map(drop)
 }
 
 /// A worker that was declared dead in one queue gives back what it holds in the others.

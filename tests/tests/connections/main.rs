@@ -3,6 +3,7 @@
 mod advice;
 mod dropped;
 mod roles;
+mod runtimes;
 mod secrets;
 mod settings;
 mod tls;

@@ -68,7 +68,8 @@ pub use worker::{Health, Stopped, Unwell, Worker, WorkerBuilder, WorkerHandle};
 ///
 /// # Errors
 /// [`Error::Config`] with everything that is wrong: settings, names, missing states, no linked job; also where the server is too old.
-/// [`Error::Refused`] where the server does not let the worker in, or cannot do what [`Durability`] asks.
+/// [`Error::Refused`] where the server does not let the worker in, runs no scripts for it, is no Redis server, or cannot do what
+/// [`Durability`] asks.
 pub async fn run_all() -> Result<(), Error> {
     log::install();
     let stopped = Worker::builder().build()?.run().await?;

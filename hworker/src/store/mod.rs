@@ -36,7 +36,7 @@ pub(crate) use life::{
 };
 pub(crate) use parked::ParkedEntry;
 pub(crate) use seat::Seat;
-pub(crate) use server::server_info;
+pub(crate) use server::{runs_scripts, server_info};
 
 use crate::config::Limits;
 use crate::keys::{KeySpace, Keys};

@@ -1,7 +1,7 @@
 //! What the server is, and whether it is set up to keep jobs.
 
 use super::reply::bytes;
-use super::{CALL_WITHIN, Connection, Fault};
+use super::{CALL_WITHIN, Connection, Fault, FaultKind};
 
 /// The oldest Redis that has what the scripts use (`LMOVE`, `HRANDFIELD`), and in which `CLIENT REPLY SKIP` holds for a command that
 /// blocks.
@@ -58,6 +58,18 @@ pub(crate) async fn server_info(on: &Connection) -> Result<ServerInfo, Fault> {
         value => String::from_utf8_lossy(&bytes("INFO", value)?).into_owned(),
     };
     Ok(ServerInfo::parse(&info))
+}
+
+/// Whether the server runs scripts for us, by their text and by their hash: nothing but plain enqueues works without.
+pub(crate) async fn runs_scripts(on: &Connection) -> Result<(), Fault> {
+    const NOTHING: &str = "return 1";
+    on.call(redis::cmd("EVAL").arg(NOTHING).arg(0), CALL_WITHIN).await?;
+    let hash = redis::Script::new(NOTHING);
+    match on.call(redis::cmd("EVALSHA").arg(hash.get_hash()).arg(0), CALL_WITHIN).await {
+        // It may have forgotten it meanwhile.
+        Err(fault) if fault.kind == FaultKind::NoScript => Ok(()),
+        answer => answer.map(drop),
+    }
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod health;
 mod incarnation;
 mod leases;
 mod liveness;
+mod look;
 mod lookout;
 mod outages;
 mod outbox;
@@ -52,7 +53,6 @@ pub use health::{Health, Unwell};
 use crate::error::Error;
 use crate::log;
 use crate::runtime;
-use crate::store::{Connection, FaultKind, server_info};
 use incarnation::{Core, Incarnation};
 use signals::Signals;
 
@@ -156,7 +156,8 @@ impl Worker {
     /// Lines of the log go to standard error at the level of `HWORKER_LOG` (`info` by default; `debug`,
     /// `hworker=debug,my_app=info`, `off`), unless the program has set up a `tracing` subscriber of its own.
     ///
-    /// The server need not be there yet, and may go and come back: the worker keeps trying.
+    /// The server need not be there yet, and may go and come back: the worker keeps trying. What cannot be used when it is reached first
+    /// ends the worker with an error.
     ///
     /// Dropping the future ends the worker as a crash would: its jobs are recovered by others.
     ///
@@ -209,9 +210,10 @@ impl Worker {
     /// [`examples/web_and_worker.rs`](https://github.com/hworker/hworker/blob/main/examples/web_and_worker.rs) is the whole program.
     ///
     /// # Errors
-    /// [`Error::Config`] when the process cannot start threads, health cannot be told where it was asked for, or the server is too old;
-    /// [`Error::Refused`] where the server does not let the worker in, or cannot do what a [`Durability`](crate::Durability) asks
-    /// that the program enqueues or settles with.
+    /// [`Error::Config`] when the process cannot start threads, health cannot be told where it was asked for, the runtime has no timers or
+    /// no I/O, or the server is too old; [`Error::Refused`] where the server does not let the worker in or runs no scripts for it, what
+    /// listens there is no Redis server, or it cannot do what a [`Durability`](crate::Durability) asks that the program enqueues or
+    /// settles with. What the server says ends the worker only until it was reached once.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
         in_a_runtime()?;
         tokio::pin!(stop);
@@ -224,11 +226,16 @@ impl Worker {
         #[cfg(feature = "health")]
         let _answers_probes =
             self.core.config.health.map(|at| endpoint::listen(at, self.health())).transpose()?;
-        tokio::select! {
+        let reached = tokio::select! {
             looked = self.look_at_server() => looked?,
-            () = &mut stop, if !self.handle.stop.is_cancelled() => self.handle.stop(),
-            () = self.handle.stop.cancelled() => {}
-        }
+            () = &mut stop, if !self.handle.stop.is_cancelled() => {
+                self.handle.stop();
+                true
+            }
+            () = self.handle.stop.cancelled() => true,
+        };
+        let unusable = self.is_unusable(reached);
+        tokio::pin!(unusable);
         loop {
             let incarnation = Arc::new(Incarnation::new(&self.core));
             self.health.begins(&incarnation);
@@ -237,6 +244,8 @@ impl Worker {
             tokio::pin!(life);
             let ending = tokio::select! {
                 ending = &mut life => ending?,
+                // Without scripts no body has started.
+                error = &mut unusable => return Err(error),
                 () = &mut stop, if !self.handle.stop.is_cancelled() => {
                     self.handle.stop();
                     life.await?
@@ -250,42 +259,6 @@ impl Worker {
             }
             warn!(worker = %incarnation.id, "the server does not know this worker any more: it was declared dead and its jobs were given to others, or the server lost its data; it goes on under a new id");
         }
-    }
-
-    /// What can be said of the server before the first job: one that refuses us or is too old is an error, one that
-    /// is not there yet is waited for.
-    async fn look_at_server(&self) -> Result<(), Error> {
-        let client = &self.core.client;
-        let Some(queue) = self.core.queues.first() else { return Ok(()) };
-        let connection = match client.connection(queue).await {
-            Ok(connection) => connection,
-            Err(fault) if fault.kind == FaultKind::Denied => {
-                return Err(fault.into_error(format!("use the server {}", client.address())));
-            }
-            Err(_) => return Ok(()),
-        };
-        self.look_at_durability(&connection).await?;
-        // Not everyone may ask for `INFO`, which is no reason not to work.
-        let Ok(info) = server_info(&connection).await else { return Ok(()) };
-        if let Some(why) = info.evicts() {
-            warn!("{why}");
-        }
-        info.too_old().map_or(Ok(()), |why| Err(Error::config(why)))
-    }
-
-    /// Whether the server can do what is asked of it beyond its own memory, for what this program enqueues and settles.
-    async fn look_at_durability(&self, connection: &Connection) -> Result<(), Error> {
-        let enqueues = self.core.client.durability();
-        for asked in enqueues.into_iter().chain(self.core.config.settles().asks()) {
-            match connection.clone().confirming(asked).can_confirm().await {
-                Err(fault) if fault.kind == FaultKind::Denied => {
-                    return Err(fault.into_error("start the worker"));
-                }
-                Err(fault) => warn!("not all is as it should be: {fault}"),
-                Ok(()) => {}
-            }
-        }
-        Ok(())
     }
 
     fn announce(&self, incarnation: &Incarnation) {

@@ -7,6 +7,7 @@ mod runtimes;
 mod secrets;
 mod settings;
 mod tls;
+mod unusable;
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::time::Duration;

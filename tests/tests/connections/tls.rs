@@ -55,6 +55,16 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
+/// A server of an authority of this name, its encrypted port, and the file of the authority.
+pub(super) fn server_of(name: &str) -> (TestServer, u16, PathBuf) {
+    let authority = Authority::new(name);
+    let (server, url) = server(&authority, "no");
+    let port = url.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    let ca = server.dir().join("ca.pem");
+    std::fs::copy(authority.ca(), &ca).expect("copied");
+    (server, port, ca)
+}
+
 /// A server whose certificate is for `localhost`, and the URL of its encrypted port.
 fn server(authority: &Authority, clients: &str) -> (TestServer, String) {
     let (cert, key) = authority.issue("localhost");
@@ -162,5 +172,51 @@ fn files_that_cannot_be_used_are_errors_at_once() {
     ] {
         let error = builder.build().expect_err(says);
         assert!(matches!(error, Error::Config(_)) && error.to_string().contains(says), "{error}");
+    }
+}
+
+/// A certificate for `localhost` that signed itself, as that of an authority or not, and its key.
+fn self_signed(dir: &Path, is_ca: IsCa) -> (PathBuf, PathBuf) {
+    let mut params = CertificateParams::new(["localhost".to_owned()]).expect("parameters");
+    params.is_ca = is_ca;
+    let key = KeyPair::generate().expect("a key");
+    let cert = params.self_signed(&key).expect("a certificate");
+    let files = (dir.join("self.pem"), dir.join("self.key"));
+    std::fs::write(&files.0, cert.pem()).expect("written");
+    std::fs::write(&files.1, key.serialize_pem()).expect("written");
+    files
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_certificate_that_signed_itself_serves_unless_it_is_an_authoritys() {
+    // What `openssl req -x509` makes is an authority's: as the server's own it is not accepted, and the error says which would be.
+    // Guard: `of_certificates` in `store/advice.rs`.
+    for (is_ca, accepted) in
+        [(IsCa::Ca(BasicConstraints::Unconstrained), false), (IsCa::ExplicitNoCa, true)]
+    {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (cert, key) = self_signed(dir.path(), is_ca);
+        let port = free_port();
+        let server = TestServer::builder()
+            .alone()
+            .arg("--tls-port", &port.to_string())
+            .arg("--tls-cert-file", text(&cert))
+            .arg("--tls-key-file", text(&key))
+            .arg("--tls-ca-cert-file", text(&cert))
+            .arg("--tls-auth-clients", "no")
+            .start();
+        let url = format!("rediss://localhost:{port}");
+        if accepted {
+            let client = Client::builder().redis_url(&url).tls_ca(&cert).build();
+            let client = client.expect("a client");
+            act::with("own".into(), Vec::new()).on(&client).enqueue().await.expect("enqueued");
+        } else {
+            let error = refused(&url, &cert, None).await;
+            assert!(matches!(error, Error::Refused { .. }), "{error}");
+            assert!(error.to_string().contains("CA:FALSE"), "{error}");
+            let settings = [("HWORKER_REDIS_URL", url.as_str()), ("HWORKER_TLS_CA", text(&cert))];
+            let mut worker = server.worker_process(&settings);
+            assert!(worker.wait(SOON).is_some_and(|status| !status.success()), "it ends");
+        }
     }
 }

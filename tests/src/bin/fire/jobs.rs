@@ -195,6 +195,24 @@ pub(crate) async fn work_plain(n: u32, plan: Plan, ballast: String) -> Result<Re
     run.result(&plan, attempt)
 }
 
+/// The first, as only workers of the new build know it.
+#[hworker::job(backoff = "50ms, 1s", max_attempts = 5)]
+pub(crate) async fn work_of_new(
+    n: u32,
+    plan: Plan,
+    ballast: String,
+    context: Context,
+) -> Result<Returned, BoxError> {
+    work(n, plan, ballast, context).await
+}
+
+/// The same as some of the old build know it: with other arguments.
+#[hworker::job(name = "work_of_new", type = WorkOfOld)]
+#[allow(clippy::unused_async)] // it would be on a thread of its own
+pub(crate) async fn work_of_old(n: u32, later_dropped: bool) {
+    panic!("no job {n} has that argument: {later_dropped}");
+}
+
 /// The first on a thread of its own.
 #[hworker::job(backoff = "0s", max_attempts = 5)]
 #[allow(clippy::needless_pass_by_value)] // arguments are handed over
@@ -286,7 +304,7 @@ fn rarer(n: u32, rng: &mut Rng, queue: &'static str) -> Drawn {
 }
 
 fn raw(n: u32, rng: &mut Rng, queue: &'static str) -> Drawn {
-    let bytes = match rng.u32(..6) {
+    let bytes = match rng.u32(..8) {
         0 => format!("{{\"n\":{n}, and this is no JSON"),
         1 => format!(r#"{{"job":"work","args":{{"n":{n}}}}}"#),
         2 => format!(r#"{{"job":"nobody_knows","args":{{"n":{n}}}}}"#),
@@ -294,7 +312,7 @@ fn raw(n: u32, rng: &mut Rng, queue: &'static str) -> Drawn {
             r#"{{"job":"work","args":{{"n":{n},"n":{n},"plan":{{"Sleep":0}},"ballast":""}}}}"#
         ),
         which => {
-            let job = if which == 4 { "work" } else { "work_plain" };
+            let job = ["work", "work_plain", "work_of_new"][which as usize % 3];
             format!(r#"{{"job":"{job}","args":{{"n":{n},"plan":{{"Sleep":5}},"ballast":""}}}}"#)
         }
     };

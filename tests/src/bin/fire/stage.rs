@@ -262,6 +262,7 @@ impl Stage {
             .env("HWORKER_CONCURRENCY", SLOTS)
             .env("HWORKER_SHUTDOWN_GRACE", GRACE)
             .env("HWORKER_UNKNOWN_FOR", "12s")
+            .env("HWORKER_TEST_BUILD", ["new", "old", "new", "changed"][number % 4])
             .env("HWORKER_FAILED_LIMIT", "10000000")
             .env("HWORKER_BROKEN_LIMIT", "10000000")
             .env("HWORKER_STOP_WHEN_CUT", stop_when_cut.to_string());

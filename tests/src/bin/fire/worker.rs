@@ -6,7 +6,7 @@ use std::time::Duration;
 use hworker::{Registry, Worker};
 
 use crate::diary::{Note, What, now};
-use crate::jobs::{Desk, work, work_blocking, work_plain};
+use crate::jobs::{Desk, WorkOfOld, work, work_blocking, work_of_new, work_plain};
 use crate::report::Failure;
 
 /// What keeps a process from running for less than this can make no worker look dead.
@@ -23,6 +23,12 @@ pub(crate) async fn run() -> Result<(), Failure> {
     });
     std::thread::spawn(watch_the_machine);
     let jobs = Registry::new().with::<work>().with::<work_plain>().with::<work_blocking>();
+    // A deploy that never ends: half of the workers are of the new build, others know the job otherwise, or not at all.
+    let jobs = match std::env::var("HWORKER_TEST_BUILD").as_deref() {
+        Ok("new") => jobs.with::<work_of_new>(),
+        Ok("changed") => jobs.with::<WorkOfOld>(),
+        _ => jobs,
+    };
     let worker = Worker::builder().registry(jobs).build()?;
     worker.run().await?;
     desk.diary.note(Note::of(What::Done, 0, 0));

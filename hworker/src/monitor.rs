@@ -7,10 +7,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use tracing::{info, warn};
-
 use crate::encryption::is_sealed;
 use crate::envelope::{CRASHES, Crash, Envelope, Rewrite};
+use crate::log::say;
 use crate::store::{
     Connection, Fault, FaultKind, FromInbox, Lease, Queue, Recovered, SCRIPT_BYTES,
 };
@@ -243,7 +242,7 @@ pub(crate) async fn recover(
     };
     let anything = left > 0 || inbox > 0;
     if declared {
-        warn!(queue = %queue.name, worker, "a worker is dead");
+        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, "a worker is dead");
     }
     if !anything {
         return Ok(Recovery::Done);
@@ -269,12 +268,12 @@ pub(crate) async fn recover(
     };
     let rest: Result<(), Fault> = rest.await;
     if given > 0 {
-        warn!(queue = %queue.name, worker, jobs = given, "recovered the jobs of a dead worker");
+        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, jobs = given, "recovered the jobs of a dead worker");
     }
     Ok(match rest {
         Ok(()) => Recovery::Done,
         Err(fault) => {
-            warn!(queue = %queue.name, worker, "the recovery of a dead worker will be tried again: {fault}");
+            say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, "the recovery of a dead worker will be tried again: {fault}");
             Recovery::Failed
         }
     })
@@ -374,7 +373,7 @@ fn crashed(lease: Lease, payload: Vec<u8>, crash: Crash, most: usize) -> (Lease,
         Some(rewrite.bytes_within(if payload.len() > most { usize::MAX } else { most }))
     });
     if rewritten.is_none() {
-        info!(lease = %lease, worker, "a lease holds something that cannot be decoded; it goes back as it is");
+        say!(INFO, { lease = lease.clone(), worker = worker.to_owned() }, %lease, worker, "a lease holds something that cannot be decoded; it goes back as it is");
     }
     (lease, rewritten.unwrap_or(payload))
 }

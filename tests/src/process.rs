@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -106,6 +106,11 @@ impl Process {
         if let Some(input) = &mut self.child.stdin {
             let _ = writeln!(input, "{line}");
         }
+    }
+
+    /// Its log, where that is a pipe, once.
+    pub fn log(&mut self) -> Option<ChildStderr> {
+        self.child.stderr.take()
     }
 
     /// How it ended, if it has.

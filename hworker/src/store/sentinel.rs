@@ -19,6 +19,7 @@ use super::fault::{Fault, FaultKind};
 use super::reply::{Reply, bytes};
 use super::seat::Seat;
 use crate::config::TlsFiles;
+use crate::log::say;
 use crate::reconnect::Reconnect;
 
 /// Where sentinels listen if nobody says otherwise.
@@ -263,7 +264,12 @@ fn note(
     let moved = match subscription.take() {
         Some(before) if before.master == master => before.moved,
         Some(before) => {
-            tracing::info!("the master is {master} now, no longer {}", before.master);
+            say!(
+                INFO,
+                { now = master.clone() },
+                "the master is {now} now, no longer {}",
+                before.master
+            );
             before.moved.cancel();
             CancellationToken::new()
         }

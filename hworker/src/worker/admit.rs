@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
-use tracing::warn;
 
 use super::decide::{Evidence, Transition};
 use super::handed::Hold;
@@ -16,6 +15,7 @@ use crate::backoff::CallBackoff;
 use crate::encryption::{self, Encrypted, KeyRing, Opened, Owner, Unopened, is_sealed};
 use crate::envelope::{Crash, Envelope, Header, JobId, bounded, not_utf8};
 use crate::job::{Definition, OnFault};
+use crate::log::say;
 use crate::store::{End, Lease, Settlement};
 
 /// A suspect of crashes for which there is no room waits so long.
@@ -147,13 +147,16 @@ fn check(
         } else {
             format!("its workers died {crashes} times within a day while they had it")
         };
+        say!(WARN, { name = job.definition.name, id = job.id.clone(), queue = lane.queue.name.clone(), message = message.clone() },
+            job = name, %id, %queue, crashes, "job failed: {message}");
         let evidence = Evidence::new("crash", message);
-        warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, crashes, "job failed: {}", evidence.message);
         return Err(settle::end(incarnation, lane, &job, Transition::Fail(evidence)));
     }
     if job.retry_until.is_some_and(|until| now > until) {
-        let evidence = Evidence::new("deadline", "the time until which it may be tried is over");
-        warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "job failed: {}", evidence.message);
+        let message = "the time until which it may be tried is over";
+        say!(WARN, { name = job.definition.name, id = job.id.clone(), queue = lane.queue.name.clone() },
+            job = name, %id, %queue, "job failed: {message}");
+        let evidence = Evidence::new("deadline", message);
         return Err(settle::end(incarnation, lane, &job, Transition::Fail(evidence)));
     }
     let suspect = lane

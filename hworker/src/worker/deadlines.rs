@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
-use tracing::{debug, error, info};
 
 use super::decide::Finish;
 use super::execute::{BLOCKING_GRACE, conclude};
@@ -15,6 +14,7 @@ use super::outbox;
 use crate::backoff::Backoff;
 use crate::job::Policy;
 use crate::join::join_all;
+use crate::log::say;
 use crate::store::{End, Fault, Settlement};
 use crate::time::day;
 
@@ -50,11 +50,12 @@ pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
         let silent = incarnation.runtime.silent();
         if silent < STUCK {
             if std::mem::take(&mut stuck) {
-                info!("the runtime of the bodies runs again");
+                say!(INFO, "the runtime of the bodies runs again");
             }
         } else {
             if !std::mem::replace(&mut stuck, true) {
-                error!(
+                say!(
+                    ERROR,
                     "the runtime of the bodies has not run for {silent:?}: a body blocks it; make such a job a fn that is not async"
                 );
             }
@@ -128,7 +129,7 @@ async fn give_to_others(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mu
             lane.leases.has_given_inbox_back();
         }
         if let Err(fault) = returned {
-            debug!("the inbox of a stuck runtime could not be given back: {fault}");
+            say!(DEBUG, "the inbox of a stuck runtime could not be given back: {fault}");
         }
     }
 }

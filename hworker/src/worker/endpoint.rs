@@ -16,10 +16,10 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::AbortHandle;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info};
 
 use super::health::Health;
 use crate::error::Error;
+use crate::log::say;
 
 /// So many connections at once. One more ends the oldest: a probe asks at once, so what is old is no probe.
 const CONNECTIONS: usize = 32;
@@ -74,14 +74,14 @@ pub(super) fn listen(address: SocketAddr, health: Health) -> Result<Endpoint, Er
     };
     let thread = std::thread::Builder::new().name("hworker-health".into()).spawn(thread);
     let thread = Some(thread.map_err(cannot)?);
-    info!(%address, "health is told at /live and /ready");
+    say!(INFO, %address, "health is told at /live and /ready");
     Ok(Endpoint { end, thread })
 }
 
 async fn serve(listener: std::net::TcpListener, health: Health) {
     let listener = match TcpListener::from_std(listener) {
         Ok(listener) => listener,
-        Err(error) => return tracing::error!("health cannot be told: {error}"),
+        Err(error) => return say!(ERROR, "health cannot be told: {error}"),
     };
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
@@ -96,7 +96,7 @@ async fn serve(listener: std::net::TcpListener, health: Health) {
                 open.push_back(tokio::spawn(answer(stream, health.clone())).abort_handle());
             }
             Err(error) => {
-                debug!("a probe could not be accepted: {error}");
+                say!(DEBUG, "a probe could not be accepted: {error}");
                 sleep(ACCEPT_AGAIN).await;
             }
         }

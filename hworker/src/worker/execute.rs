@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::sleep_until;
-use tracing::{debug, warn};
+use tracing::debug;
 
 use super::admit::{Admitted, Job, admit, admit_handed, park, read, released, starts_from_inbox};
 use super::alarm::Alarm;
@@ -27,6 +27,7 @@ use crate::backoff::Backoff;
 use crate::context::{Attempt, Context};
 use crate::envelope::{bounded, describe};
 use crate::job::{Body, Invocation, Policy, StartError};
+use crate::log::say;
 use crate::outcome::Returned;
 use crate::store::{End, Lease, Settlement};
 
@@ -256,17 +257,20 @@ pub(super) fn conclude(
     if let Transition::Retry(_, evidence) | Transition::Fail(evidence) = &mut transition {
         evidence.message = bounded(&evidence.message, settle::MESSAGE_BYTES);
     }
-    let (name, id, queue, attempt) = (job.definition.name, &job.id, &lane.queue.name, job.number);
+    let (name, attempt) = (job.definition.name, job.number);
+    let (id, queue) = (job.id.clone(), lane.queue.name.clone());
     match &transition {
         Transition::Ack => {}
         Transition::Snooze(delay) => {
-            debug!(job = name, %id, %queue, attempt, ?delay, "job snoozed");
+            say!(DEBUG, { delay = *delay }, job = name, %id, %queue, attempt, ?delay, "job snoozed");
         }
         Transition::Retry(delay, evidence) => {
-            warn!(job = name, %id, %queue, attempt, kind = evidence.kind, ?delay, "job runs again: {}", evidence.message);
+            say!(WARN, { kind = evidence.kind, message = evidence.message.clone(), delay = *delay },
+                job = name, %id, %queue, attempt, kind, ?delay, "job runs again: {message}");
         }
         Transition::Fail(evidence) => {
-            warn!(job = name, %id, %queue, attempt, kind = evidence.kind, "job failed: {}", evidence.message);
+            say!(WARN, { kind = evidence.kind, message = evidence.message.clone() },
+                job = name, %id, %queue, attempt, kind, "job failed: {message}");
         }
     }
     settle::end(incarnation, lane, job, transition)
@@ -397,7 +401,8 @@ async fn run_blocking(
     // It cannot be dropped: it is told, and after the grace it is left to itself.
     context.end();
     if tokio::time::timeout(BLOCKING_GRACE, result).await.is_err() {
-        warn!(
+        say!(
+            WARN,
             job = name,
             "a blocking body did not return within {BLOCKING_GRACE:?} of its timeout; its thread is left to itself"
         );

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
-use tracing::{debug, error, info, trace, warn};
+use tracing::trace;
 
 use self::look::{NUMBERS, NextLook};
 use self::plan::{Ask, Awaits, CALL_JOBS};
@@ -23,6 +23,7 @@ use super::ready::WaitingJob;
 use super::slots::Slot;
 use super::trip::{Answers, Replies, Trip, answered};
 use super::turn::Seated;
+use crate::log::say;
 use crate::reconnect::Reconnect;
 use crate::store::{
     CALL_WITHIN, CallTime, Connection, End, Fault, FaultKind, Lease, Reconciled, Reserved, Seat,
@@ -117,7 +118,7 @@ impl Fetch {
                     let answers = self.answers;
                     // Where there was an outage meanwhile, that is why.
                     if let Some(why) = broken.take().filter(|_| count == outages) {
-                        warn!(queue = %self.lane.queue.name, "made a new connection: {why}");
+                        say!(WARN, { queue = self.lane.queue.name.clone() }, %queue, "made a new connection: {why}");
                     }
                     outages = count;
                     let left = self.serve(&connection, session).await;
@@ -142,7 +143,7 @@ impl Fetch {
             self.seat.clear();
             match left {
                 Left::Reconnect(why) => {
-                    debug!(queue = %self.lane.queue.name, "making a new connection: {why}");
+                    say!(DEBUG, { queue = self.lane.queue.name.clone(), why = why.clone() }, %queue, "making a new connection: {why}");
                     broken = Some(why);
                     self.more = true;
                 }
@@ -190,7 +191,7 @@ impl Fetch {
             lane.settle(Some(settlement));
         }
         if !comparison.unseen.is_empty() {
-            info!(queue = %lane.queue.name, jobs = comparison.unseen.len(), "giving back jobs whose hand-over was lost");
+            say!(INFO, { queue = lane.queue.name.clone(), jobs = comparison.unseen.len() }, %queue, jobs, "giving back jobs whose hand-over was lost");
         }
         for lease in comparison.unseen {
             if lane.leases.never_start(&lease) {
@@ -252,6 +253,7 @@ impl Fetch {
                 std::thread::yield_now();
             }
             let plan = self.plan(trips, came_free.is_some(), held_since);
+            // In place, unlike all else here: there is one for each plan, and of those that wait some would be dropped.
             trace!(queue = %lane.queue.name, ?plan, "planned");
             lane.pace.set_ahead(plan.ahead);
             let wait = plan.awaits == Awaits::Job;
@@ -462,13 +464,13 @@ impl Fetch {
         }
         if let Some(fault) = &settled.not_durable {
             if self.refusals.is_multiple_of(120) {
-                warn!(queue = %self.lane.queue.name, "results may not be safe yet, a failover may run their jobs again: {fault}");
+                say!(WARN, { queue = self.lane.queue.name.clone(), fault = fault.clone() }, %queue, "results may not be safe yet, a failover may run their jobs again: {fault}");
             }
             self.refusals += 1;
         }
         if settled.stale > 0 {
             // Their jobs were given to others; what happened here counts for nothing.
-            debug!(queue = %self.lane.queue.name, stale = settled.stale, "settlements of lost leases were refused");
+            say!(DEBUG, { queue = self.lane.queue.name.clone(), stale = settled.stale }, %queue, stale, "settlements of lost leases were refused");
         }
     }
 
@@ -478,7 +480,7 @@ impl Fetch {
                 return Some(Left::Reconnect(fault.to_string()));
             }
             FaultKind::Reply => {
-                error!(queue = %self.lane.queue.name, "{fault}");
+                say!(ERROR, { queue = self.lane.queue.name.clone(), fault = fault.clone() }, %queue, "{fault}");
                 sleep(REFUSED_PAUSE).await;
                 return Some(Left::Reconnect(fault.to_string()));
             }
@@ -488,8 +490,8 @@ impl Fetch {
             | FaultKind::Denied
             | FaultKind::NotDurable => {
                 if self.refusals.is_multiple_of(120) {
-                    let server = self.incarnation.core.client.address();
-                    warn!(%server, queue = %self.lane.queue.name, "the server refuses, trying again: {fault}");
+                    let server = self.incarnation.core.client.address().to_string();
+                    say!(WARN, { queue = self.lane.queue.name.clone(), fault = fault.clone() }, %server, %queue, "the server refuses, trying again: {fault}");
                 }
                 self.refusals += 1;
                 self.refused_at = Some(self.answers);
@@ -515,7 +517,7 @@ impl Fetch {
                 lane.queue.retire(&connection, &lane.keys, &incarnation.id).await
             };
             let Err(fault) = left.await else { return };
-            debug!(queue = %lane.queue.name, "leaving it failed: {fault}");
+            say!(DEBUG, { queue = lane.queue.name.clone() }, %queue, "leaving it failed: {fault}");
             reconnect.pause().await;
         }
     }
@@ -525,7 +527,7 @@ impl Fetch {
         match lane.queue.retire(connection, &lane.keys, &self.incarnation.id).await {
             Ok(0) => Left::Retired,
             Ok(left) => {
-                warn!(queue = %lane.queue.name, left, "leases are left for other workers to recover");
+                say!(WARN, { queue = lane.queue.name.clone() }, %queue, left, "leases are left for other workers to recover");
                 Left::Retired
             }
             Err(fault) => Left::Reconnect(fault.to_string()),

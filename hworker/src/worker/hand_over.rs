@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use memchr::memmem;
-use tracing::warn;
 
 use super::admit::{Job, admit};
 use super::incarnation::{Incarnation, Lane};
 use super::ready::WaitingJob;
 use super::slots::Slot;
 use super::throttle::{Reason, Warning};
+use crate::log::say;
 use crate::store::Lease;
 
 /// Takes jobs over from the server, which are in the table of leases already: those for which there is a slot, and so many
@@ -93,5 +93,6 @@ pub(super) fn report_lost(lane: &Lane, lease: &Lease) {
 
 /// Says that a job was given to another, and its body cancelled.
 pub(super) fn say_lost(lane: &Lane, job: &Job) {
-    warn!(job = job.definition.name, id = %job.id, queue = %lane.queue.name, "the lease was lost, the job is cancelled: another worker has it");
+    say!(WARN, { name = job.definition.name, id = job.id.clone(), queue = lane.queue.name.clone() },
+        job = name, %id, %queue, "the lease was lost, the job is cancelled: another worker has it");
 }

@@ -1,9 +1,8 @@
 //! What is asked of the server before the first job, and again until it was reached once.
 
-use tracing::warn;
-
 use super::Worker;
 use crate::error::Error;
+use crate::log::say;
 use crate::reconnect::Reconnect;
 use crate::store::{Connection, Fault, FaultKind, Queue, runs_scripts, server_info};
 
@@ -24,7 +23,7 @@ impl Worker {
         // Not everyone may ask for `INFO`, which is no reason not to work.
         let Ok(info) = server_info(&connection).await else { return Ok(true) };
         if let Some(why) = info.evicts() {
-            warn!("{why}");
+            say!(WARN, "{why}");
         }
         info.too_old().map_or(Ok(true), |why| Err(Error::config(why)))
     }
@@ -72,7 +71,7 @@ impl Worker {
                 Err(fault) if fault.kind == FaultKind::Denied => {
                     return Err(self.refused(fault));
                 }
-                Err(fault) => warn!("not all is as it should be: {fault}"),
+                Err(fault) => say!(WARN, "not all is as it should be: {fault}"),
                 Ok(()) => {}
             }
         }

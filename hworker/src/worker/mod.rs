@@ -45,13 +45,12 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{error, info, warn};
 
 pub use builder::WorkerBuilder;
 pub use health::{Health, Unwell};
 
 use crate::error::Error;
-use crate::log;
+use crate::log::{self, WorkerRuns, say};
 use crate::runtime;
 use incarnation::{Core, Incarnation};
 use signals::Signals;
@@ -216,9 +215,17 @@ impl Worker {
     /// settles with. What the server says ends the worker only until it was reached once.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
         in_a_runtime()?;
+        let log = WorkerRuns::begin();
+        let stopped = self.run_lives(stop).await;
+        log.end().await;
+        stopped
+    }
+
+    async fn run_lives(self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
         tokio::pin!(stop);
         if cfg!(panic = "abort") {
-            tracing::warn!(
+            say!(
+                WARN,
                 "this program is built with panic = \"abort\": a job that panics ends the worker, and counts as a crash"
             );
         }
@@ -254,26 +261,22 @@ impl Worker {
             if let Ending::Over { cut_off } = ending {
                 self.core.throttle.tell_all();
                 let blocking_bodies_left = self.core.blocking_threads.load(Ordering::Acquire);
-                info!(worker = %incarnation.id, blocking_bodies_left, "worker stopped");
+                say!(INFO, { worker = incarnation.id.clone() }, %worker, blocking_bodies_left, "worker stopped");
                 return Ok(Stopped { blocking_bodies_left, cut_off });
             }
-            warn!(worker = %incarnation.id, "the server does not know this worker any more: it was declared dead and its jobs were given to others, or the server lost its data; it goes on under a new id");
+            say!(WARN, { worker = incarnation.id.clone() }, %worker, "the server does not know this worker any more: it was declared dead and its jobs were given to others, or the server lost its data; it goes on under a new id");
         }
     }
 
     fn announce(&self, incarnation: &Incarnation) {
         for (name, near) in crate::config::unknown_variables() {
-            warn!("{name} is no setting of hworker; the nearest is {near}");
+            say!(WARN, "{name} is no setting of hworker; the nearest is {near}");
         }
         let jobs: Vec<_> = self.core.jobs.keys().copied().collect();
-        info!(
-            worker = %incarnation.id,
-            server = %self.core.client.address(),
-            queues = self.core.queue_names(),
-            concurrency = self.core.config.concurrency,
-            "worker starts; it knows the jobs {}",
-            jobs.join(", ")
-        );
+        let (worker, server) = (incarnation.id.clone(), self.core.client.address().to_string());
+        let (queues, concurrency) = (self.core.queue_names(), self.core.config.concurrency);
+        let jobs = jobs.join(", ");
+        say!(INFO, %worker, %server, queues, concurrency, "worker starts; it knows the jobs {jobs}");
     }
 
     /// One life under one id.
@@ -304,11 +307,11 @@ impl Worker {
             () = self.handle.stop.cancelled() => false,
             () = incarnation.void.cancelled() => true,
             () = incarnation.unsupervised.cancelled() => {
-                error!(worker = %incarnation.id, "the supervisor has ended; please report this");
+                say!(ERROR, { worker = incarnation.id.clone() }, %worker, "the supervisor has ended; please report this");
                 true
             }
             Some(Err(panic)) = fetchers.join_next() => {
-                error!(worker = %incarnation.id, "a loop has ended, please report this: {panic}");
+                say!(ERROR, { worker = incarnation.id.clone() }, %worker, "a loop has ended, please report this: {panic}");
                 true
             }
         };
@@ -322,7 +325,7 @@ impl Worker {
         incarnation.retiring.cancel();
         let retired = async { while fetchers.join_next().await.is_some() {} };
         if timeout(RETIRE_WITHIN, retired).await.is_err() {
-            warn!("the server could not be told that this worker stops; others will find out");
+            say!(WARN, "the server could not be told that this worker stops; others will find out");
         }
         for lane in &incarnation.lanes {
             lane.leases.lose_all();
@@ -341,7 +344,7 @@ impl Worker {
     /// Lets what runs finish within the grace, then gives the rest back. Says whether there was a rest.
     async fn drain(&self, incarnation: &Incarnation) -> bool {
         let grace = self.core.config.shutdown_grace;
-        info!(worker = %incarnation.id, ?grace, "worker stops: it takes no more jobs");
+        say!(INFO, { worker = incarnation.id.clone() }, %worker, ?grace, "worker stops: it takes no more jobs");
         let running =
             || incarnation.lanes.iter().map(|lane| lane.leases.running().len()).sum::<usize>();
         let ran = running();
@@ -352,7 +355,7 @@ impl Worker {
             () = self.handle.now.cancelled() => {}
         }
         let running = running();
-        warn!(worker = %incarnation.id, running, "the grace is over: jobs that still run are given back");
+        say!(WARN, { worker = incarnation.id.clone() }, %worker, running, "the grace is over: jobs that still run are given back");
         for lane in &incarnation.lanes {
             lane.leases.cancel_running();
         }
@@ -363,7 +366,7 @@ impl Worker {
         }
         let rest = FLUSH_WITHIN.saturating_sub(CANCELLED_WITHIN);
         if timeout(rest, emptied(incarnation)).await.is_err() {
-            warn!(worker = %incarnation.id, "not everything could be given back in time; other workers will recover it");
+            say!(WARN, { worker = incarnation.id.clone() }, %worker, "not everything could be given back in time; other workers will recover it");
         }
         running > 0
     }

@@ -5,9 +5,8 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use tracing::{info, warn};
-
 use super::incarnation::{Incarnation, Lane};
+use crate::log::say;
 use crate::store::Fault;
 
 /// An outage that goes on is spoken of again after this.
@@ -92,7 +91,8 @@ impl State {
 pub(super) fn lost(incarnation: &Incarnation, lane: &Lane, side: Side, fault: &Fault) {
     let core = &incarnation.core;
     let who = (side, Arc::clone(&lane.queue.label));
-    let (worker, server, queue) = (&incarnation.id, core.client.address(), &lane.queue.name);
+    let (worker, queue) = (incarnation.id.clone(), lane.queue.name.clone());
+    let (server, fault) = (core.client.address().to_string(), fault.clone());
     match core.outages.lost(who, lane.pulse.age(), Instant::now()) {
         Some(News::Lost) => {
             let running = running(incarnation);
@@ -102,11 +102,11 @@ pub(super) fn lost(incarnation: &Incarnation, lane: &Lane, side: Side, fault: &F
             } else {
                 "bodies that run go on and their results are kept"
             };
-            warn!(%worker, %server, %queue, running, "the server cannot be used, trying again: {fault}; no job starts, {fate}; other workers that it answers get the jobs {dead_after:?} after the last heartbeat");
+            say!(WARN, %worker, %server, %queue, running, "the server cannot be used, trying again: {fault}; no job starts, {fate}; other workers that it answers get the jobs {dead_after:?} after the last heartbeat");
         }
         Some(News::Away(away)) => {
             let running = running(incarnation);
-            warn!(%worker, %server, %queue, running, away = %rounded(away), "the server still cannot be used, trying again: {fault}");
+            say!(WARN, %worker, %server, %queue, running, away = %rounded(away), "the server still cannot be used, trying again: {fault}");
         }
         Some(News::Back(_)) | None => {}
     }
@@ -118,8 +118,9 @@ pub(super) fn back(incarnation: &Incarnation, lane: &Lane, side: Side) {
     let who = (side, Arc::clone(&lane.queue.label));
     if let Some(News::Back(away)) = core.outages.back(&who, Instant::now()) {
         let results: usize = incarnation.lanes.iter().map(|lane| lane.outbox.count()).sum();
-        let (worker, server) = (&incarnation.id, core.client.address());
-        info!(%worker, %server, running = running(incarnation), results, away = %rounded(away), "the server is back: jobs start again, results that were kept are sent");
+        let (worker, server) = (incarnation.id.clone(), core.client.address().to_string());
+        let running = running(incarnation);
+        say!(INFO, %worker, %server, running, results, away = %rounded(away), "the server is back: jobs start again, results that were kept are sent");
     }
 }
 

@@ -12,8 +12,7 @@ use std::pin::Pin;
 use std::sync::Once;
 use std::task::{Context, Poll, ready};
 
-use tracing::warn;
-
+use crate::log::say;
 use crate::outcome::Returned;
 
 /// A panic that was caught.
@@ -85,7 +84,7 @@ impl Drop for Caught {
     fn drop(&mut self) {
         let body = self.0.take();
         if let Err(panic) = catch(|| drop(body)) {
-            warn!("a body panicked while it was dropped: {}", panic.message);
+            say!(WARN, "a body panicked while it was dropped: {}", panic.message);
         }
     }
 }

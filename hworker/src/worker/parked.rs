@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
-use tracing::{debug, warn};
 
 use super::execute::why_not;
 use super::hand_over::hand_over;
 use super::incarnation::{Incarnation, Lane};
 use super::slots::Slot;
+use crate::log::say;
 use crate::store::{Connection, Fault, ParkedEntry, Reserved};
 use crate::time::{day, millis};
 
@@ -71,7 +71,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
         };
         tokio::select! {
             looked = looked => if let Err(fault) = looked {
-                debug!(queue = %lane.queue.name, "parked jobs were not looked at, the next heartbeat tells again: {fault}");
+                say!(DEBUG, { queue = lane.queue.name.clone() }, %queue, "parked jobs were not looked at, the next heartbeat tells again: {fault}");
             },
             () = incarnation.stopping.cancelled() => return,
         }
@@ -178,7 +178,7 @@ async fn break_overdue(
         if !overdue.is_empty() && !lane.queue.break_parked(on, &today, &overdue).await? {
             *full_since = Some(Instant::now());
             let limit = lane.queue.limits.broken;
-            warn!(queue = %lane.queue.name, limit, "there is no room for more broken jobs, so jobs that no worker could run stay parked: requeue or delete broken ones, or raise HWORKER_BROKEN_LIMIT");
+            say!(WARN, { queue = lane.queue.name.clone() }, %queue, limit, "there is no room for more broken jobs, so jobs that no worker could run stay parked: requeue or delete broken ones, or raise HWORKER_BROKEN_LIMIT");
             return Ok(());
         }
         tokio::task::yield_now().await;

@@ -11,7 +11,6 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
 
 use super::deadlines::{self, Unsent};
 use super::fetch::find_handed;
@@ -20,6 +19,7 @@ use super::incarnation::{Incarnation, Lane};
 use super::liveness;
 use super::lookout;
 use super::outages::{self, Side};
+use crate::log::say;
 use crate::monitor::{self, Monitor, Recovery, Sweeps, Task};
 use crate::reconnect::Reconnect;
 use crate::scheduler;
@@ -192,11 +192,11 @@ impl Heart {
                     {
                         Ok(Ok(())) => {}
                         Ok(Err(fault)) => {
-                            debug!(queue = %self.lane.queue.name, "after a heartbeat: {fault}");
+                            say!(DEBUG, { queue = self.lane.queue.name.clone() }, %queue, "after a heartbeat: {fault}");
                             not_looked = self.asked_for_everyone();
                         }
                         Err(_) => {
-                            debug!(queue = %self.lane.queue.name, "what follows a heartbeat was not done in time");
+                            say!(DEBUG, { queue = self.lane.queue.name.clone() }, %queue, "what follows a heartbeat was not done in time");
                             not_looked = self.asked_for_everyone();
                         }
                     }
@@ -226,8 +226,8 @@ impl Heart {
                 Err(fault) => {
                     // A server that is back and loads its data still is spoken of already.
                     if !self.incarnation.core.outages.is_one() && self.refused.is_multiple_of(120) {
-                        let server = self.incarnation.core.client.address();
-                        warn!(%server, queue = %self.lane.queue.name, "the server refuses heartbeats, trying again: {fault}");
+                        let server = self.incarnation.core.client.address().to_string();
+                        say!(WARN, { queue = self.lane.queue.name.clone() }, %server, %queue, "the server refuses heartbeats, trying again: {fault}");
                     }
                     self.refused += 1;
                     self.missed(false);
@@ -318,7 +318,7 @@ impl Heart {
             };
             let task = tokio::spawn(async move {
                 if let Err::<(), Fault>(fault) = keep.await {
-                    debug!("the timer stopped, the next heartbeat starts it again: {fault}");
+                    say!(DEBUG, "the timer stopped, the next heartbeat starts it again: {fault}");
                 }
             });
             self.timer = Some(Timer { task: task.abort_handle() });
@@ -346,7 +346,7 @@ impl Heart {
                     }
                     Ok(Recovery::Failed) => Some(Duration::ZERO),
                     Err(fault) => {
-                        debug!(worker, "it is not known whether it is dead: {fault}");
+                        say!(DEBUG, worker, "it is not known whether it is dead: {fault}");
                         continue;
                     }
                 };
@@ -481,7 +481,7 @@ impl Heart {
                     let (incarnation, lane) = (Arc::clone(&self.incarnation), Arc::clone(&lane));
                     self.takes_inbox.spawn(async move {
                         if let Err(fault) = take_inbox(&incarnation, &lane).await {
-                            debug!(queue = %lane.queue.name, "the inbox was not taken, the next heartbeat tries again: {fault}");
+                            say!(DEBUG, { queue = lane.queue.name.clone() }, %queue, "the inbox was not taken, the next heartbeat tries again: {fault}");
                         }
                     });
                 }

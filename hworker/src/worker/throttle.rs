@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::time::sleep;
-use tracing::warn;
+use tracing::field::display;
 
 use crate::envelope::JobId;
+use crate::log::say;
 
 /// From one line to the next of the same queue and reason.
 const EVERY: Duration = Duration::from_secs(5);
@@ -77,7 +78,7 @@ impl Throttle {
     /// The same for so many jobs at once.
     pub(super) fn warn_of(&self, jobs: u64, queue: &Arc<str>, reason: Reason, warning: Warning) {
         match self.note(jobs, queue, reason, warning, Instant::now()) {
-            Some((warning, jobs)) => write(queue, &warning, jobs),
+            Some((warning, jobs)) => write(queue, warning, jobs),
             None => self.held_back.notify_one(),
         }
     }
@@ -107,10 +108,9 @@ impl Throttle {
             }
             due.map(|due| (Arc::clone(queue), due))
         };
-        // Written after the lock is free, since a log may be slow.
         let due: Vec<_> = self.topics().iter_mut().filter_map(due).collect();
         for (queue, (warning, jobs)) in due {
-            write(&queue, &warning, jobs);
+            write(&queue, warning, jobs);
         }
     }
 
@@ -134,10 +134,8 @@ impl Throttle {
     }
 }
 
-fn write(queue: &str, warning: &Warning, jobs: u64) {
-    let Warning { job, id, text } = warning;
-    let id = id.as_ref().map(tracing::field::display);
-    warn!(job, id, %queue, jobs, "{text}");
+fn write(queue: &Arc<str>, Warning { job, id, text }: Warning, jobs: u64) {
+    say!(WARN, { queue = queue.clone(), id = id.map(display) }, job, id, %queue, jobs, "{text}");
 }
 
 #[cfg(test)]

@@ -53,7 +53,7 @@ async fn prompt() {}
 #[cfg(target_os = "linux")]
 async fn prompt() {
     if let Err(error) = timer::keep_going_off().await {
-        tracing::debug!("timers may be a millisecond late: {error}");
+        crate::log::say!(DEBUG, "timers may be a millisecond late: {error}");
     }
 }
 

@@ -10,12 +10,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, warn};
 
 use super::hand_over::{hand_over, report_set_aside};
 use super::incarnation::{Incarnation, Lane};
 use super::ready::WaitingJob;
 use super::turn::Seated;
+use crate::log::say;
 use crate::reconnect::Reconnect;
 use crate::store::{Connection, Fault, FaultKind, Reserved, Seat, connection_id, end_wait};
 
@@ -94,10 +94,11 @@ async fn keep_waiting(incarnation: Arc<Incarnation>, lane: Arc<Lane>, seat: Seat
                     serve(&incarnation, &lane, &connection, &seat, id, &mut wanted, &mut said)
                         .await;
                 seat.clear();
-                debug!(queue = %lane.queue.name, "the connection for waiting has ended: {fault:?}");
+                let ended_well = fault.is_none();
+                say!(DEBUG, { queue = lane.queue.name.clone() }, %queue, "the connection for waiting has ended: {fault:?}");
                 // What is in the inbox may be what ended it.
                 lane.look();
-                if fault.is_none() || began.elapsed() >= LOOK_EVERY {
+                if ended_well || began.elapsed() >= LOOK_EVERY {
                     reconnect.succeeded();
                 } else {
                     // A server that lets in whom it does not serve, as one of a cluster that is down.
@@ -109,7 +110,7 @@ async fn keep_waiting(incarnation: Arc<Incarnation>, lane: Arc<Lane>, seat: Seat
                 // The others may have theirs; where they do not either, they say so, and what is looked for now is not found.
                 let failing_since = failing_since.get_or_insert_with(Instant::now);
                 if failing_since.elapsed() >= OUTAGE && lane.pulse.is_fresh() {
-                    say(&mut said, &format!(": no connection for that: {fault}"), &lane);
+                    say_refused(&mut said, format!(": no connection for that: {fault}"), &lane);
                 }
                 lane.look();
                 reconnect.pause().await;
@@ -219,7 +220,7 @@ async fn serve(
             // A full server refuses to move what it holds: look once a second instead.
             refused => {
                 let why = refused.err().map_or_else(String::new, |fault| format!(": {fault}"));
-                say(said, &why, lane);
+                say_refused(said, why, lane);
                 lane.look();
                 pause(LOOK_EVERY, &incarnation.stopping).await;
             }
@@ -303,10 +304,10 @@ async fn wait(
 }
 
 /// Says now and then that the worker cannot wait for jobs.
-fn say(said: &mut Option<Instant>, why: &str, lane: &Lane) {
+fn say_refused(said: &mut Option<Instant>, why: String, lane: &Lane) {
     if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
         *said = Some(Instant::now());
-        warn!(queue = %lane.queue.name, "the server does not let this worker wait for jobs, which start up to a second late{why}");
+        say!(WARN, { queue = lane.queue.name.clone() }, %queue, "the server does not let this worker wait for jobs, which start up to a second late{why}");
     }
 }
 
@@ -338,7 +339,7 @@ async fn ended<T>(
             }
         };
         if let Err(fault) = end.await {
-            debug!("a wait could not be ended: {fault}");
+            say!(DEBUG, "a wait could not be ended: {fault}");
         }
         wait.await
     };

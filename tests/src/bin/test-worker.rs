@@ -5,10 +5,13 @@ use std::io::Read;
 use hworker::{Registry, Worker};
 use hworker_tests::act;
 
-/// With `HWORKER_TEST_JOBS=act` it knows that job alone.
+/// With `HWORKER_TEST_JOBS=act` it knows that job alone; with `HWORKER_TEST_SUBSCRIBER` the log is not hworker's.
 #[tokio::main]
 async fn main() -> Result<(), hworker::Error> {
     end_with_the_test();
+    if std::env::var_os("HWORKER_TEST_SUBSCRIBER").is_some() {
+        tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    }
     if std::env::var_os("HWORKER_TEST_JOBS").is_none() {
         return hworker::run_all().await;
     }

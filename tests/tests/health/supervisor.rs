@@ -1,40 +1,50 @@
 //! A supervisor that hangs, as a program of the user's sees it that asks for itself.
 
+use std::pin::pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use hworker::Unwell;
-use hworker_tests::{Act, TestServer, act};
-use tracing::Subscriber;
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
-use tracing_subscriber::util::SubscriberInitExt;
+use hworker::{Context, Unwell};
+use hworker_tests::TestServer;
 
 use crate::probe::SOON;
 
-static LOG_HANGS: AtomicBool = AtomicBool::new(false);
+static LISTENS: AtomicBool = AtomicBool::new(false);
+static WAKER_HANGS: AtomicBool = AtomicBool::new(false);
 static HANGS: AtomicBool = AtomicBool::new(false);
 
-/// A log that takes no line of the supervisor, as one does that writes into a full pipe.
+/// A waker of a program's own, which does not come back to the supervisor: the only code of a user that runs on its thread.
 struct Hanging;
 
-impl<S: Subscriber> Layer<S> for Hanging {
-    fn on_event(&self, _: &tracing::Event<'_>, _: Context<'_, S>) {
+impl Wake for Hanging {
+    fn wake(self: Arc<Self>) {
         let supervisor = std::thread::current().name() == Some("hworker-supervisor");
-        while supervisor && LOG_HANGS.load(Ordering::Acquire) {
+        while supervisor && WAKER_HANGS.load(Ordering::Acquire) {
             HANGS.store(true, Ordering::Release);
             std::thread::sleep(Duration::from_millis(10));
         }
     }
 }
 
+/// Hears of its end with that waker.
+#[hworker::job]
+async fn listens(context: Context) {
+    let waker = Waker::from(Arc::new(Hanging));
+    let mut cancelled = pin!(context.cancelled());
+    let _ = cancelled.as_mut().poll(&mut std::task::Context::from_waker(&waker));
+    LISTENS.store(true, Ordering::Release);
+    std::future::pending::<()>().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_whose_supervisor_hangs_is_not_live() {
-    // The line about a lease that was revoked does not come through: not live after 10 s, live and ready when it does. The
-    // worker is dropped: not live.
+    // What hears that its lease was revoked does not come back: not live after 10 s, live and ready when it does. The worker is
+    // dropped: not live.
     // Guard: `Health::live` looks at the supervisor's runtime; the end of a life is noted however it ends.
-    tracing_subscriber::registry().with(Hanging).init();
     let server = TestServer::start();
-    let worker = server.worker().register::<act>().build().expect("a worker");
+    let worker = server.worker().register::<listens>().build().expect("a worker");
     let health = worker.health();
     assert_eq!((health.live(), health.ready()), (Ok(()), Err(Unwell::Starting)));
     let running = tokio::spawn(worker.run_until(std::future::pending()));
@@ -43,15 +53,15 @@ async fn a_worker_whose_supervisor_hangs_is_not_live() {
     };
     eventually("it is ready", &|| health.ready().is_ok()).await;
 
-    let job = server.enqueue("held", vec![vec![Act::Sleep(3_600_000)], vec![]]).await;
-    eventually("it runs", &|| server.begun("held") == 1).await;
-    LOG_HANGS.store(true, Ordering::Release);
+    let job = listens::with().on(server.client()).enqueue().await.expect("enqueued");
+    eventually("it listens", &|| LISTENS.load(Ordering::Acquire)).await;
+    WAKER_HANGS.store(true, Ordering::Release);
     server.inspect().revoke(&job).await.expect("it runs");
     eventually("the supervisor hangs", &|| HANGS.load(Ordering::Acquire)).await;
     eventually("it is not live", &|| matches!(health.live(), Err(Unwell::SupervisorStuck(_))))
         .await;
     assert!(matches!(health.ready(), Err(Unwell::SupervisorStuck(_))));
-    LOG_HANGS.store(false, Ordering::Release);
+    WAKER_HANGS.store(false, Ordering::Release);
     eventually("it is ready again", &|| health.ready().is_ok()).await;
 
     running.abort();

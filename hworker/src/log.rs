@@ -71,7 +71,8 @@ pub(crate) fn install() {
     let filter = filter(wanted);
     let understood = wanted.is_empty() || filter.is_some();
     let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
-    let lines = tracing_subscriber::fmt::layer().with_writer(|| Lines);
+    // Colours would be on where another crate has their feature, into files too.
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| Lines);
     if tracing_subscriber::registry().with(lines).with(filter).try_init().is_err() {
         return;
     }
@@ -138,7 +139,28 @@ impl Write for Lines {
 
 /// Where standard error is gone there is nobody to tell.
 fn write(line: &[u8]) {
-    let _ = io::stderr().write_all(line);
+    let line = escaped(&String::from_utf8_lossy(line), |c| !matches!(c, '\n' | '\t'));
+    let _ = io::stderr().write_all(line.as_bytes());
+}
+
+/// A text of a job, as it may stand in a line: without what would end the line, or tell a terminal something.
+pub(crate) fn one_line(text: &str) -> String {
+    escaped(text, |_| true)
+}
+
+fn escaped(text: &str, escapes: impl Fn(char) -> bool) -> String {
+    let mut line = String::with_capacity(text.len());
+    for c in text.chars() {
+        // Beside control characters: separators of lines and paragraphs, and what turns the direction of a text.
+        let controls =
+            c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if controls && escapes(c) {
+            line.extend(c.escape_default());
+        } else {
+            line.push(c);
+        }
+    }
+    line
 }
 
 /// What is to be written.
@@ -267,6 +289,16 @@ mod tests {
         for wanted in ["", "verbose", "wran", "hworker=loud"] {
             assert!(filter(wanted).is_none(), "{wanted}");
         }
+    }
+
+    #[test]
+    fn what_ends_a_line_or_controls_a_terminal_is_escaped() {
+        assert_eq!(one_line("größer \\ 日本"), "größer \\ 日本");
+        assert_eq!(one_line("a\r\nb\tc\0\u{7f}"), "a\\r\\nb\\tc\\u{0}\\u{7f}");
+        assert_eq!(one_line("\u{1b}[31m\u{9b}1m\u{85}"), "\\u{1b}[31m\\u{9b}1m\\u{85}");
+        assert_eq!(one_line("\u{2028}\u{202e}\u{2066}"), "\\u{2028}\\u{202e}\\u{2066}");
+        let once = one_line("a\nb");
+        assert_eq!(one_line(&once), once);
     }
 
     #[test]

@@ -1,12 +1,18 @@
 //! What is logged, to whom, and that nothing waits for it. In a program of its own: its tests fill pipes that nobody reads.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::io::Read;
 use std::process::{ChildStderr, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hworker::Bulk;
-use hworker_tests::{Act, Process, TestServer, act};
+use hworker::{Bulk, Worker};
+use hworker_tests::{Act, Process, TestServer, act, act_once};
+use tracing::field::{Field, Visit};
+use tracing::{Event, Level, Subscriber, span};
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::registry::LookupSpan;
 
 const SOON: Duration = Duration::from_secs(30);
 
@@ -117,5 +123,139 @@ impl Log {
     fn text(&self) -> String {
         let log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         String::from_utf8_lossy(&log).into_owned()
+    }
+}
+
+/// What ends a line, and what tells a terminal something.
+const FORGED: &str = "refused\n2026-01-01T00:00:00Z ERROR forged\r\u{1b}[31mred\u{9b}1m\u{2028}end";
+
+fn forge(server: &TestServer) {
+    let retry = vec![vec![Act::Error(FORGED.into())], vec![]];
+    act::with("job".into(), retry).on(server.client()).enqueue_blocking().expect("enqueued");
+    let fail = vec![vec![Act::Failure(FORGED.into())]];
+    act::with("job".into(), fail).on(server.client()).enqueue_blocking().expect("enqueued");
+    let panic = vec![vec![Act::PanicInDrop(FORGED.into())]];
+    act_once::with("job".into(), panic).on(server.client()).enqueue_blocking().expect("enqueued");
+    server.eventually("all are settled", SOON, || {
+        server.counter("processed") == 1 && server.counter("failed") == 2
+    });
+}
+
+#[test]
+fn a_text_of_a_job_makes_no_line_and_no_colour_of_its_own() {
+    // An error, a failure and a panic have control characters in their texts: each is one line of the log, with them escaped. The
+    // texts are kept as they are. Nor has the log colours, though a crate of the program turns those of its subscriber on.
+    // Guard: `log::one_line`; `with_ansi(false)`.
+    let server = TestServer::start();
+    let mut command = server.command("test-worker");
+    let mut worker = Process::start({
+        command.env_remove("NO_COLOR").stderr(Stdio::piped());
+        command
+    });
+    let log = Log::read(worker.log().expect("a pipe"));
+    forge(&server);
+    worker.terminate();
+    assert!(worker.wait(SOON).expect("it ends").success());
+    server.eventually("its end is told", SOON, || log.text().contains("worker stopped"));
+    let failed = block_on(server.inspect().failed(0, 10)).expect("the failed jobs");
+    assert!(failed.iter().any(|job| job.message == FORGED), "{failed:?}");
+
+    let text = log.text();
+    let own: Vec<_> = text.lines().filter(|line| line.contains(" hworker::")).collect();
+    let quoted: Vec<_> = own.iter().filter(|line| line.contains("forged")).collect();
+    assert_eq!(quoted.len(), 3, "{text}");
+    for line in &own {
+        assert!(!line.contains(|c: char| c.is_control() || c == '\u{2028}'), "{line:?}");
+    }
+    assert!(quoted.iter().all(|line| line.contains("refused\\n2026-01-01T00:00:00Z ERROR forged")));
+}
+
+/// What a subscriber of the user's is told.
+#[derive(Debug, Clone)]
+struct Told {
+    level: Level,
+    fields: Fields,
+    /// Of the span around it.
+    span: Option<Fields>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Fields(BTreeMap<&'static str, String>);
+
+impl Fields {
+    fn get(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", String::as_str)
+    }
+}
+
+impl Visit for Fields {
+    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
+        self.0.insert(field.name(), format!("{value:?}"));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.0.insert(field.name(), value.to_owned());
+    }
+}
+
+#[derive(Clone, Default)]
+struct Notes(Arc<Mutex<Vec<Told>>>);
+
+impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Notes {
+    fn on_new_span(
+        &self,
+        attributes: &span::Attributes<'_>,
+        id: &span::Id,
+        context: tracing_subscriber::layer::Context<'_, S>,
+    ) {
+        let mut fields = Fields::default();
+        attributes.record(&mut fields);
+        context.span(id).expect("a span").extensions_mut().insert(fields);
+    }
+
+    fn on_event(&self, event: &Event<'_>, context: tracing_subscriber::layer::Context<'_, S>) {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let span = context.event_span(event);
+        let span = span.and_then(|span| span.extensions().get::<Fields>().cloned());
+        let told = Told { level: *event.metadata().level(), fields, span };
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(told);
+    }
+}
+
+impl Notes {
+    fn with(&self, text: &str) -> Vec<Told> {
+        let told = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let says = |told: &&Told| told.fields.get("message").contains(text);
+        told.iter().filter(says).cloned().collect()
+    }
+}
+
+/// Runs a worker under a subscriber of the user's until `settled`.
+fn run(worker: Worker, subscriber: impl Into<tracing::Dispatch>, settled: impl FnOnce()) {
+    let (handle, subscriber) = (worker.handle(), subscriber.into());
+    let thread = std::thread::spawn(move || {
+        tracing::dispatcher::with_default(&subscriber, || {
+            block_on(worker.run_until(std::future::pending()))
+        })
+    });
+    settled();
+    handle.stop();
+    thread.join().expect("no panic").expect("it stops");
+}
+
+#[test]
+fn a_subscriber_of_the_users_gets_such_a_text_as_one_line_too() {
+    // Guard: `log::one_line`.
+    let server = TestServer::start();
+    let notes = Notes::default();
+    let worker = server.worker().register::<act>().register::<act_once>().build();
+    let subscriber = tracing_subscriber::registry().with(notes.clone());
+    run(worker.expect("a worker"), subscriber, || forge(&server));
+    let told = notes.with("forged");
+    assert_eq!(told.len(), 3, "{told:?}");
+    for told in told {
+        let text = told.fields.get("message");
+        assert!(!text.contains(|c: char| c.is_control() || c == '\u{2028}'), "{text:?}");
     }
 }

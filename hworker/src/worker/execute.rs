@@ -27,7 +27,7 @@ use crate::backoff::Backoff;
 use crate::context::{Attempt, Context};
 use crate::envelope::{bounded, describe};
 use crate::job::{Body, Invocation, Policy, StartError};
-use crate::log::say;
+use crate::log::{one_line, say};
 use crate::outcome::Returned;
 use crate::store::{End, Lease, Settlement};
 
@@ -265,11 +265,11 @@ pub(super) fn conclude(
             say!(DEBUG, { delay = *delay }, job = name, %id, %queue, attempt, ?delay, "job snoozed");
         }
         Transition::Retry(delay, evidence) => {
-            say!(WARN, { kind = evidence.kind, message = evidence.message.clone(), delay = *delay },
+            say!(WARN, { kind = evidence.kind, message = one_line(&evidence.message), delay = *delay },
                 job = name, %id, %queue, attempt, kind, ?delay, "job runs again: {message}");
         }
         Transition::Fail(evidence) => {
-            say!(WARN, { kind = evidence.kind, message = evidence.message.clone() },
+            say!(WARN, { kind = evidence.kind, message = one_line(&evidence.message) },
                 job = name, %id, %queue, attempt, kind, "job failed: {message}");
         }
     }

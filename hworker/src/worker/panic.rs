@@ -12,7 +12,7 @@ use std::pin::Pin;
 use std::sync::Once;
 use std::task::{Context, Poll, ready};
 
-use crate::log::say;
+use crate::log::{one_line, say};
 use crate::outcome::Returned;
 
 /// A panic that was caught.
@@ -84,7 +84,7 @@ impl Drop for Caught {
     fn drop(&mut self) {
         let body = self.0.take();
         if let Err(panic) = catch(|| drop(body)) {
-            say!(WARN, "a body panicked while it was dropped: {}", panic.message);
+            say!(WARN, "a body panicked while it was dropped: {}", one_line(&panic.message));
         }
     }
 }

@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use tracing::field::display;
 
 use crate::envelope::JobId;
-use crate::log::say;
+use crate::log::{one_line, say};
 
 /// From one line to the next of the same queue and reason.
 const EVERY: Duration = Duration::from_secs(5);
@@ -135,7 +135,7 @@ impl Throttle {
 }
 
 fn write(queue: &Arc<str>, Warning { job, id, text }: Warning, jobs: u64) {
-    say!(WARN, { queue = queue.clone(), id = id.map(display) }, job, id, %queue, jobs, "{text}");
+    say!(WARN, { queue = queue.clone(), id = id.map(display), text = one_line(&text) }, job, id, %queue, jobs, "{text}");
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::timeout;
+use tracing::Level;
 use tracing::dispatcher::{self, Dispatch};
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::filter::Targets;
@@ -25,6 +26,9 @@ const EVENT_BYTES: usize = 1 << 10;
 
 /// At the end of a worker what waits has so long to be written.
 const FLUSH_WITHIN: Duration = Duration::from_secs(1);
+
+/// The target of the span around a body.
+const JOB_SPAN: &str = "hworker::job";
 
 static LOG: Log = Log { state: Mutex::new(State::new()), changed: Condvar::new() };
 
@@ -71,6 +75,7 @@ pub(crate) fn install() {
     let filter = filter(wanted);
     let understood = wanted.is_empty() || filter.is_some();
     let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
+    let filter = spare_spans(filter, &wanted);
     // Colours would be on where another crate has their feature, into files too.
     let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| Lines);
     if tracing_subscriber::registry().with(lines).with(filter).try_init().is_err() {
@@ -92,6 +97,14 @@ fn filter(wanted: &str) -> Option<Targets> {
         return None;
     }
     wanted.parse().ok()
+}
+
+/// To make the span around a body costs more than many bodies: our own log has it where it is asked for, or at `debug`.
+fn spare_spans(filter: Targets, wanted: &str) -> Targets {
+    if filter.would_enable(JOB_SPAN, &Level::DEBUG) || wanted.contains(JOB_SPAN) {
+        return filter;
+    }
+    filter.with_target(JOB_SPAN, LevelFilter::OFF)
 }
 
 /// While it is there, lines are left to the thread that writes.
@@ -288,6 +301,21 @@ mod tests {
         }
         for wanted in ["", "verbose", "wran", "hworker=loud"] {
             assert!(filter(wanted).is_none(), "{wanted}");
+        }
+    }
+
+    #[test]
+    fn the_span_around_a_body_is_there_where_it_is_asked_for() {
+        let has = |wanted| {
+            let filter =
+                filter(wanted).unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
+            spare_spans(filter, wanted).would_enable(JOB_SPAN, &Level::INFO)
+        };
+        for wanted in ["debug", "info,hworker=debug", "warn,hworker::job=info"] {
+            assert!(has(wanted), "{wanted}");
+        }
+        for wanted in ["", "info", "warn", "info,app=debug", "debug,hworker=info"] {
+            assert!(!has(wanted), "{wanted}");
         }
     }
 

@@ -7,7 +7,7 @@ use std::process::{ChildStderr, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use hworker::{Bulk, Worker};
+use hworker::{Bulk, Context, Worker};
 use hworker_tests::{Act, Process, TestServer, act, act_once};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber, span};
@@ -258,4 +258,70 @@ fn a_subscriber_of_the_users_gets_such_a_text_as_one_line_too() {
         let text = told.fields.get("message");
         assert!(!text.contains(|c: char| c.is_control() || c == '\u{2028}'), "{text:?}");
     }
+}
+
+/// Says something in its body, before and after it was not ready.
+#[hworker::job(name = "says", max_attempts = 2, backoff = "0s")]
+async fn says(outcome: String, context: Context) -> Result<(), String> {
+    tracing::info!("the body begins");
+    tokio::task::yield_now().await;
+    tracing::info!("the body ends, attempt {}", context.attempt());
+    if outcome == "fails" { Err("on purpose".into()) } else { Ok(()) }
+}
+
+#[test]
+fn ends_of_attempts_have_levels_and_bodies_a_span() {
+    // A job that succeeds, and one that is tried twice and has failed: what they say in their bodies is in a span that names the
+    // attempt; a retry is a WARN, a final failure an ERROR, the end of each attempt a DEBUG with what became of it and how long it
+    // took.
+    // Guard: `conclude`, `Started::end` and `around` in `worker/execute.rs`.
+    let server = TestServer::start();
+    let notes = Notes::default();
+    let worker = server.worker().register::<says>().build().expect("a worker");
+    let subscriber = tracing_subscriber::registry().with(notes.clone());
+    let done = says::with("succeeds".into()).on(server.client()).enqueue_blocking();
+    let done = done.expect("enqueued").to_string();
+    let failed = says::with("fails".into()).on(server.client()).enqueue_blocking();
+    let failed = failed.expect("enqueued").to_string();
+    run(worker, subscriber, || {
+        server.eventually("both are settled", SOON, || {
+            server.counter("processed") == 1 && server.counter("failed") == 1
+        });
+    });
+
+    let spans = |text: &str| {
+        let spans = notes.with(text).into_iter().map(|told| told.span.expect("in a span"));
+        let names = ["job.id", "job.name", "job.queue", "job.attempt"];
+        let span = |span: Fields| names.map(|name| span.get(name).to_owned()).join(" ");
+        let mut spans: Vec<_> = spans.map(span).collect();
+        spans.sort();
+        spans
+    };
+    let attempt = |id: &str, number| format!("{id} says default {number}");
+    let mut all = vec![attempt(&done, 1), attempt(&failed, 1), attempt(&failed, 2)];
+    all.sort();
+    assert_eq!((spans("the body begins"), spans("the body ends")), (all.clone(), all));
+
+    let levels = |text: &str| {
+        let told = notes.with(text);
+        told.iter().map(|told| (told.level, told.fields.get("id").to_owned())).collect::<Vec<_>>()
+    };
+    assert_eq!(levels("job runs again"), [(Level::WARN, failed.clone())]);
+    assert_eq!(levels("job failed"), [(Level::ERROR, failed.clone())]);
+    let outcomes: Vec<_> = notes
+        .with("attempt ended")
+        .iter()
+        .map(|told| {
+            assert_eq!(told.level, Level::DEBUG);
+            let _: u64 = told.fields.get("elapsed_ms").parse().expect("a time");
+            [told.fields.get("id"), told.fields.get("outcome")].map(str::to_owned)
+        })
+        .collect();
+    let outcome = |id: &str, outcome: &str| [id.to_owned(), outcome.to_owned()];
+    for expected in
+        [outcome(&done, "done"), outcome(&failed, "retried"), outcome(&failed, "failed")]
+    {
+        assert!(outcomes.contains(&expected), "{outcomes:?}");
+    }
+    assert_eq!(outcomes.len(), 3, "{outcomes:?}");
 }

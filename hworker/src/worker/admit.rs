@@ -147,14 +147,14 @@ fn check(
         } else {
             format!("its workers died {crashes} times within a day while they had it")
         };
-        say!(WARN, { name = job.definition.name, id = job.id.clone(), queue = lane.queue.name.clone(), message = message.clone() },
+        say!(ERROR, { name = job.definition.name, id = job.id.clone(), queue = lane.queue.name.clone(), message = message.clone() },
             job = name, %id, %queue, crashes, "job failed: {message}");
         let evidence = Evidence::new("crash", message);
         return Err(settle::end(incarnation, lane, &job, Transition::Fail(evidence)));
     }
     if job.retry_until.is_some_and(|until| now > until) {
         let message = "the time until which it may be tried is over";
-        say!(WARN, { name = job.definition.name, id = job.id.clone(), queue = lane.queue.name.clone() },
+        say!(ERROR, { name = job.definition.name, id = job.id.clone(), queue = lane.queue.name.clone() },
             job = name, %id, %queue, "job failed: {message}");
         let evidence = Evidence::new("deadline", message);
         return Err(settle::end(incarnation, lane, &job, Transition::Fail(evidence)));

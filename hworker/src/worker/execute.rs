@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::sleep_until;
-use tracing::debug;
+use tracing::{Span, debug, info_span};
 
 use super::admit::{Admitted, Job, admit, admit_handed, park, read, released, starts_from_inbox};
 use super::alarm::Alarm;
@@ -69,7 +69,7 @@ pub(super) struct Pending {
 
 enum Unfinished {
     Async(Caught),
-    Blocking(Box<dyn FnOnce() -> Returned + Send>),
+    Blocking(Box<dyn FnOnce() -> Returned + Send>, Span),
 }
 
 impl Pending {
@@ -85,7 +85,9 @@ impl Pending {
         let Self { started, body, room } = self;
         let ended = match body {
             Unfinished::Async(body) => run_async(body, &started, alarm, polled).await,
-            Unfinished::Blocking(body) => run_blocking(body, &started, incarnation).await,
+            Unfinished::Blocking(body, span) => {
+                run_blocking(body, span, &started, incarnation).await
+            }
         };
         Over(started.end(incarnation, lane, ended), room)
     }
@@ -138,12 +140,8 @@ impl Started {
         context.end();
         let elapsed = at.elapsed();
         lane.pace.ran(elapsed);
-        debug!(job = job.definition.name, id = %job.id, elapsed_ms = elapsed.as_millis(), "attempt ended");
-        if !lane.leases.end_attempt(job) {
-            // The supervisor settled it, or it was lost: what happened here counts for nothing, and nothing is said of it.
-            return None;
-        }
-        let end = match ended {
+        // The supervisor may have settled it, or it was lost: what happened here counts for nothing then.
+        let end = lane.leases.end_attempt(job).then(|| match ended {
             Ended::Cancelled => released(job, 0),
             // A result that comes after the deadline counts for nothing.
             Ended::Finish(_) if elapsed >= job.timeout => {
@@ -153,8 +151,13 @@ impl Started {
             Ended::Finish(finish) => {
                 conclude(incarnation, lane, job, finish, &job.definition.policy)
             }
-        };
-        lane.leases.settlement(job, end)
+        });
+        // In place: there is one for each job.
+        debug!(
+            job = job.definition.name, id = %job.id, queue = %lane.queue.name, attempt = job.number,
+            outcome = outcome(end.as_ref()), elapsed_ms = elapsed.as_millis(), "attempt ended"
+        );
+        lane.leases.settlement(job, end?)
     }
 }
 
@@ -196,7 +199,7 @@ async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Roo
     }
     let body = match body {
         Body::Async(future) => {
-            let mut body = Caught::new(future);
+            let mut body = Caught::new(future, around(lane, job));
             if let Poll::Ready(result) = poll_once(&mut body).await {
                 drop(body);
                 let settlement = started.end(incarnation, lane, finished(result));
@@ -204,9 +207,30 @@ async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Roo
             }
             Unfinished::Async(body)
         }
-        Body::Blocking(body) => Unfinished::Blocking(body),
+        Body::Blocking(body) => Unfinished::Blocking(body, around(lane, job)),
     };
     First::Pending(Pending { started, body, room })
+}
+
+/// What a body says is in this span, for a subscriber that is interested in it; for any other it is a comparison of levels.
+fn around(lane: &Lane, job: &Job) -> Span {
+    info_span!(
+        target: "hworker::job", "job",
+        job.id = %job.id, job.name = job.definition.name, job.queue = %lane.queue.name, job.attempt = job.number
+    )
+}
+
+/// What became of a job, in a word.
+fn outcome(end: Option<&End>) -> &'static str {
+    match end {
+        Some(End::Acked { .. }) => "done",
+        Some(End::Retried { .. }) => "retried",
+        Some(End::Failed { .. }) => "failed",
+        Some(End::Broken { .. }) => "broken",
+        Some(End::Released { delay_ms: 0, .. }) => "given back",
+        Some(End::Released { .. }) => "snoozed",
+        None => "lost",
+    }
 }
 
 /// The settlement of a job that is not started, unless somebody else sees to it. What is in the inbox only comes under a lease yet.
@@ -269,7 +293,7 @@ pub(super) fn conclude(
                 job = name, %id, %queue, attempt, kind, ?delay, "job runs again: {message}");
         }
         Transition::Fail(evidence) => {
-            say!(WARN, { kind = evidence.kind, message = one_line(&evidence.message) },
+            say!(ERROR, { kind = evidence.kind, message = one_line(&evidence.message) },
                 job = name, %id, %queue, attempt, kind, "job failed: {message}");
         }
     }
@@ -371,6 +395,7 @@ fn finished(result: Result<Returned, Panic>) -> Ended {
 /// Runs a body that blocks on a thread of its own: tokio's pool would be waited for when the runtime is dropped.
 async fn run_blocking(
     body: Box<dyn FnOnce() -> Returned + Send>,
+    span: Span,
     started: &Started,
     incarnation: &Incarnation,
 ) -> Ended {
@@ -383,7 +408,7 @@ async fn run_blocking(
     let count = Arc::clone(&threads);
     let spawned = std::thread::Builder::new().name(format!("hworker-{name}")).spawn(move || {
         let _runtime = runtime.enter();
-        let result = panic::catch(body);
+        let result = span.in_scope(|| panic::catch(body));
         count.fetch_sub(1, Ordering::AcqRel);
         let _ = done.send(result);
     });

@@ -12,6 +12,8 @@ use std::pin::Pin;
 use std::sync::Once;
 use std::task::{Context, Poll, ready};
 
+use tracing::Span;
+
 use crate::log::{one_line, say};
 use crate::outcome::Returned;
 
@@ -59,12 +61,12 @@ pub(super) fn catch<R>(piece: impl FnOnce() -> R) -> Result<R, Panic> {
     })
 }
 
-/// A body whose panics, while it runs or is dropped, stay inside.
-pub(super) struct Caught(Option<Pin<Box<dyn Future<Output = Returned> + Send>>>);
+/// A body whose panics, while it runs or is dropped, stay inside; in its span.
+pub(super) struct Caught(Option<Pin<Box<dyn Future<Output = Returned> + Send>>>, Span);
 
 impl Caught {
-    pub(super) fn new(body: Pin<Box<dyn Future<Output = Returned> + Send>>) -> Self {
-        Self(Some(body))
+    pub(super) fn new(body: Pin<Box<dyn Future<Output = Returned> + Send>>, span: Span) -> Self {
+        Self(Some(body), span)
     }
 }
 
@@ -72,7 +74,9 @@ impl Future for Caught {
     type Output = Result<Returned, Panic>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Some(body) = self.0.as_mut() else { return Poll::Pending };
+        let Self(body, span) = &mut *self;
+        let Some(body) = body else { return Poll::Pending };
+        let _entered = span.enter();
         match catch(|| body.as_mut().poll(cx)) {
             Ok(poll) => Poll::Ready(Ok(ready!(poll))),
             Err(panic) => Poll::Ready(Err(panic)),
@@ -83,6 +87,7 @@ impl Future for Caught {
 impl Drop for Caught {
     fn drop(&mut self) {
         let body = self.0.take();
+        let _entered = self.1.enter();
         if let Err(panic) = catch(|| drop(body)) {
             say!(WARN, "a body panicked while it was dropped: {}", one_line(&panic.message));
         }

@@ -1,4 +1,4 @@
-//! The log. While a worker runs no thread of it waits for a line to be written: a pipe that nobody reads, or a disk that is full, would
+//! The log. While a worker runs no thread of it waits for a line to be written: a pipe that nobody reads, or a slow disk, would
 //! hold up heartbeats and jobs. A thread of its own writes what waits here, within bounds.
 
 use std::cell::Cell;
@@ -270,13 +270,7 @@ impl Log {
                 let _ = catch_unwind(AssertUnwindSafe(|| one.write()));
             }
             if dropped > 0 {
-                let told = || {
-                    tracing::warn!(
-                        lines = dropped,
-                        "log lines were dropped: they came faster than they were read"
-                    )
-                };
-                let _ = catch_unwind(told);
+                let _ = catch_unwind(|| say_dropped(dropped));
             }
             for flush in flushes {
                 // Who has waited for too long is gone.
@@ -288,6 +282,10 @@ impl Log {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn say_dropped(lines: u64) {
+    tracing::warn!(lines, "log lines were dropped: they came faster than they were read");
 }
 
 #[cfg(test)]

@@ -112,7 +112,7 @@ impl Log {
         let log = Arc::new(Mutex::new(Vec::new()));
         let read = Arc::clone(&log);
         std::thread::spawn(move || {
-            let mut some = [0; 64 * 1024];
+            let mut some = [0; 4096];
             while let Ok(length @ 1..) = pipe.read(&mut some) {
                 read.lock().unwrap_or_else(PoisonError::into_inner).extend(&some[..length]);
             }

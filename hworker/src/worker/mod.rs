@@ -153,7 +153,8 @@ impl Worker {
     /// the grace. Where the process was started so that a hang-up does not end it, as by `nohup`, SIGHUP is left alone (on Linux).
     ///
     /// Lines of the log go to standard error at the level of `HWORKER_LOG` (`info` by default; `debug`,
-    /// `hworker=debug,my_app=info`, `off`), unless the program has set up a `tracing` subscriber of its own.
+    /// `hworker=debug,my_app=info`, `off`), unless the program has set up a `tracing` subscriber of its own. A thread of its own writes
+    /// them, so that nothing waits for it; they are written when the worker has stopped.
     ///
     /// The server need not be there yet, and may go and come back: the worker keeps trying. What cannot be used when it is reached first
     /// ends the worker with an error.

@@ -75,7 +75,31 @@ fn a_log_that_nobody_reads_holds_up_neither_jobs_nor_heartbeats_nor_the_end() {
 #[test]
 fn a_subscriber_of_the_users_that_blocks_does_not_either() {
     // Guard: `log::hand_over`.
-    nothing_waits_for_a_log_that_nobody_reads(&[("HWORKER_TEST_SUBSCRIBER", "fmt")]);
+    nothing_waits_for_a_log_that_nobody_reads(&[("HWORKER_TEST_SUBSCRIBER", "info")]);
+}
+
+#[test]
+fn a_subscriber_that_blocks_the_threads_of_bodies_leaves_heartbeats_alone() {
+    // At `debug` each body's thread tells the subscriber of its end: it blocks them all until the pipe is read. The worker is not
+    // taken for dead meanwhile, and no job runs twice.
+    // Guard: the supervisor hands its events over too (`say` in `log.rs`).
+    let server = TestServer::start();
+    let settings = [("HWORKER_TEST_SUBSCRIBER", "debug"), ("TOKIO_WORKER_THREADS", "2")];
+    let mut worker = worker_with_pipe(&server, &settings);
+    server.eventually("it serves", SOON, || workers(&server).len() == 1);
+    fail(&server, FAILING, &"x".repeat(300));
+    server.eventually("some have begun", SOON, || server.begun("fails") > 0);
+    let _other = server.worker_process(&[]);
+    server.eventually("both serve", SOON, || workers(&server).len() == 2);
+    let both = workers(&server);
+    server.holds("it is alive", Duration::from_secs(9), || workers(&server) == both);
+    assert!(server.counter("failed") < FAILING as u64, "nothing is held up");
+
+    let _log = Log::read(worker.log().expect("a pipe"));
+    server.eventually("all have failed", SOON, || server.counter("failed") == FAILING as u64);
+    assert_eq!((server.begun("fails"), server.counter("recovered")), (FAILING, 0));
+    worker.terminate();
+    assert!(worker.wait(SOON).expect("it ends").success());
 }
 
 #[test]

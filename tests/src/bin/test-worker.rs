@@ -4,13 +4,15 @@ use std::io::Read;
 
 use hworker::{Registry, Worker};
 use hworker_tests::act;
+use tracing_subscriber::filter::LevelFilter;
 
-/// With `HWORKER_TEST_JOBS=act` it knows that job alone; with `HWORKER_TEST_SUBSCRIBER` the log is not hworker's.
+/// With `HWORKER_TEST_JOBS=act` it knows that job alone; with `HWORKER_TEST_SUBSCRIBER`, a level, the log is not hworker's.
 #[tokio::main]
 async fn main() -> Result<(), hworker::Error> {
     end_with_the_test();
-    if std::env::var_os("HWORKER_TEST_SUBSCRIBER").is_some() {
-        tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    if let Ok(level) = std::env::var("HWORKER_TEST_SUBSCRIBER") {
+        let level: LevelFilter = level.parse().expect("a level");
+        tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
     }
     if std::env::var_os("HWORKER_TEST_JOBS").is_none() {
         return hworker::run_all().await;

@@ -163,7 +163,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::context::Context;
     use crate::envelope::{JobId, NewEnvelope, VERSION};
+    use crate::job::Invocation;
 
     /// Any JSON, some of it large or deep.
     fn value() -> impl Strategy<Value = Value> {
@@ -221,6 +223,24 @@ mod tests {
         (name, value)
     }
 
+    #[derive(Clone, serde::Serialize, serde::Deserialize)]
+    #[serde(tag = "kind", content = "value")]
+    enum Tagged {
+        Float(f64),
+    }
+
+    #[hworker::job]
+    fn floats(doubles: Vec<f64>, singles: Vec<f32>, tagged: Vec<Tagged>) {
+        let _ = (doubles, singles, tagged);
+    }
+
+    fn bits(floats: &floats) -> Vec<u64> {
+        let doubles = floats.doubles.iter().map(|float| float.to_bits());
+        let singles = floats.singles.iter().map(|float| float.to_bits().into());
+        let tagged = floats.tagged.iter().map(|Tagged::Float(float)| float.to_bits());
+        doubles.chain(singles).chain(tagged).collect()
+    }
+
     proptest! {
         #[test]
         fn any_bytes(payload in prop::collection::vec(any::<u8>(), 0..200)) {
@@ -275,6 +295,39 @@ mod tests {
             prop_assert_eq!((read.attempt, read.max_attempts), (1, max_attempts));
             prop_assert_eq!((read.timeout, read.retry_until), (timeout, retry_until));
             prop_assert_eq!(read.backoff, backoff);
+        }
+
+        // Guard: the feature `float_roundtrip` of serde_json. `cargo test -p hworker` misses it; where `tests` is built along, a
+        // dependency of those has it too.
+        #[test]
+        fn floats_arrive_bit_for_bit(
+            doubles in prop::collection::vec(any::<u64>(), 100),
+            singles in prop::collection::vec(any::<u32>(), 100),
+            fractions in prop::collection::vec(0.0..1.0, 100),
+        ) {
+            let mut doubles: Vec<_> = doubles.into_iter().map(f64::from_bits).collect();
+            doubles.retain(|float| float.is_finite());
+            let mut singles: Vec<_> = singles.into_iter().map(f32::from_bits).collect();
+            singles.retain(|float| float.is_finite());
+            let tagged = fractions.iter().copied().map(Tagged::Float).collect();
+            let sent = floats { doubles, singles, tagged };
+            let id = JobId::fresh();
+            let new = NewEnvelope {
+                v: VERSION,
+                id: &id,
+                job: floats::NAME,
+                args: &sent,
+                enqueued_at: 1,
+                max_attempts: None,
+                timeout: None,
+                backoff: None,
+                retry_until: None,
+            };
+            let payload = strict_json::to_vec(&new).expect("written");
+            let read = Envelope::decode(&payload).expect("read");
+            let invocation = Invocation { args: read.args.get(), context: &Context::for_test(1) };
+            let arrived: floats = invocation.args().expect("arguments");
+            prop_assert_eq!(bits(&arrived), bits(&sent));
         }
 
         #[test]

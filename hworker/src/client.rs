@@ -15,6 +15,7 @@ use tokio::runtime::Handle;
 use self::connections::{Connections, Purpose};
 use self::gather::Gathers;
 use crate::config::{EncryptionConfig, Limits, NO_KEYS};
+use crate::context::state_in_body;
 use crate::durability::Durability;
 use crate::encryption::{Encrypted, KeyRing};
 use crate::error::Error;
@@ -27,8 +28,8 @@ pub use builder::ClientBuilder;
 
 /// A Redis server as jobs are enqueued to it and workers are run on it; clones share everything.
 ///
-/// There is no need to make one: [`enqueue`](crate::Enqueue::enqueue) and [`run_all`](crate::run_all) use the process's default client,
-/// which reads `HWORKER_REDIS_URL`, then `REDIS_URL`, then takes `redis://127.0.0.1:6379`. Make one for a second server, or
+/// There is no need to make one: [`enqueue`](crate::Enqueue::enqueue) and [`run_all`](crate::run_all) use the [default
+/// client](Client::default_client), which reads `HWORKER_REDIS_URL`, then `REDIS_URL`, then takes `redis://127.0.0.1:6379`. Make one for a second server, or
 /// for settings that come from elsewhere.
 ///
 /// A client keeps one connection for each tokio runtime that uses it (in a cluster, one to each server), a second one for
@@ -80,6 +81,10 @@ struct Spread {
 
 static DEFAULT: OnceLock<Client> = OnceLock::new();
 
+/// The client of a worker, among its states, for its bodies.
+#[derive(Clone)]
+pub(crate) struct OfWorker(pub(crate) Client);
+
 impl Client {
     /// Settings for a new client.
     pub fn builder() -> ClientBuilder {
@@ -95,11 +100,17 @@ impl Client {
         Self::builder().redis_url(redis_url).build()
     }
 
-    /// The client that is used where none is named.
+    /// The client that is used where none is named: in the body of a job that of its worker, elsewhere the one of the process.
+    ///
+    /// The body is also what [`Context::spawn`](crate::Context::spawn) starts, and the thread of a body that blocks. A task of
+    /// `tokio::spawn`, or a thread that the body starts itself, is not: a client that the body takes here can be given to it.
     ///
     /// # Errors
     /// [`Error::Config`] where a variable of the environment is wrong.
     pub fn default_client() -> Result<Self, Error> {
+        if let Some(OfWorker(client)) = state_in_body() {
+            return Ok(client);
+        }
         if let Some(client) = DEFAULT.get() {
             return Ok(client.clone());
         }
@@ -107,7 +118,7 @@ impl Client {
         Ok(DEFAULT.get_or_init(|| client).clone())
     }
 
-    /// Makes this client the default one. Call it before anything is enqueued.
+    /// Makes this client the default one of the process. Call it before anything is enqueued.
     ///
     /// # Errors
     /// [`Error::Config`] when there is a default client already.

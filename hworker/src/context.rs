@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
+use tokio::task::futures::TaskLocalFuture;
 
 use crate::envelope::JobId;
 use crate::error::BoxError;
@@ -219,7 +220,8 @@ impl Context {
         }
     }
 
-    /// Starts a task that ends with this job: when the body returns, or is dropped, the task is aborted.
+    /// Starts a task that ends with this job: when the body returns, or is dropped, the task is aborted. What it enqueues goes to the
+    /// server of its worker, as in the body.
     ///
     /// # Panics
     /// Outside a tokio runtime; every body, blocking ones too, runs inside one.
@@ -229,7 +231,7 @@ impl Context {
             let children = holders.children.get_or_insert_default();
             // Those that have ended would be kept until the job does.
             while children.try_join_next().is_some() {}
-            children.spawn(task);
+            children.spawn(in_body_of(Arc::clone(&self.attempt.scope.states), task));
         }
     }
 
@@ -376,6 +378,29 @@ impl<T: Clone + Send + Sync + 'static> Inject for State<T> {
             format!("the worker has no state of type {name}: give it one with `.state(..)`").into()
         })
     }
+}
+
+tokio::task_local! {
+    /// The states of the worker whose body runs on this thread.
+    static OF_BODY: Arc<States>;
+}
+
+/// The task of a body, or of what belongs to one, of a worker with these states.
+pub(crate) fn in_body_of<F: Future>(
+    states: Arc<States>,
+    task: F,
+) -> TaskLocalFuture<Arc<States>, F> {
+    OF_BODY.scope(states, task)
+}
+
+/// The same of what blocks its thread.
+pub(crate) fn blocks_in_body_of<T>(states: Arc<States>, body: impl FnOnce() -> T) -> T {
+    OF_BODY.sync_scope(states, body)
+}
+
+/// A state of the worker whose body this is called in.
+pub(crate) fn state_in_body<T: Clone + 'static>() -> Option<T> {
+    OF_BODY.try_with(|states| states.get()).ok().flatten()
 }
 
 /// The states of a worker, by type.

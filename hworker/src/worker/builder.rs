@@ -9,7 +9,7 @@ use super::incarnation::Core;
 use super::outages::Outages;
 use super::panic;
 use super::throttle::Throttle;
-use crate::client::Client;
+use crate::client::{Client, OfWorker};
 use crate::config::{QueueSetting, WorkerSettings};
 use crate::context::States;
 use crate::durability::Durability;
@@ -38,7 +38,8 @@ pub struct WorkerBuilder {
 }
 
 impl WorkerBuilder {
-    /// The server that the worker runs on. Default: the process's default client.
+    /// The server that the worker runs on, and that its bodies enqueue to. Default: the
+    /// [default client](Client::default_client).
     pub fn client(mut self, client: &Client) -> Self {
         self.client = Some(client.clone());
         self
@@ -194,7 +195,7 @@ impl WorkerBuilder {
     ///
     /// # Errors
     /// [`Error::Config`] with every problem at once, each saying what to write.
-    pub fn build(self) -> Result<Worker, Error> {
+    pub fn build(mut self) -> Result<Worker, Error> {
         let mut problems = Problems(Vec::new());
         let own_max_payload = self.settings.max_payload;
         let mut config = self.settings.resolve(&mut problems);
@@ -227,6 +228,7 @@ impl WorkerBuilder {
             names.extend(registry.queues().into_iter().map(str::to_owned));
         }
         let queues = names.iter().flat_map(|name| client.shards(name, config.limits)).collect();
+        self.states.insert(OfWorker(client.clone()));
         let jobs = registry.by_name();
         let at_most_once = |job: &&Definition| job.policy.on_crash == OnFault::Fail;
         let core = Core {

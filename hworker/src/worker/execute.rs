@@ -24,7 +24,7 @@ use super::settle;
 use super::slots::Slot;
 use super::throttle::{Reason, Warning};
 use crate::backoff::Backoff;
-use crate::context::{Attempt, Context};
+use crate::context::{Attempt, Context, blocks_in_body_of};
 use crate::envelope::{bounded, describe};
 use crate::job::{Body, Invocation, Policy, StartError};
 use crate::log::{one_line, say};
@@ -406,9 +406,11 @@ async fn run_blocking(
     let threads = Arc::clone(&incarnation.core.blocking_threads);
     threads.fetch_add(1, Ordering::AcqRel);
     let count = Arc::clone(&threads);
+    let states = Arc::clone(&incarnation.core.states);
     let spawned = std::thread::Builder::new().name(format!("hworker-{name}")).spawn(move || {
         let _runtime = runtime.enter();
-        let result = span.in_scope(|| panic::catch(body));
+        let result =
+            span.in_scope(|| blocks_in_body_of(states, || panic::catch(body)));
         count.fetch_sub(1, Ordering::AcqRel);
         let _ = done.send(result);
     });

@@ -12,6 +12,7 @@ use super::execute::{self, First, Over, Pending};
 use super::incarnation::{Incarnation, Lane};
 use super::ready::Next;
 use super::slots::Slot;
+use crate::context::in_body_of;
 
 /// A thread that always has something to start looks after so long for what has arrived, and other tasks get their turn.
 const IN_A_ROW: Duration = Duration::from_millis(1);
@@ -56,6 +57,11 @@ impl Woke {
 
 /// Starts what is ready, as long as this life lasts.
 pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
+    // Around the polls of the loop and not of each body: a short job pays nothing for it.
+    in_body_of(Arc::clone(&incarnation.core.states), start_ready(incarnation, lane)).await;
+}
+
+async fn start_ready(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
     lane.ready.begin_runner();
     let mut kept: Option<Slot> = None;
     let mut began = Instant::now();
@@ -120,7 +126,8 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
         in_a_row += 1;
         match execute::start(&incarnation, &lane, job, slot, now).await {
             First::Pending(pending) => {
-                tokio::spawn(run_slot(Arc::clone(&incarnation), Arc::clone(&lane), pending));
+                let slot = run_slot(Arc::clone(&incarnation), Arc::clone(&lane), pending);
+                tokio::spawn(in_body_of(Arc::clone(&incarnation.core.states), slot));
                 woke = Woke::Other;
                 if lane.ready.is_empty() {
                     // Of a job that began in the inbox this asks for the lease too.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use hworker::State;
+use hworker::{BoxError, Bulk, Context, State};
 use hworker_tests::{Act, InProcess, Machine, TestServer, act, act_blocking, weigh};
 
 use crate::SOON;
@@ -220,6 +220,55 @@ async fn d13_job_enqueues_jobs() {
     server.eventually("the children run", SOON, || server.ended("child") == 4);
     assert_eq!((server.ended("parent"), server.ended("blocking parent")), (1, 1));
     server.drained(SOON);
+}
+
+/// Nobody serves its queue, so what is enqueued can be counted there.
+#[hworker::job(queue = "d13-inner")]
+async fn inner() {}
+
+#[hworker::job]
+async fn enqueues(context: Context) -> Result<(), BoxError> {
+    inner::enqueue().await?;
+    tokio::task::yield_now().await;
+    Bulk::new().add(inner::with()).enqueue().await?;
+    let (done, enqueued) = tokio::sync::oneshot::channel();
+    context.spawn(async move {
+        tokio::task::yield_now().await;
+        let _ = done.send(inner::enqueue().await);
+    });
+    enqueued.await??;
+    Ok(())
+}
+
+#[hworker::job]
+fn enqueues_and_blocks() -> Result<(), BoxError> {
+    inner::with().enqueue_blocking()?;
+    tokio::runtime::Handle::current().block_on(inner::enqueue())?;
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn d13_a_body_enqueues_to_the_server_of_its_worker() {
+    // Two servers in one process, with a worker each, at the same time; bodies that enqueue without a word of where: at once, after an
+    // await, in a bulk, in a child, on a thread for what blocks -> each of their jobs is on its own server.
+    // Guard: `OF_BODY`, in `runner::run`, for `run_slot`, in `Context::spawn` and `run_blocking`.
+    let servers = [TestServer::start(), TestServer::start()];
+    let jobs = |server: &TestServer| server.redis().len("hworker-jobs-d13-inner");
+    let _workers = servers.each_ref().map(|server| {
+        let worker = server.worker().register::<enqueues>().register::<enqueues_and_blocks>();
+        InProcess::run(worker)
+    });
+    for (server, count) in servers.iter().zip([10, 20]) {
+        let async_ones: Bulk = (0..count).map(|_| enqueues::with()).collect();
+        let blocking_ones: Bulk = (0..count).map(|_| enqueues_and_blocks::with()).collect();
+        for bulk in [async_ones, blocking_ones] {
+            bulk.on(server.client()).enqueue().await.expect("enqueued");
+        }
+    }
+    for (server, count) in servers.iter().zip([10, 20]) {
+        server.drained(SOON);
+        assert_eq!((jobs(server), server.counter("retried")), (count * 5, 0));
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

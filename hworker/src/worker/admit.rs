@@ -125,6 +125,11 @@ fn check(
 ) -> Result<Admitted, End> {
     let job = read(&incarnation.core, Hold::Lease(lease), payload);
     let job = Arc::new(job.map_err(|(why, payload)| why.end(incarnation, lane, &payload))?);
+    let at_most_once = job.definition.policy.on_crash == OnFault::Fail;
+    if at_most_once && lane.fetches_ahead {
+        // It was sent here from its own queue: what is ahead of the slots would share its crash.
+        lane.suspects.note();
+    }
     if job.crashes.is_empty() && job.retry_until.is_none() {
         return Ok(Admitted { job, suspect: None });
     }
@@ -139,7 +144,6 @@ fn check(
     let crashes = if held.is_empty() { 0 } else { held.len() + handed };
     let limit = incarnation.core.config.crash_limit;
     // At most once does not wear off after a day.
-    let at_most_once = job.definition.policy.on_crash == OnFault::Fail;
     let fails = at_most_once && job.crashes.iter().any(|crash| !crash.handed);
     if fails || crashes >= limit {
         let message = if fails {

@@ -14,7 +14,7 @@ use crate::config::{QueueSetting, WorkerSettings};
 use crate::context::States;
 use crate::durability::Durability;
 use crate::error::{Error, Problems};
-use crate::job::{Definition, Job, OnFault};
+use crate::job::Job;
 use crate::registry::Registry;
 use crate::time::ServerClock;
 
@@ -153,8 +153,8 @@ impl WorkerBuilder {
     /// Whether short jobs are fetched ahead: as many as the slots will have started within 5 ms, by the time that bodies
     /// took so far; until one has ended, and where more waits, half as many as there are slots. A job that has waited for 10 ms in
     /// the worker goes back to the front of its queue, and nothing more is fetched ahead until a body has ended. Default:
-    /// `HWORKER_PREFETCH`, then on. Nothing is fetched ahead where a job type has `on_crash = "fail"`, since a crash counts
-    /// for everything that the worker holds.
+    /// `HWORKER_PREFETCH`, then on. Nothing is fetched ahead of a queue that a job type with `on_crash = "fail"` names, nor, for 10 s, of
+    /// one to which such a job was sent by `.queue(..)`, since a crash counts for everything that the worker holds.
     pub fn prefetch(mut self, on: bool) -> Self {
         self.settings.prefetch = Some(on);
         self
@@ -230,9 +230,7 @@ impl WorkerBuilder {
         let queues = names.iter().flat_map(|name| client.shards(name, config.limits)).collect();
         self.states.insert(OfWorker(client.clone()));
         let jobs = registry.by_name();
-        let at_most_once = |job: &&Definition| job.policy.on_crash == OnFault::Fail;
         let core = Core {
-            fetches_ahead: config.prefetch && !jobs.values().any(at_most_once),
             jobs,
             states: Arc::new(self.states),
             clock: ServerClock::default(),

@@ -28,7 +28,7 @@ use super::turn::Turns;
 use crate::client::Client;
 use crate::config::WorkerConfig;
 use crate::context::{Scope, States};
-use crate::job::Definition;
+use crate::job::{Definition, OnFault};
 use crate::keys::WorkerKeys;
 use crate::store::{End, Lease, Queue, Seat, Settlement};
 use crate::time::ServerClock;
@@ -42,8 +42,6 @@ pub(super) struct Core {
     pub(super) states: Arc<States>,
     pub(super) queues: Vec<Queue>,
     pub(super) clock: ServerClock,
-    /// Whether jobs are reserved beyond the free slots.
-    pub(super) fetches_ahead: bool,
     pub(super) outages: Outages,
     pub(super) throttle: Throttle,
     /// Threads of blocking bodies that have not returned.
@@ -89,6 +87,9 @@ pub(super) struct Lane {
     pub(super) pulse: Pulse,
     pub(super) suspects: Suspects,
     pub(super) parked: Parked,
+    /// Whether jobs are reserved beyond the free slots: not where a job type of the queue runs at most once, since a crash counts for
+    /// everything that a worker holds.
+    pub(super) fetches_ahead: bool,
     /// What contexts tell of this queue and worker.
     pub(super) scope: Arc<Scope>,
     /// The session under which the server hands anything over.
@@ -168,6 +169,9 @@ impl Incarnation {
 
 impl Lane {
     fn new(queue: &Queue, worker: &Arc<str>, core: &Core, room: &Room, shared: &Shared) -> Self {
+        let at_most_once = |definition: &&Definition| {
+            definition.policy.on_crash == OnFault::Fail && definition.queue == &*queue.name
+        };
         Self {
             lookout: Arc::clone(&shared.lookout),
             keys: queue.keys.worker(worker),
@@ -181,6 +185,7 @@ impl Lane {
             pulse: Pulse::default(),
             suspects: room.suspects.of_another_shard(),
             parked: Parked::default(),
+            fetches_ahead: core.config.prefetch && !core.jobs.values().any(at_most_once),
             scope: Arc::new(Scope {
                 queue: Arc::clone(&queue.name),
                 worker: Arc::clone(worker),
@@ -381,7 +386,7 @@ pub(super) struct Suspects {
     began: Arc<Mutex<Option<Instant>>>,
 }
 
-/// So long after a suspect was met nothing is fetched ahead: what this worker holds when it dies is under suspicion too.
+/// So long after a suspect, or a job that runs at most once, was met nothing is fetched ahead: what this worker holds when it dies is under suspicion too.
 const CAUTIOUS_FOR: Duration = Duration::from_secs(10);
 
 /// And so long after one began nothing is taken at all while it runs. Other suspects often come back with it, for which there may be no room;
@@ -455,7 +460,8 @@ impl Suspects {
         self.held_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note(&self) {
+    /// One was met.
+    pub(super) fn note(&self) {
         *self.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 

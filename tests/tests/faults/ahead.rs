@@ -51,16 +51,25 @@ fn most_leased(
     most
 }
 
+/// Runs at most once, on a queue of its own.
+#[hworker::job(queue = "ahead-once", on_crash = "fail")]
+fn once() {}
+
 #[test]
 fn short_jobs_are_fetched_ahead_and_long_ones_are_not() {
-    // More are leased than there are slots while short ones run. Where bodies take longer than the time for which is fetched
-    // ahead, only by the guess at the start; where it is switched off, or a job type runs at most once, never.
-    // Guard: `Pace`; `Core::fetches_ahead`.
+    // More are leased than there are slots while short ones run, also where a job type of another queue runs at most once. Where bodies
+    // take longer than the time for which is fetched ahead, only by the guess at the start; where it is switched off, or a
+    // job type of the queue runs at most once, never.
+    // Guard: `Pace`; `Lane::fetches_ahead`.
     let short = [vec![]];
     // So many that they take longer than a look at the server, which may come between any two of them.
-    let most = most_leased(|worker| worker, 5_000, &short);
-    println!("at most {most} short jobs were leased for two slots");
-    assert!(most > 4, "{most}");
+    for most in [
+        most_leased(|worker| worker, 5_000, &short),
+        most_leased(WorkerBuilder::register::<once>, 5_000, &short),
+    ] {
+        println!("at most {most} short jobs were leased for two slots");
+        assert!(most > 4, "{most}");
+    }
     // What has finished is leased until it is settled, so there may be twice as many as slots.
     for most in [
         most_leased(|worker| worker, 300, &[vec![Act::Sleep(30)]]),
@@ -69,6 +78,33 @@ fn short_jobs_are_fetched_ahead_and_long_ones_are_not() {
     ] {
         assert!(most <= 4, "{most}");
     }
+}
+
+#[test]
+fn beside_a_job_that_runs_at_most_once_nothing_is_ahead_wherever_it_was_sent() {
+    // A job that runs at most once is sent to a queue that none of its kind names; then come short ones -> for 10 s no more are leased
+    // there than run.
+    // Guard: `admit::check` notes it.
+    let server = TestServer::start();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let _worker = {
+        let _context = runtime.enter();
+        let worker = server.worker().concurrency(2).register::<act>().register::<once>();
+        InProcess::run(worker)
+    };
+    let sent = once::with().queue("default").on(server.client());
+    sent.enqueue_blocking().expect("enqueued");
+    server.eventually("it ran", SOON, || counter(&server, "processed") == 1);
+    let bulk: Bulk = (0..2_000).map(|_| act::with("job".into(), vec![])).collect();
+    bulk.on(server.client()).enqueue_blocking().expect("enqueued");
+    let (began, mut most) = (Instant::now(), 0);
+    server.eventually("the others run", 3 * SOON, || {
+        if began.elapsed() < Duration::from_secs(8) {
+            most = most.max(leased(&server));
+        }
+        counter(&server, "processed") == 2_001
+    });
+    assert!(most <= 4, "{most}");
 }
 
 #[test]

@@ -132,8 +132,8 @@ impl Fetch {
 
     /// How many jobs to have ahead of the slots.
     fn target(&self) -> usize {
-        let (core, lane) = (&self.incarnation.core, &self.lane);
-        if !core.fetches_ahead || lane.suspects.cautious() {
+        let lane = &self.lane;
+        if !lane.fetches_ahead || lane.suspects.cautious() {
             return 0;
         }
         let lanes = self.incarnation.lanes.iter().map(|lane| &lane.pace);

@@ -48,7 +48,7 @@ fn encode(args: &Arguments) -> Vec<u8> {
         backoff: None,
         retry_until: None,
     };
-    strict_json::to_vec(&envelope).expect("JSON")
+    strict_json::to_vec(&envelope).expect("JSON").0
 }
 
 fn id(c: &mut Criterion) {

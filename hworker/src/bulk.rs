@@ -80,8 +80,8 @@ impl<J: Job> Run for Vec<Enqueue<J>> {
             let bytes = &mut into.bytes;
             let job = job.encode(client, now, |envelope| {
                 let start = bytes.len();
-                strict_json::write(envelope, bytes)?;
-                Ok((start..bytes.len(), bytes.len() - start))
+                let doubtful = strict_json::write(envelope, bytes)?;
+                Ok((start..bytes.len(), bytes.len() - start, doubtful))
             });
             into.add(job);
         }

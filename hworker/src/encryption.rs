@@ -129,18 +129,18 @@ impl KeyRing {
         Some(Self { first: keys.next()?, others: keys.collect() })
     }
 
-    /// The value as JSON, encrypted.
+    /// The value as JSON, encrypted, and whether it is doubtful that it can be read.
     pub(crate) fn seal(
         &self,
         args: &impl Serialize,
         owner: Owner<'_>,
-    ) -> Result<Sealed<'_>, crate::error::BoxError> {
+    ) -> Result<(Sealed<'_>, bool), crate::error::BoxError> {
         let mut json = Vec::new();
-        crate::strict_json::write(args, &mut json)?;
+        let doubtful = crate::strict_json::write(args, &mut json)?;
         let (nonce, data) = self.first.seal(json, &owner.text())?;
         let [nonce, data] = [nonce, data].map(Cow::Owned);
         let key = Cow::Borrowed(self.first.id());
-        Ok(Sealed { parts: Parts { alg: ALGORITHM.into(), key, nonce, data } })
+        Ok((Sealed { parts: Parts { alg: ALGORITHM.into(), key, nonce, data } }, doubtful))
     }
 
     /// The JSON of arguments that belong to this job.

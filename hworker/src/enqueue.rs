@@ -14,8 +14,8 @@ use crate::backoff::CallBackoff;
 use crate::client::Client;
 use crate::durability::Durability;
 use crate::encryption::{Owner, Sealed};
-use crate::envelope::{JobId, NewEnvelope, VERSION};
-use crate::error::{Cause, Error, Problems};
+use crate::envelope::{JobId, NewEnvelope, VERSION, describe};
+use crate::error::{BoxError, Cause, Error, Problems};
 use crate::job::Job;
 use crate::keys::is_name;
 use crate::store::Due;
@@ -179,12 +179,12 @@ impl<J: Job> Enqueue<J> {
     }
 
     /// Checks everything and writes the envelope, for the given client where the call names none. `write` gives what it has
-    /// written and how many bytes that are.
+    /// written, how many bytes that are, and whether it is doubtful that they can be read.
     pub(crate) fn encode<E>(
         self,
         client: Option<&Client>,
         now: Duration,
-        write: impl FnOnce(&NewEnvelope<'_, Args<'_, J>>) -> Result<(E, usize), serde_json::Error>,
+        write: impl FnOnce(&NewEnvelope<'_, Args<'_, J>>) -> Result<(E, usize, bool), serde_json::Error>,
     ) -> Result<Ready<E>, Error> {
         let client = match (self.client, client) {
             (Some(own), _) => own,
@@ -212,13 +212,13 @@ impl<J: Job> Enqueue<J> {
         }
 
         let id = JobId::fresh_at(now);
-        let args = match client.keys_for(J::DEFINITION)? {
-            None => Args::Plain(&self.job),
+        let refused = |source| Error::Encode { job: J::NAME, source: Cause::new(source) };
+        let (args, sealed_doubtful) = match client.keys_for(J::DEFINITION)? {
+            None => (Args::Plain(&self.job), false),
             Some(keys) => {
                 let owner = Owner { job: J::NAME, id: id.as_str() };
-                let sealed = keys.seal(&self.job, owner);
-                let refused = |source| Error::Encode { job: J::NAME, source: Cause::new(source) };
-                Args::Sealed(sealed.map_err(refused)?)
+                let (sealed, doubtful) = keys.seal(&self.job, owner).map_err(refused)?;
+                (Args::Sealed(sealed), doubtful)
             }
         };
         let envelope = NewEnvelope {
@@ -232,8 +232,11 @@ impl<J: Job> Enqueue<J> {
             backoff: self.backoff.as_deref(),
             retry_until: self.retry_until,
         };
-        let refused = |error| Error::Encode { job: J::NAME, source: Cause::new(error) };
-        let (envelope, bytes) = write(&envelope).map_err(refused)?;
+        let (envelope, bytes, doubtful) =
+            write(&envelope).map_err(|error| refused(error.into()))?;
+        if sealed_doubtful || doubtful {
+            read_back(&self.job).map_err(refused)?;
+        }
         let limit = client.max_payload();
         if bytes > limit {
             let why = format!("its envelope has {bytes} bytes, more than max_payload ({limit})");
@@ -246,6 +249,14 @@ impl<J: Job> Enqueue<J> {
         };
         Ok(Ready { client, queue, due: self.due, job: J::NAME, id, confirms, envelope })
     }
+}
+
+/// Reads arguments as a worker will.
+fn read_back<J: Job>(job: &J) -> Result<(), BoxError> {
+    let json = serde_json::to_vec(job)?;
+    let read = serde_json::from_slice::<J>(&json);
+    read.map(drop)
+        .map_err(|error| format!("no worker could read them: {}", describe(&error)).into())
 }
 
 /// Arguments as they go into the envelope.
@@ -276,10 +287,10 @@ pub(crate) struct Ready<E> {
     pub(crate) envelope: E,
 }
 
-fn to_vec(envelope: &impl Serialize) -> Result<(Vec<u8>, usize), serde_json::Error> {
-    strict_json::to_vec(envelope).map(|bytes| {
+fn to_vec(envelope: &impl Serialize) -> Result<(Vec<u8>, usize, bool), serde_json::Error> {
+    strict_json::to_vec(envelope).map(|(bytes, doubtful)| {
         let count = bytes.len();
-        (bytes, count)
+        (bytes, count, doubtful)
     })
 }
 

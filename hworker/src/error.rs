@@ -55,12 +55,13 @@ pub enum Error {
         /// Who refused it and why.
         source: Cause,
     },
-    /// An argument could not be turned into JSON (a float that is not a number, a map with keys that are not
-    /// strings).
+    /// An argument could not be turned into JSON (a float that is not a number, a map with keys that are no names), or into JSON
+    /// that no worker could read (more than 126 lists or objects one inside the other, an `i128` or a map with numbers for keys in a tagged
+    /// enum).
     Encode {
         /// The name of the job.
         job: &'static str,
-        /// What the serialiser said.
+        /// What the serialiser said, or the deserialiser, without the arguments.
         source: Cause,
     },
     /// Jobs of a bulk that cannot be enqueued as they are; none of the bulk was.
@@ -132,7 +133,10 @@ impl fmt::Display for Error {
             }
             Self::Refused { doing, source } => write!(f, "could not {doing}, refused: {source}"),
             Self::Encode { job, source } => {
-                write!(f, "the arguments of job {job} cannot be written as JSON: {source}")
+                write!(
+                    f,
+                    "the arguments of job {job} cannot be written as JSON and read again: {source}"
+                )
             }
             Self::Invalid { jobs } => {
                 write!(

@@ -152,7 +152,7 @@ pub fn address(data: &[u8]) {
 /// Where that does not hold.
 pub fn json(data: &[u8]) {
     if let Ok(value) = serde_json::from_slice::<serde_json::Value>(data) {
-        let written = strict_json::to_vec(&value).expect("what was read can be written");
+        let (written, _) = strict_json::to_vec(&value).expect("what was read can be written");
         assert_eq!(written, serde_json::to_vec(&value).expect("JSON"));
     }
 }
@@ -286,7 +286,7 @@ mod tests {
                 backoff: backoff.as_deref(),
                 retry_until,
             };
-            let payload = strict_json::to_vec(&new).expect("written");
+            let (payload, _) = strict_json::to_vec(&new).expect("written");
             envelope(&payload);
             let read = Envelope::decode(&payload).expect("read");
             prop_assert_eq!(read.id.as_deref(), Some(id.as_str()));
@@ -323,7 +323,7 @@ mod tests {
                 backoff: None,
                 retry_until: None,
             };
-            let payload = strict_json::to_vec(&new).expect("written");
+            let (payload, _) = strict_json::to_vec(&new).expect("written");
             let read = Envelope::decode(&payload).expect("read");
             let invocation = Invocation { args: read.args.get(), context: &Context::for_test(1) };
             let arrived: floats = invocation.args().expect("arguments");

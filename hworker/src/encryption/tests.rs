@@ -24,7 +24,7 @@ fn ring(keys: &[(&str, [u8; 32])]) -> KeyRing {
 }
 
 fn sealed(ring: &KeyRing, args: &Value) -> String {
-    let sealed = ring.seal(args, OWNER).expect("encrypted");
+    let (sealed, _) = ring.seal(args, OWNER).expect("encrypted");
     serde_json::to_string(&sealed).expect("JSON")
 }
 
@@ -189,7 +189,7 @@ proptest! {
         let ring = ring(&[("k", [1; 32])]);
         let args = json!({ "a": args });
         prop_assert!(sealed(&ring, &args) != sealed(&ring, &args));
-        let form: Sealed<'_> = ring.seal(&args, OWNER).expect("encrypted");
+        let (form, _): (Sealed<'_>, bool) = ring.seal(&args, OWNER).expect("encrypted");
         prop_assert_eq!(form.parts.nonce.len(), 32);
     }
 }

@@ -5,8 +5,11 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
-use hworker::{Client, Error};
-use hworker_tests::{TestServer, act, produce, weigh};
+use hworker::{Bulk, Client, Enqueue, Error};
+use hworker_tests::{InProcess, TestServer, act, produce, weigh};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
 
 use crate::SOON;
 
@@ -114,6 +117,94 @@ async fn en3_what_json_cannot_hold() {
     assert!(matches!(error, Error::Encode { job: "tabulate", .. }), "{error:?}");
     assert!(server.redis().keys("*").is_empty());
     measure::with(1.5, vec![None], good).on(server.client()).enqueue().await.expect("enqueued");
+}
+
+/// Serde reads such a type from a copy of the JSON that holds less than JSON can.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(tag = "kind")]
+enum Tagged {
+    Wide { number: i128 },
+    ByNumber { entries: BTreeMap<u8, u8> },
+    ByTruth { entries: BTreeMap<bool, u8> },
+    ByName { entries: BTreeMap<String, u64> },
+    Raw { json: Box<RawValue> },
+}
+
+#[derive(Serialize, Deserialize)]
+struct Plain {
+    wide: (i128, u128),
+    by_number: BTreeMap<i64, u8>,
+    raw: Box<RawValue>,
+}
+
+#[hworker::job]
+async fn keep(value: Value, tagged: Option<Tagged>, plain: Option<Plain>) {
+    drop((value, tagged, plain));
+}
+
+/// A value of so many lists, one in the other.
+fn nested(levels: usize) -> Value {
+    (0..levels).fold(Value::Null, |inner, _| json!([inner]))
+}
+
+fn keep_plain(raw: String) -> Enqueue<keep> {
+    let raw = RawValue::from_string(raw).expect("JSON");
+    let by_number = BTreeMap::from([(i64::MIN, 1)]);
+    keep::with(Value::Null, None, Some(Plain { wide: (i128::MIN, u128::MAX), by_number, raw }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn en3_what_no_worker_could_read() {
+    // What can be written and not read again: nested too deep, numbers and names of members that serde does not read in a tagged enum
+    // -> Error::Encode with the job's name and without its arguments, nothing written; what is just as deep as can be read, and the same
+    // values where they are read, run. In a bulk, delayed and encrypted too.
+    // Guard: `Signs` of `strict_json`, and `read_back` in `Enqueue::encode`.
+    let server = TestServer::start();
+    let encrypts = Client::builder().redis_url(server.url()).encryption_key("k", &[7; 32]);
+    let encrypts = encrypts.encrypt_all(true).build().expect("a client");
+    let of = |tagged: Tagged| keep::with(Value::Null, Some(tagged), None);
+    let raw = |json: &str| RawValue::from_string(json.to_owned()).expect("JSON");
+    let unreadable: [&dyn Fn() -> Enqueue<keep>; 7] = [
+        &|| keep::with(nested(127), None, None),
+        &|| keep::with(json!({ "secret": [nested(1_000), 1] }), None, None),
+        &|| of(Tagged::Wide { number: i128::from(u64::MAX) + 1 }),
+        &|| of(Tagged::Wide { number: i128::from(i64::MIN) - 1 }),
+        &|| of(Tagged::ByNumber { entries: BTreeMap::from([(123, 4)]) }),
+        &|| of(Tagged::ByTruth { entries: BTreeMap::from([(true, 4)]) }),
+        &|| of(Tagged::Raw { json: raw("[123]") }),
+    ];
+    for client in [server.client(), &encrypts] {
+        for (number, job) in unreadable.iter().enumerate() {
+            let ways = [
+                job().on(client).enqueue().await.map(drop),
+                job().on(client).delay(SOON).enqueue().await.map(drop),
+                Bulk::new().add(job()).on(client).enqueue().await.map(drop),
+            ];
+            for result in ways {
+                let error = match result.expect_err(&format!("refused, number {number}")) {
+                    Error::Invalid { mut jobs } => jobs.remove(0).1,
+                    error => error,
+                };
+                assert!(matches!(error, Error::Encode { job: "keep", .. }), "{number}: {error:?}");
+                let said = format!("{error} {error:?}");
+                assert!(!said.contains("123") && !said.contains("secret"), "{said}");
+            }
+        }
+    }
+    assert!(server.redis().keys("*").is_empty());
+
+    for client in [server.client(), &encrypts] {
+        for job in [
+            keep::with(nested(126), None, None),
+            of(Tagged::ByName { entries: BTreeMap::from([(String::new(), u64::MAX)]) }),
+            keep_plain("[".repeat(1_000) + &"]".repeat(1_000)),
+        ] {
+            job.on(client).enqueue().await.expect("enqueued");
+        }
+    }
+    let _worker = InProcess::run(server.worker().client(&encrypts).register::<keep>());
+    server.drained(SOON);
+    assert_eq!((server.counter("processed"), server.counter("broken")), (6, 0));
 }
 
 #[test]

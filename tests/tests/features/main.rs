@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | EN1 | single enqueue | here; `conformance::enqueue::q2_returns_an_id` finds the id in every state |
 //! | EN2 | statically typed arguments | `ui`: `fail/calls.rs`, `fail/argument_type.rs`; `conformance::arguments::q1_typed_enqueue` |
-//! | EN3 | validation of arguments at enqueue | `conformance::refused::en3_what_json_cannot_hold` |
+//! | EN3 | validation of arguments at enqueue | `conformance::refused`: `en3_what_json_cannot_hold`, `en3_what_no_worker_could_read` |
 //! | EN4 | size limit | `conformance::refused::en4_a_payload_that_is_too_large` |
 //! | EN5 | bulk enqueue | `conformance::bulk`: `en5_bulk_enqueue`, `en5_bulk_enqueue_outside_a_runtime`, `q9_atomic_bulk_enqueue` |
 //! | EN6 | report of a bulk's partial failure | `conformance::bulk::en6_bulk_partial_failure_report` |

@@ -383,9 +383,7 @@ fn crashed(lease: Lease, payload: Vec<u8>, crash: Crash, most: usize) -> (Lease,
 fn handed(payload: &[u8], crash: Crash, most: usize) -> Option<Vec<u8>> {
     // As far as the envelope says it; who meets the job next knows its type too.
     let may_begin = |envelope: &Envelope<'_>| {
-        envelope.crashes.is_empty()
-            && envelope.retry_until.is_none()
-            && !is_sealed(envelope.args.get())
+        envelope.crashes.is_empty() && envelope.retry_until.is_none() && !is_sealed(envelope.args())
     };
     Envelope::decode(payload).ok().filter(may_begin)?;
     let mut rewrite = Rewrite::of(payload)?;

@@ -45,7 +45,7 @@ pub fn envelope(payload: &[u8]) {
         assert_eq!(given, id.as_str());
     }
     assert_eq!(again.id.as_deref(), Some(id.as_str()));
-    assert_eq!(again.args.get(), envelope.args.get());
+    assert_eq!(again.given_args(), envelope.given_args());
     assert_eq!(again.attempt, envelope.attempt.saturating_add(1));
     let same = |one: &Envelope<'_>, other: &Envelope<'_>| {
         one.job == other.job
@@ -291,7 +291,7 @@ mod tests {
             let read = Envelope::decode(&payload).expect("read");
             prop_assert_eq!(read.id.as_deref(), Some(id.as_str()));
             prop_assert_eq!(&*read.job, job.as_str());
-            prop_assert_eq!(read.args.get(), args.to_string());
+            prop_assert_eq!(read.args(), args.to_string());
             prop_assert_eq!((read.attempt, read.max_attempts), (1, max_attempts));
             prop_assert_eq!((read.timeout, read.retry_until), (timeout, retry_until));
             prop_assert_eq!(read.backoff, backoff);
@@ -325,7 +325,7 @@ mod tests {
             };
             let (payload, _) = strict_json::to_vec(&new).expect("written");
             let read = Envelope::decode(&payload).expect("read");
-            let invocation = Invocation { args: read.args.get(), context: &Context::for_test(1) };
+            let invocation = Invocation { args: read.args(), context: &Context::for_test(1) };
             let arrived: floats = invocation.args().expect("arguments");
             prop_assert_eq!(bits(&arrived), bits(&sent));
         }

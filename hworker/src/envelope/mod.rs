@@ -10,7 +10,7 @@ mod tests;
 use std::borrow::Cow;
 use std::str::Utf8Error;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 pub(crate) use describe::{bounded, describe};
@@ -19,6 +19,9 @@ pub(crate) use rewrite::Rewrite;
 
 /// The newest format that this version reads and the one that it writes.
 pub(crate) const VERSION: u64 = 1;
+
+/// What missing arguments stand for.
+pub(crate) const NO_ARGS: &str = "{}";
 
 /// What a worker reads of an envelope.
 #[derive(Debug, Deserialize)]
@@ -29,8 +32,9 @@ pub(crate) struct Envelope<'a> {
     pub(crate) id: Option<Text<'a>>,
     #[serde(borrow)]
     pub(crate) job: Cow<'a, str>,
-    #[serde(borrow)]
-    pub(crate) args: &'a RawValue,
+    /// `None` where the field is missing, which `null` is not.
+    #[serde(borrow, default, deserialize_with = "given")]
+    args: Option<&'a RawValue>,
     /// The number of the next attempt, from 1.
     #[serde(default = "first")]
     pub(crate) attempt: u32,
@@ -59,6 +63,10 @@ impl std::ops::Deref for Text<'_> {
     fn deref(&self) -> &str {
         &self.0
     }
+}
+
+fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D::Error> {
+    <&RawValue>::deserialize(value).map(Some)
 }
 
 fn version() -> u64 {
@@ -133,7 +141,7 @@ impl<'a> Envelope<'a> {
             v: 1,
             id: Some(Text(Cow::Borrowed(id))),
             job: Cow::Borrowed(job),
-            args,
+            args: Some(args),
             attempt: first(),
             crashes: Vec::new(),
             max_attempts: None,
@@ -141,6 +149,16 @@ impl<'a> Envelope<'a> {
             backoff: None,
             retry_until: None,
         })
+    }
+
+    /// The arguments, as JSON; a job without parameters need not have any.
+    pub(crate) fn args(&self) -> &str {
+        self.given_args().unwrap_or(NO_ARGS)
+    }
+
+    /// The same, where they are in the payload.
+    pub(crate) fn given_args(&self) -> Option<&'a str> {
+        self.args.map(RawValue::get)
     }
 
     /// Reads an envelope; every error says what is wrong without repeating the payload.
@@ -154,7 +172,7 @@ impl<'a> Envelope<'a> {
             Some(envelope) => envelope,
             None => Self::as_any(text)?,
         };
-        if envelope.v <= VERSION && !envelope.args.get().starts_with('{') {
+        if envelope.v <= VERSION && !envelope.args().starts_with('{') {
             let why = "they are not an object by parameter name";
             return Err(format!("the arguments do not fit the job: {why}"));
         }

@@ -20,7 +20,7 @@ fn the_short_way_reads_what_the_long_one_does_or_nothing() {
     let plain = new(r#"{"enqueued_at":1,"x":"},\"enqueued_at\":2}"}"#, "1790000000000");
     let short = Envelope::as_new(&plain).expect("as it is written");
     let long: Envelope<'_> = serde_json::from_str(&plain).expect("an envelope");
-    assert_eq!(short.args.get(), long.args.get());
+    assert_eq!(short.args(), long.args());
     assert_eq!(format!("{short:?}"), format!("{long:?}"));
     for other in [
         new(r#"{},"attempt":5"#, "1"),

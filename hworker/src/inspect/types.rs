@@ -8,7 +8,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::config::defaults;
-use crate::envelope::{AttemptError, Crash, Envelope, JobId};
+use crate::envelope::{AttemptError, Crash, Envelope, JobId, NO_ARGS};
 use crate::store::{BrokenEntry, Lease, RunningEntry, WorkerEntry};
 use crate::time::millis;
 
@@ -112,7 +112,7 @@ impl Failed {
     #[must_use]
     pub fn args(&self) -> &str {
         Envelope::decode(self.envelope.get().as_bytes())
-            .map_or("null", |envelope| envelope.args.get())
+            .map_or("null", |envelope| envelope.given_args().unwrap_or(NO_ARGS))
     }
 
     /// The envelope as it would have gone on, as JSON. Pushed to the list of jobs of its queue, the job runs again;

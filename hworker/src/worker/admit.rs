@@ -13,7 +13,7 @@ use super::settle;
 use super::throttle::{Reason, Warning};
 use crate::backoff::CallBackoff;
 use crate::encryption::{self, Encrypted, KeyRing, Opened, Owner, Unopened, is_sealed};
-use crate::envelope::{Crash, Envelope, Header, JobId, bounded, not_utf8};
+use crate::envelope::{Crash, Envelope, Header, JobId, NO_ARGS, bounded, not_utf8};
 use crate::job::{Definition, OnFault};
 use crate::log::say;
 use crate::store::{End, Lease, Settlement};
@@ -37,8 +37,8 @@ pub(super) struct Job {
     pub(super) retry_until: Option<u64>,
     pub(super) crashes: Vec<Crash>,
     pub(super) payload: String,
-    /// Where in it the arguments are.
-    args: Range<usize>,
+    /// Where in it the arguments are, if there are any.
+    args: Option<Range<usize>>,
     /// The arguments, where those in the payload are encrypted.
     opened: Option<Opened>,
 }
@@ -51,9 +51,10 @@ impl Job {
 
     /// The arguments as JSON.
     pub(super) fn args(&self) -> Option<&str> {
-        match &self.opened {
-            Some(opened) => Some(opened.as_str()),
-            None => self.payload.get(self.args.clone()),
+        match (&self.opened, &self.args) {
+            (Some(opened), _) => Some(opened.as_str()),
+            (None, Some(args)) => self.payload.get(args.clone()),
+            (None, None) => Some(NO_ARGS),
         }
     }
 }
@@ -203,7 +204,7 @@ fn without_payload(core: &Core, hold: Hold, payload: &str) -> Result<Job, Unread
     let backoff = backoff.map_err(wrong)?;
     let policy = &definition.policy;
     let opened = open(core.client.keys(), definition, &envelope)?;
-    let args = within(payload, envelope.args.get());
+    let args = envelope.given_args().map(|args| within(payload, args));
     Ok(Job {
         id: envelope.id.as_deref().map_or_else(JobId::fresh, JobId::from),
         definition,
@@ -226,7 +227,7 @@ fn open(
     definition: &Definition,
     envelope: &Envelope<'_>,
 ) -> Result<Option<Opened>, Unread> {
-    let args = envelope.args.get();
+    let args = envelope.args();
     let broken = |reason: String| Err(Unread::Broken(reason));
     if !is_sealed(args) {
         return match definition.encrypted {

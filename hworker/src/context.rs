@@ -278,13 +278,13 @@ impl Inject for Context {
 /// What the parameters of jobs need from the worker, collected when it starts.
 #[derive(Debug, Default)]
 pub struct Needs {
-    pub(crate) states: Vec<(TypeId, &'static str)>,
+    pub(crate) states: Vec<(TypeId, String)>,
 }
 
 impl Needs {
     /// The worker must have been given a value of type `T`.
     pub fn state<T: 'static>(&mut self) {
-        let need = (TypeId::of::<T>(), type_name::<T>());
+        let need = (TypeId::of::<T>(), shown_type::<T>());
         if !self.states.contains(&need) {
             self.states.push(need);
         }
@@ -374,10 +374,23 @@ impl<T: Clone + Send + Sync + 'static> Inject for State<T> {
     fn inject(context: &Context) -> Result<Self, BoxError> {
         let found = context.attempt.scope.states.get::<T>();
         found.map(Self).ok_or_else(|| {
-            let name = type_name::<T>();
+            let name = shown_type::<T>();
             format!("the worker has no state of type {name}: give it one with `.state(..)`").into()
         })
     }
+}
+
+/// The name of a type as a program can write it: those of this crate without the modules that they are in, which are private.
+pub(crate) fn shown_type<T: ?Sized>() -> String {
+    let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
+    let parts = type_name::<T>().split_inclusive(|c| !is_path(c));
+    let shown = parts.map(|part| match part.strip_prefix("hworker::") {
+        Some(inside) if !inside.starts_with("embedded::") => {
+            format!("hworker::{}", inside.rsplit("::").next().unwrap_or(inside))
+        }
+        _ => part.to_owned(),
+    });
+    shown.collect()
 }
 
 tokio::task_local! {

@@ -223,8 +223,8 @@ impl Registration {
 inventory::collect!(Registration);
 
 /// Everything the worker was given with `.state(..)`, by type.
-pub(crate) fn missing_states(needs: &Needs, states: &States) -> Vec<&'static str> {
-    needs.states.iter().filter(|(id, _)| !states.has(*id)).map(|(_, name)| *name).collect()
+pub(crate) fn missing_states<'a>(needs: &'a Needs, states: &States) -> Vec<&'a str> {
+    needs.states.iter().filter(|(id, _)| !states.has(*id)).map(|(_, name)| &**name).collect()
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The settings of a worker, and what is checked before it starts.
 
-use std::collections::BTreeSet;
+use std::any::TypeId;
+use std::collections::{BTreeSet, HashMap};
+use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +13,7 @@ use super::panic;
 use super::throttle::Throttle;
 use crate::client::{Client, OfWorker};
 use crate::config::{QueueSetting, WorkerSettings};
-use crate::context::States;
+use crate::context::{States, shown_type};
 use crate::durability::Durability;
 use crate::error::{Error, Problems};
 use crate::job::Job;
@@ -34,6 +36,10 @@ pub struct WorkerBuilder {
     client: Option<Client>,
     registry: Option<Registry>,
     states: States,
+    /// Where each was given.
+    places: HashMap<TypeId, &'static Location<'static>>,
+    /// What is wrong with those that were given twice.
+    twice: Vec<String>,
     settings: WorkerSettings,
 }
 
@@ -57,8 +63,18 @@ impl WorkerBuilder {
         self
     }
 
-    /// A value that jobs may take as [`State<T>`](crate::State); each gets a clone. One for each type.
+    /// A value that jobs may take as [`State<T>`](crate::State); each gets a clone. One for each type: a second one is an error
+    /// of [`build`](Self::build).
+    #[track_caller]
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
+        let here = Location::caller();
+        if let Some(before) = self.places.insert(TypeId::of::<T>(), here) {
+            self.twice.push(format!(
+                "there are two `.state(..)` of the type `{}`, at {before} and {here}: give the worker one, or put the other \
+                 into a type of its own",
+                shown_type::<T>()
+            ));
+        }
         self.states.insert(state);
         self
     }
@@ -196,7 +212,7 @@ impl WorkerBuilder {
     /// # Errors
     /// [`Error::Config`] with every problem at once, each saying what to write.
     pub fn build(mut self) -> Result<Worker, Error> {
-        let mut problems = Problems(Vec::new());
+        let mut problems = Problems(self.twice);
         let own_max_payload = self.settings.max_payload;
         let mut config = self.settings.resolve(&mut problems);
         let registry = self.registry.unwrap_or_else(Registry::collect);

@@ -108,6 +108,37 @@ fn two_missing_states_of_one_job_and_one_that_is_there() {
     worker().state(Pool).state(Mailer).build().expect("has all that it needs");
 }
 
+#[hworker::job]
+async fn takes_a_client(_client: State<Client>, _registry: State<Option<Registry>>) {}
+
+#[test]
+fn a_state_that_is_given_twice_is_a_problem() {
+    // Two values of one type, of which jobs could have but one -> an error with the type and the place of each `.state(..)`.
+    // Guard: `WorkerBuilder::state` notes where each was given.
+    let client = Client::new("redis://127.0.0.1:1").expect("a client");
+    let worker = Worker::builder().client(&client).registry(Registry::new().with::<here::one>());
+    let first = line!() + 1;
+    let worker = worker.state(Pool).state(Mailer);
+    let error = worker.state(Pool).build().expect_err("refused");
+    assert_eq!(problems(&error).len(), 1, "{error}");
+    let places = [first, first + 1].map(|line| format!("startup.rs:{line}"));
+    for words in ["Pool", "`.state(..)`", &places[0], &places[1]] {
+        assert!(error.to_string().contains(words), "{words} in {error}");
+    }
+}
+
+#[test]
+fn types_of_hworker_are_said_by_their_public_paths() {
+    // A missing state of a type of this library, alone and inside another -> its name is one that the program can write.
+    // Guard: `shown_type`.
+    let client = Client::new("redis://127.0.0.1:1").expect("a client");
+    let registry = Registry::new().with::<takes_a_client>();
+    let error = Worker::builder().client(&client).registry(registry).build().expect_err("refused");
+    for words in ["`State<hworker::Client>`", "`State<core::option::Option<hworker::Registry>>`"] {
+        assert!(error.to_string().contains(words), "{words} in {error}");
+    }
+}
+
 #[test]
 fn a_worker_process_ends_with_the_problems_of_its_environment() {
     // `run_all()` with wrong variables ends with a failure, and says all of them.

@@ -93,6 +93,16 @@ impl Both {
     }
 
     fn script(&mut self, name: &str, keys: &[String], args: &[String]) -> Value {
+        let reply = self.try_script(name, keys, args);
+        reply.unwrap_or_else(|error| panic!("{name} {args:?}: {error}"))
+    }
+
+    fn try_script(
+        &mut self,
+        name: &str,
+        keys: &[String],
+        args: &[String],
+    ) -> redis::RedisResult<Value> {
         let script = SCRIPTS.iter().find(|(other, _)| *other == name).expect("a script");
         let script = redis::Script::new(script.1);
         let mut call = script.prepare_invoke();
@@ -102,7 +112,7 @@ impl Both {
         for arg in args {
             call.arg(arg);
         }
-        call.invoke(&mut self.redis).unwrap_or_else(|error| panic!("{name} {args:?}: {error}"))
+        call.invoke(&mut self.redis)
     }
 
     fn lease(&self, lease: Lease) -> String {
@@ -677,6 +687,69 @@ fn an_ack_ends_rows_of_leases_and_single_ones() {
     // The counters of a day expire.
     let expires_in: i64 = both.ask(&["TTL", &keys_of_settle(1)[7]]);
     assert!((1..=1000).contains(&expires_in), "{expires_in}");
+}
+
+#[test]
+fn an_end_needs_no_more_than_its_own_structures() {
+    // Each key that `settle` and `release` touch is of another type in turn -> what needs it is refused with nothing done, all else is done;
+    // counters begin anew, and it is said which.
+    let server = TestServer::start();
+    let mut both = Both::new(&server);
+    let [progress, jobs, scheduled, bell, failed, broken, stat, day, _] = keys_of_settle(1);
+    let settle = |both: &mut Both, end: &str| {
+        let _: u64 = both.ask(&["HSET", &progress, "1", "{}"]);
+        let args = format!("1000 1000 1000 {end}");
+        let args: Vec<_> = args.split(' ').map(str::to_owned).collect();
+        both.try_script("settle", &keys_of_settle(1), &args).map(|reply| list(&reply))
+    };
+    let release = |both: &mut Both, delay: &str| {
+        let _: u64 = both.ask(&["HSET", &progress, "1", "{}"]);
+        let keys = [&progress, &jobs, &scheduled, &bell].map(String::clone);
+        both.try_script("release", &keys, &["1", delay, ""].map(str::to_owned))
+            .map(|reply| text(&reply))
+    };
+    let ends = [
+        ("ack j 1 1 1", None),
+        ("retry j 1 0 {}", Some(vec![&jobs])),
+        ("retry j 1 9 {}", Some(vec![&scheduled, &bell])),
+        ("fail j 1 {}", Some(vec![&failed])),
+        ("break 1 why", Some(vec![&broken])),
+    ];
+    for wrong in [&jobs, &scheduled, &bell, &failed, &broken] {
+        let _: u64 = both.ask(&["DEL", wrong]);
+        let _: String = both.ask(&["SET", wrong, "somebody else's"]);
+        for (end, needs) in &ends {
+            let refused = needs.as_ref().is_some_and(|needs| needs.contains(&wrong));
+            let reply = settle(&mut both, end);
+            assert_eq!(reply.is_err(), refused, "{end} without {wrong}: {reply:?}");
+            assert_eq!(both.ask::<u64>(&["HDEL", &progress, "1"]), u64::from(refused), "{end}");
+        }
+        for (delay, needs) in [("0", vec![&jobs]), ("9", vec![&scheduled, &bell])] {
+            let reply = release(&mut both, delay);
+            assert_eq!(
+                reply.is_err(),
+                needs.contains(&wrong),
+                "{delay} without {wrong}: {reply:?}"
+            );
+        }
+        let _: u64 = both.ask(&["DEL", wrong]);
+    }
+    let _: u64 = both.ask(&["DEL", &stat]);
+    let _: String = both.ask(&["SET", &stat, "somebody else's"]);
+    let _: u64 =
+        both.ask(&["HSET", &day, "processed", "9223372036854775807", "processed:j", "1.5"]);
+    let reply = settle(&mut both, "ack j 1 1 1").expect("settled");
+    assert_eq!(reply[0], "1");
+    for figure in
+        [format!("{stat} processed"), format!("{day} processed"), format!("{day} processed:j")]
+    {
+        assert!(reply[1].starts_with("anew ") && reply[1].contains(&figure), "{reply:?}");
+    }
+    for key in [&stat, &day] {
+        let counted: Vec<u64> = both.ask(&["HMGET", key, "processed", "processed:j"]);
+        assert_eq!(counted, [1, 1], "{key}");
+    }
+    assert_eq!(settle(&mut both, "ack j 1 1 1").expect("settled"), ["1"], "said once");
 }
 
 #[test]

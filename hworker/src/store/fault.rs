@@ -127,6 +127,11 @@ impl Fault {
         Self { cause: text(format!("{server}: {}", self.cause)), ..self }
     }
 
+    /// Whether it refused because a key is of another type than it ought to be; then nothing was done.
+    pub(super) fn is_of_another_type(&self) -> bool {
+        self.kind == FaultKind::Denied && self.cause.to_string().contains("WRONGTYPE")
+    }
+
     /// Whether a server of a cluster said that it does not serve, for as long as it loads its data, or sees too little of the
     /// others: they may have put another in its place.
     pub(super) fn says_out_of_service(&self) -> bool {

@@ -41,7 +41,8 @@ if not keeper or keeper == worker then
   keeps = 1
 end
 
-local next_due = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
+-- A worker lives whatever somebody made of that key.
+local next_due = redis.pcall('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
 local wait = next_due and math.max(0, math.ceil(tonumber(next_due) - now)) or -1
 local reply = {
   'ok', now, redis.call('HLEN', progress), redis.call('LLEN', inbox), redis.call('LLEN', jobs), keeps, wait,

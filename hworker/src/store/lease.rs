@@ -11,7 +11,7 @@ use redis::{Cmd, Value};
 use super::connection::Call;
 use super::reply::{Reply, bytes, number};
 use super::{CALL_WITHIN, Connection, DAY_TTL_S, Fault, FaultKind, Queue, SCRIPT_BYTES, script};
-use crate::keys::WorkerKeys;
+use crate::keys::{Keys, WorkerKeys};
 
 /// A job that was enqueued within `max_payload` may grow by what workers write into it, such as its next attempt and its
 /// crashes, of which 32 take 3.5 KB under names as those of pods; its errors give way instead.
@@ -158,6 +158,47 @@ pub(crate) enum End {
     },
 }
 
+/// What ends need of the server beside their leases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Need {
+    Nothing,
+    Jobs,
+    Scheduled,
+    Failed,
+    Broken,
+    Parked,
+}
+
+impl Need {
+    const ALL: [Self; 6] =
+        [Self::Nothing, Self::Jobs, Self::Scheduled, Self::Failed, Self::Broken, Self::Parked];
+
+    /// The names of the keys.
+    fn keys(self, keys: &Keys) -> String {
+        match self {
+            Self::Nothing => "the leases".into(),
+            Self::Jobs => keys.jobs.clone(),
+            Self::Scheduled => format!("{} or {}", keys.scheduled, keys.bell),
+            Self::Failed => keys.failed.clone(),
+            Self::Broken => format!("{} or {}", keys.broken, keys.parked),
+            Self::Parked => keys.parked.clone(),
+        }
+    }
+}
+
+impl End {
+    fn need(&self) -> Need {
+        match self {
+            Self::Acked { .. } => Need::Nothing,
+            Self::Retried { delay_ms: 0, .. } | Self::Released { delay_ms: 0, .. } => Need::Jobs,
+            Self::Retried { .. } | Self::Released { .. } => Need::Scheduled,
+            Self::Failed { .. } => Need::Failed,
+            Self::Broken { .. } => Need::Broken,
+            Self::Parked { .. } => Need::Parked,
+        }
+    }
+}
+
 impl Settlement {
     /// About how many bytes it sends, or has the server copy.
     pub(crate) fn size(&self) -> usize {
@@ -197,8 +238,23 @@ impl Settlement {
 pub(crate) struct Settled {
     pub(crate) held: u64,
     pub(crate) stale: u64,
+    /// Those that could not be settled, since a key that they need is of another type, and what the server said of the last.
+    refused: Vec<Lease>,
+    pub(crate) refusal: Option<Fault>,
+    /// The counters that could not be counted up, and began anew.
+    pub(crate) anew: Option<String>,
     /// Why it is not as safe as asked, where it is not.
     pub(crate) not_durable: Option<Fault>,
+}
+
+impl Settled {
+    /// Takes those that were refused out of the batch that was settled.
+    pub(crate) fn take_refused(&self, batch: &mut Vec<Settlement>) -> Vec<Settlement> {
+        if self.refused.is_empty() {
+            return Vec::new();
+        }
+        batch.extract_if(.., |one| self.refused.contains(&one.lease)).collect()
+    }
 }
 
 impl Queue {
@@ -229,7 +285,9 @@ impl Queue {
             self.settle_call(&script::SETTLE_AND_RESERVE, &[&worker.inbox], worker, day, batch);
         self.ask(&mut call, session, want);
         let mut reply = Reply::list("reserve", on.run(&call, CALL_WITHIN).await?)?;
-        Ok((settled(reply.split_last("settle", sizes.len())?, &sizes)?, reserved(reply)?))
+        let anew = reply.take_last_word("anew ");
+        let settled = settled(reply.split_last("settle", sizes.len())?, &sizes)?;
+        Ok((Settled { anew, ..settled }, reserved(reply)?))
     }
 
     fn reserve_call(&self, worker: &WorkerKeys, session: u64, want: usize) -> Call {
@@ -260,8 +318,44 @@ impl Queue {
             .number(self.limits.broken as u64);
     }
 
-    /// Settles and releases a batch. Afterwards none of its leases is held.
+    /// Settles and releases a batch. Afterwards none of its leases is held, but for those that were refused: a key that somebody
+    /// made another type of holds up the ends that need it, and no others.
     pub(crate) async fn settle(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+        day: &str,
+        batch: &[Settlement],
+    ) -> Result<Settled, Fault> {
+        let together = self.settle_together(on, worker, day, batch).await;
+        if !together.as_ref().is_err_and(Fault::is_of_another_type) {
+            return together;
+        }
+        let mut all = Settled::default();
+        for need in Need::ALL {
+            let ends = batch.iter().filter(|one| one.end.need() == need);
+            let ends: Vec<_> = ends.cloned().collect();
+            if ends.is_empty() {
+                continue;
+            }
+            match self.settle_together(on, worker, day, &ends).await {
+                Ok(some) => {
+                    all.held += some.held;
+                    all.stale += some.stale;
+                    all.anew = some.anew.or(all.anew);
+                    all.not_durable = some.not_durable.or(all.not_durable);
+                }
+                Err(fault) if fault.is_of_another_type() => {
+                    all.refusal = Some(fault.about(need.keys(&self.keys)));
+                    all.refused.extend(ends.into_iter().map(|one| one.lease));
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(all)
+    }
+
+    async fn settle_together(
         &self,
         on: &Connection,
         worker: &WorkerKeys,
@@ -286,7 +380,8 @@ impl Queue {
             }
             let call = self.release_call(worker, releases.clone());
             let held = number("release", &on.run(&call, CALL_WITHIN).await?)?.unsigned_abs();
-            Ok(Settled { held, stale: count.saturating_sub(held), not_durable: None })
+            let stale = count.saturating_sub(held);
+            Ok(Settled { held, stale, ..Settled::default() })
         };
         let (settle, release) = tokio::join!(settle, release);
         let (settle, release): (Settled, Settled) = (settle?, release?);
@@ -535,10 +630,11 @@ fn reserved(mut reply: Reply) -> Result<Reserved, Fault> {
 
 /// Reads how many leases each operation of a settle found held.
 fn settled(mut reply: Reply, sizes: &[u64]) -> Result<Settled, Fault> {
+    let anew = reply.take_last_word("anew ");
     if reply.left() != sizes.len() {
         return Err(Fault::reply("settle", "not one reply for each operation"));
     }
-    let mut settled = Settled::default();
+    let mut settled = Settled { anew, ..Settled::default() };
     for size in sizes {
         let held = match reply.value()? {
             Value::Int(held) => held.unsigned_abs().min(*size),

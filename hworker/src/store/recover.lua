@@ -32,8 +32,6 @@ end
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
 redis.call('LLEN', inbox)
 redis.call('LLEN', jobs)
-redis.call('HLEN', stat)
-redis.call('HLEN', day)
 
 -- A removal first: a full server lets a script go on once it has written.
 redis.call('HDEL', progress, '')
@@ -65,8 +63,9 @@ for i = 7, #ARGV, 2 do
   end
 end
 if given > 0 then
-  redis.call('HINCRBY', stat, 'recovered', given)
-  redis.call('HINCRBY', day, 'recovered', given)
+  -- A figure holds up no job.
+  redis.pcall('HINCRBY', stat, 'recovered', given)
+  redis.pcall('HINCRBY', day, 'recovered', given)
   redis.call('EXPIRE', day, day_ttl)
 end
 return {'ok', given, redis.call('HLEN', progress), declared, redis.call('LLEN', inbox), youngest or nil}

@@ -12,10 +12,17 @@ local progress, jobs, scheduled, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local first = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
--- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
-redis.call('LLEN', jobs)
-redis.call('LLEN', bell)
+-- Looked at before anything is taken, as in settle.lua.
+local needed = {}
+for i = 2, #ARGV, 3 do
+  if ARGV[i] == '0' then
+    needed[jobs] = 'LLEN'
+  else
+    needed[scheduled], needed[bell] = 'ZCARD', 'LLEN'
+  end
+end
+for key, look in pairs(needed) do redis.call(look, key) end
+local first = needed[scheduled] and redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
 
 local earliest, released = math.huge, 0
 

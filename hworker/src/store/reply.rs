@@ -46,6 +46,15 @@ impl Reply {
         Ok(Self { operation, values: last.into_iter() })
     }
 
+    /// Takes the last value off, if it is a text that begins so; gives what follows.
+    pub(crate) fn take_last_word(&mut self, start: &str) -> Option<String> {
+        let Value::BulkString(last) = self.values.as_slice().last()? else { return None };
+        let rest = last.strip_prefix(start.as_bytes())?;
+        let rest = String::from_utf8_lossy(rest).into_owned();
+        self.values.next_back();
+        Some(rest)
+    }
+
     pub(crate) fn value(&mut self) -> Result<Value, Fault> {
         self.values.next().ok_or_else(|| Fault::reply(self.operation, "too short"))
     }

@@ -13,8 +13,7 @@
 -- ARGV[3] bytes        stop taking at so many bytes
 -- ARGV[4] max_payload  in bytes; what is larger is broken
 -- ARGV[5] broken_limit how many broken payloads are kept
--- ARGV[6] known        {session, dead} of the record, where `settle` has run just before: it looked at them and at `stat`, and removed
---                      something
+-- ARGV[6] known        {session, dead} of the record, where `settle` has run just before: it looked at them, and removed something
 --
 -- Returns {'ok', jobs left, set aside as broken, first token, envelope, envelope, ...}: the leases are the tokens, counted up
 -- from the first; {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
@@ -33,9 +32,8 @@ if known[1] ~= session then return {'stale'} end
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
 local handed, waiting = call('LLEN', inbox), call('LLEN', jobs)
-call('HLEN', broken)
-call('ZCARD', parked)
-if not ARGV[6] then call('HLEN', stat) end
+-- Asked for once something is too large, which waits, with all behind it, until it can be set aside.
+local sets_aside, held_up = nil, false
 if handed == 0 and (waiting == 0 or want == 0) then return {'ok', waiting, 0, 0} end
 
 -- A removal first: a full server lets a script go on once it has written.
@@ -72,15 +70,20 @@ while true do
     local envelope = popped[i]
     local size = #envelope
     if size > largest then largest = size end
-    if size > max_payload then
+    if size > max_payload and sets_aside == nil then
+      sets_aside = type(redis.pcall('HLEN', broken)) == 'number' and type(redis.pcall('ZCARD', parked)) == 'number'
+    end
+    if size > max_payload and sets_aside then
       quarantined = quarantined + 1
       if quarantine(envelope, broken, broken_limit, now) then
-        call('HINCRBY', stat, 'broken', 1)
+        -- A figure holds up no job: where it cannot be counted up, `settle` has it begin anew.
+        redis.pcall('HINCRBY', stat, 'broken', 1)
       else
         beyond = beyond or {}
         beyond[#beyond + 1] = envelope
       end
-    elseif bytes <= 0 and from_jobs then
+    elseif size > max_payload or bytes <= 0 and from_jobs then
+      held_up, bytes = size > max_payload, 0
       -- What is beyond the bytes goes back to where it came from.
       for j = #popped, i, -1 do call('RPUSH', jobs, popped[j]) end
       waiting = waiting + #popped - i + 1
@@ -105,6 +108,11 @@ while true do
   waiting = waiting - #popped
 end
 
+-- The error is that of the key.
+if held_up and filled == 0 then
+  call('HLEN', broken)
+  call('ZCARD', parked)
+end
 if filled > 0 then
   -- Before 7.2 the server spells every number as a fraction, which takes it longer than Lua takes for a whole one. A Lua of 32
   -- bits cannot spell a token; there the server does.
@@ -118,7 +126,7 @@ if beyond then
   -- Behind the leases, which count up from the first.
   for i = 1, #beyond do call('ZADD', parked, string.format('%.0f', token + i), beyond[i]) end
   call('SET', token_key, string.format('%.0f', token + #beyond))
-  call('HINCRBY', stat, 'parked', #beyond)
+  redis.pcall('HINCRBY', stat, 'parked', #beyond)
 end
 reply[2], reply[3] = waiting, quarantined
 return reply

@@ -22,8 +22,8 @@
 --   'break', lease, reason                  cannot be decoded; parked where `broken` is full
 --   'park', lease, envelope                 cannot be run by this worker ('' keeps the bytes)
 --
--- Returns for each, in order: for 'ack' how many leases were held, else 'ok' or 'stale'; and to a script around it what it found in the
--- record, {session, dead}.
+-- Returns for each, in order: for 'ack' how many leases were held, else 'ok' or 'stale'; behind these, where counters could not be counted
+-- up, 'anew' and their names; and to a script around it what it found in the record, {session, dead}.
 -- Invariant: a lease is removed before anything is done in its name, and nothing is done where it was gone.
 
 -- Looked up once for all commands, since a call for one job has seventeen of them.
@@ -37,10 +37,8 @@ local replies, counted = {}, {}
 -- Whether Lua spells leases: why is said in reserve.lua.
 local by_lua = (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d', 2 ^ 52) == '4503599627370496'
 
--- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way. Each look costs
--- as much as a change, so what only the others touch is not looked at where all are done.
-call('HLEN', stat)
-local first_of_day = call('HLEN', day) == 0
+local first_of_day = redis.pcall('HLEN', day)
+first_of_day = type(first_of_day) ~= 'number' or first_of_day == 0
 -- The record of a worker exists from its first reconcile on; a late settlement must not bring it back.
 local known = call('HMGET', record, 'session', 'dead')
 -- Each call makes its functions anew, so those that only the others need are made for them alone.
@@ -48,12 +46,25 @@ local retry, park, quarantine
 local at = 4
 while ARGV[at] == 'ack' do at = at + 3 + 2 * ARGV[at + 2] end
 if ARGV[at] then
-  call('LLEN', jobs)
-  call('ZCARD', scheduled)
-  call('LLEN', bell)
-  call('LLEN', failed)
-  call('HLEN', broken)
-  call('ZCARD', parked)
+  -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way. Only what these
+  -- need: it holds up no ends that can do without it, once they are sent apart.
+  local needed = {}
+  while ARGV[at] do
+    local what = ARGV[at]
+    if what == 'retry' and ARGV[at + 3] == '0' then
+      needed[jobs] = 'LLEN'
+    elseif what == 'retry' then
+      needed[scheduled], needed[bell] = 'ZCARD', 'LLEN'
+    elseif what == 'fail' then
+      needed[failed] = 'LLEN'
+    elseif what == 'park' then
+      needed[parked] = 'ZCARD'
+    else
+      needed[broken], needed[parked] = 'HLEN', 'ZCARD'
+    end
+    at = at + (what == 'retry' and 5 or what == 'fail' and 4 or 3)
+  end
+  for key, look in pairs(needed) do call(look, key) end
   local time = call('TIME')
   local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -97,6 +108,20 @@ local function count(counted, counter, job, n)
     local field = counter .. ':' .. job
     counted[field] = (counted[field] or 0) + n
   end
+end
+
+-- A figure holds up no job: one that cannot be counted up, as a text, a key of another type, or at the end of the numbers, begins anew.
+local anew = {}
+local function count_up(key, field, n)
+  local done = redis.pcall('HINCRBY', key, field, n)
+  if type(done) == 'number' then return end
+  if string.find(done.err, 'WRONGTYPE', 1, true) then
+    call('DEL', key)
+  elseif string.find(done.err, 'integer', 1, true) or string.find(done.err, 'overflow', 1, true) then
+    call('HDEL', key, field)
+  end
+  call('HINCRBY', key, field, n)
+  anew[#anew + 1] = key .. ' ' .. field
 end
 
 local i = 4
@@ -150,11 +175,12 @@ while i <= #ARGV do
 end
 
 for field, n in pairs(counted) do
-  call('HINCRBY', stat, field, n)
-  call('HINCRBY', day, field, n)
+  count_up(stat, field, n)
+  count_up(day, field, n)
   if known[1] and not string.find(field, ':', 1, true) then
-    call('HINCRBY', record, field, n)
+    count_up(record, field, n)
   end
 end
 if first_of_day and next(counted) then call('EXPIRE', day, day_ttl) end
+if anew[1] then replies[#replies + 1] = 'anew ' .. table.concat(anew, ', ') end
 return replies, known

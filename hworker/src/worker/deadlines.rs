@@ -158,7 +158,12 @@ async fn send_of(incarnation: &Incarnation, lane: Arc<Lane>, all: Vec<Settlement
             lane.queue.settle(&connection, &lane.keys, &today, batch).await
         };
         match sent.await {
-            Ok(_) => lane.leases.settled(batch.to_vec()),
+            Ok(settled) => {
+                let mut batch = batch.to_vec();
+                let refused = settled.take_refused(&mut batch);
+                unsent.extend(refused.into_iter().map(|one| (Arc::clone(&lane), one)));
+                lane.leases.settled(batch);
+            }
             Err(_) => unsent.extend(batch.iter().map(|one| (Arc::clone(&lane), one.clone()))),
         }
     }

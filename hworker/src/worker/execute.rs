@@ -227,6 +227,7 @@ fn outcome(end: Option<&End>) -> &'static str {
         Some(End::Retried { .. }) => "retried",
         Some(End::Failed { .. }) => "failed",
         Some(End::Broken { .. }) => "broken",
+        Some(End::Parked { .. }) => "parked",
         Some(End::Released { delay_ms: 0, .. }) => "given back",
         Some(End::Released { .. }) => "snoozed",
         None => "lost",
@@ -409,8 +410,7 @@ async fn run_blocking(
     let states = Arc::clone(&incarnation.core.states);
     let spawned = std::thread::Builder::new().name(format!("hworker-{name}")).spawn(move || {
         let _runtime = runtime.enter();
-        let result =
-            span.in_scope(|| blocks_in_body_of(states, || panic::catch(body)));
+        let result = span.in_scope(|| blocks_in_body_of(states, || panic::catch(body)));
         count.fetch_sub(1, Ordering::AcqRel);
         let _ = done.send(result);
     });

@@ -77,6 +77,8 @@ struct Fetch {
     refusals: u64,
     /// What `answers` was when a call was last refused.
     refused_at: Option<u64>,
+    /// Settlements for which a key is of another type, and when they are sent again.
+    held_up: Option<(Instant, Vec<Settlement>)>,
 }
 
 /// Why the loop left its connection.
@@ -104,6 +106,7 @@ impl Fetch {
             connected_at: Instant::now(),
             refusals: 0,
             refused_at: None,
+            held_up: None,
         }
     }
 
@@ -211,6 +214,9 @@ impl Fetch {
         let left = self.exchange(connection, session, &mut trips).await;
         self.lane.asks.all_are_over();
         self.lane.pace.set_ahead(0);
+        if let Some((_, again)) = self.held_up.take() {
+            self.lane.outbox.put_back(again);
+        }
         self.lane.suspects.leave_slots();
         // What was under way may have reached the server or not; it is sent again.
         for trip in trips.into_iter().rev() {
@@ -237,6 +243,9 @@ impl Fetch {
                 for (admitted, slot) in lane.suspects.begin() {
                     lane.add([WaitingJob::Admitted(admitted)], slot);
                 }
+            }
+            if let Some((_, again)) = self.held_up.take_if(|(at, _)| *at <= Instant::now()) {
+                lane.outbox.put_back(again);
             }
             // Until the plan is made everything wakes this loop, so that nothing that changes meanwhile is missed.
             lane.outbox.set_wake_at(WakeAt::LastOr(1));
@@ -279,7 +288,9 @@ impl Fetch {
             lane.outbox.set_wake_at(plan.wake_at);
             let hold_until = held_since.map(|since| since + HOLD);
             let look_at = self.next_look.as_ref().map(|look| look.at);
-            let plan_again_at = [hold_until, look_at, plan.alone_until].into_iter().flatten().min();
+            let again_at = self.held_up.as_ref().map(|(at, _)| *at);
+            let plan_again_at = [hold_until, look_at, plan.alone_until, again_at];
+            let plan_again_at = plan_again_at.into_iter().flatten().min();
             tokio::select! {
                 biased;
                 () = connection.ended() => return Left::Reconnect("the connection has ended".into()),
@@ -458,7 +469,21 @@ impl Fetch {
         None
     }
 
-    fn has_settled(&mut self, batch: Vec<Settlement>, settled: &Settled) {
+    fn has_settled(&mut self, mut batch: Vec<Settlement>, settled: &Settled) {
+        let refused = settled.take_refused(&mut batch);
+        if let Some(fault) = &settled.refusal {
+            if self.refusals.is_multiple_of(120) {
+                let queue = self.lane.queue.name.clone();
+                say!(WARN, { jobs = refused.len(), fault = fault.clone() }, %queue, jobs, "results cannot be written, trying again; rename or delete the key that is of another type: {fault}");
+            }
+            self.refusals += 1;
+            let again_at = Instant::now() + REFUSED_PAUSE;
+            self.held_up.get_or_insert((again_at, Vec::new())).1.extend(refused);
+        }
+        if let Some(anew) = &settled.anew {
+            let queue = self.lane.queue.name.clone();
+            say!(WARN, { anew = anew.clone() }, %queue, "what could not be counted up begins anew: {anew}");
+        }
         if !batch.is_empty() {
             self.lane.leases.settled(batch);
         }

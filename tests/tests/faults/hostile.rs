@@ -183,6 +183,124 @@ fn payloads_of_hundreds_of_megabytes_are_never_read_by_a_worker() {
     assert_eq!(serving(&server).len(), 1);
 }
 
+#[test]
+fn a_key_of_another_type_holds_up_only_what_needs_it() {
+    // Somebody makes another type of a key that a job at its end needs -> that job waits under its lease, a hundred others come to their
+    // ends meanwhile; what is wrong is logged; when the key is gone the job ends as it was to, once.
+    // Guard: `Queue::settle` sends ends apart by their needs, settle.lua and release.lua look at no more than these.
+    let plan = |act| Some(vec![vec![act], vec![]]);
+    for (key, plan, counter_of_end) in [
+        ("failed", plan(Act::Failure("no".into())), "failed"),
+        ("scheduled", plan(Act::RetryIn(100)), "retried"),
+        ("bell", plan(Act::RetryIn(100)), "retried"),
+        ("broken", None, "broken"),
+    ] {
+        let server = TestServer::start();
+        let _worker =
+            server.worker_process(&[("HWORKER_CONCURRENCY", "2"), ("HWORKER_LOG", "info")]);
+        wait_for_workers(&server, 1);
+        let wrong = format!("hworker-{key}-default");
+        // The bell comes and goes.
+        server.eventually("it is set", SOON, || {
+            server.redis().ask::<u64>(&["DEL", &wrong]);
+            server.redis().ask::<u64>(&["SETNX", &wrong, "somebody else's"]) == 1
+        });
+        match plan {
+            Some(plan) => drop(put(&server, "held up", plan)),
+            None => push(&server, b"{"),
+        }
+        let leased = || {
+            let mut redis = server.redis();
+            let keys = redis.keys("hworker-progress-default:*");
+            keys.iter().map(|key| redis.len(key)).sum::<u64>()
+        };
+        let log =
+            || std::fs::read_to_string(server.dir().join("process-0.log")).unwrap_or_default();
+        server.eventually("it is refused", SOON, || log().contains("results cannot be written"));
+        assert!(log().contains(&wrong), "{}", log());
+        let start = Instant::now();
+        for _ in 0..100 {
+            put(&server, "other", vec![]);
+        }
+        server.eventually("the others end", SOON, || counter(&server, "processed") == 100);
+        println!("{key}: a hundred ended within {:?}", start.elapsed());
+        assert_eq!((leased(), counter(&server, counter_of_end)), (1, 0), "{key}");
+        server.redis().ask::<u64>(&["DEL", &wrong]);
+        server.eventually("it ends", SOON, || counter(&server, counter_of_end) == 1);
+        server.eventually("no lease is left", SOON, || leased() == 0);
+    }
+}
+
+#[test]
+fn a_payload_that_is_too_large_and_cannot_be_set_aside_waits() {
+    // The hash of broken payloads is of another type, and a payload comes that is larger than a worker takes -> it waits, nothing is
+    // lost, and what was before it runs; when the key is gone it is set aside, and what is behind it runs.
+    // Guard: `sets_aside` in reserve.lua.
+    let server = TestServer::start();
+    let broken = "hworker-broken-default";
+    server.redis().ask::<String>(&["SET", broken, "somebody else's"]);
+    put(&server, "before", vec![]);
+    push(&server, &[b'x'; 12_000]);
+    put(&server, "behind", vec![]);
+    let _worker =
+        server.worker_process(&[("HWORKER_MAX_PAYLOAD", "1000"), ("HWORKER_LOG", "info")]);
+    server.eventually("the first runs", SOON, || server.ended("before") == 1);
+    let waits = || server.redis().len("hworker-jobs-default") == 2 && server.begun("behind") == 0;
+    server.eventually("it waits", SOON, waits);
+    server.holds("it waits", Duration::from_secs(1), || server.begun("behind") == 0);
+    server.redis().ask::<u64>(&["DEL", broken]);
+    server.eventually("it is set aside", SOON, || server.redis().len(broken) == 1);
+    server.eventually("the last runs", SOON, || server.ended("behind") == 1);
+}
+
+#[test]
+fn counters_that_cannot_be_counted_up_begin_anew() {
+    // The counters are of another type, a text, or at the end of the numbers -> jobs go on as fast as ever, the counters begin anew, and
+    // that is logged once for each.
+    // Guard: `count_up` in settle.lua.
+    let server = TestServer::start();
+    let worker = server.worker_process(&[("HWORKER_LOG", "info")]);
+    wait_for_workers(&server, 1);
+    let stat = "hworker-stat-default";
+    let log = || std::fs::read_to_string(server.dir().join("process-0.log")).unwrap_or_default();
+    let most = i64::MAX.to_string();
+    let wrong: [&[&str]; 4] = [
+        &["SET", stat, "somebody else's"],
+        &["HSET", stat, "processed", "many"],
+        &["HSET", stat, "processed", "1.5"],
+        &["HSET", stat, "processed", &most],
+    ];
+    for (times, wrong) in (1..).zip(wrong) {
+        redis_any(&server, wrong);
+        put(&server, "first", vec![]);
+        server.eventually("it is counted anew", SOON, || {
+            server.ended("first") == times && counter_text(&server) == "1"
+        });
+        for _ in 0..20 {
+            put(&server, "after", vec![]);
+        }
+        server.eventually("all are counted", SOON, || counter_text(&server) == "21");
+        let told = log().matches("begins anew: hworker-stat-default processed").count();
+        assert_eq!(told, times, "{}", log());
+    }
+    drop(worker);
+}
+
+/// Asks the server, whatever it answers.
+fn redis_any(server: &TestServer, command: &[&str]) {
+    let _: redis::Value = server.redis().ask(command);
+}
+
+/// The counter as it is there, whatever that is.
+fn counter_text(server: &TestServer) -> String {
+    let mut redis = server.redis();
+    let kind: String = redis.ask(&["TYPE", "hworker-stat-default"]);
+    let hash = kind == "hash";
+    let text: Option<String> =
+        if hash { redis.ask(&["HGET", "hworker-stat-default", "processed"]) } else { None };
+    text.unwrap_or_default()
+}
+
 /// The lines of a log that say this, as how many jobs each is about.
 fn told(log: &str, says: &str) -> Vec<u64> {
     let lines = log.lines().filter(|line| line.contains(says));

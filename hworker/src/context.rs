@@ -85,7 +85,8 @@ impl End {
         let mut holders = self.holders();
         self.reached.store(true, Ordering::Release);
         if let Some(notice) = self.notice.get() {
-            notice.notify_waiters();
+            // Who waits may wake in a way of the user's.
+            crate::guarded::guarded(|| notice.notify_waiters());
         }
         if let Some(children) = &mut holders.children {
             children.abort_all();

@@ -18,6 +18,7 @@ mod enqueue;
 mod envelope;
 mod error;
 mod fresh_uuid;
+mod guarded;
 mod inspect;
 mod job;
 mod join;

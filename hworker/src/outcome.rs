@@ -96,20 +96,27 @@ impl Verdict {
 
     /// Finds the decision in the chain of sources of `error`.
     pub(crate) fn find(error: &(dyn StdError + 'static)) -> Option<Decision> {
-        let mut next = Some(error);
-        while let Some(error) = next {
-            if let Some(marked) = error.downcast_ref::<Marked>() {
-                return Some(marked.decision);
-            }
-            next = error.source();
-        }
-        None
+        chain(error).find_map(|error| error.downcast_ref::<Marked>()).map(|marked| marked.decision)
     }
 
     /// Whether an error is only the mark of a verdict, whose text says nothing of the cause.
     pub(crate) fn is_mark(error: &(dyn StdError + 'static)) -> bool {
         error.is::<Marked>()
     }
+}
+
+/// So many sources of an error are looked at: they may come back to it, or have no end.
+const SOURCES: usize = 100;
+
+/// An error and its sources, one after the other; none is asked for its source before that is asked for.
+pub(crate) fn chain<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    let mut last: Option<&'a (dyn StdError + 'static)> = None;
+    (0..=SOURCES).map_while(move |_| {
+        last = last.map_or(Some(error), StdError::source);
+        last
+    })
 }
 
 impl fmt::Display for Verdict {

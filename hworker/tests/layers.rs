@@ -5,7 +5,17 @@ use std::path::Path;
 
 /// The layers, the lowest first; a module may not use its neighbours either.
 const LAYERS: &[&[&str]] = &[
-    &["embedded", "fresh_uuid", "join", "log", "reconnect", "shards", "strict_json", "time"],
+    &[
+        "embedded",
+        "fresh_uuid",
+        "guarded",
+        "join",
+        "log",
+        "reconnect",
+        "shards",
+        "strict_json",
+        "time",
+    ],
     &["envelope", "keys"],
     &["error"],
     &["outcome", "backoff", "durability", "encryption", "runtime"],

@@ -16,6 +16,7 @@ mod job {}
 mod clock;
 mod cluster;
 mod deployment;
+mod errors;
 mod eventually;
 mod jobs;
 mod node;
@@ -35,6 +36,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use clock::Clock;
 pub use cluster::TestCluster;
 pub use deployment::Deployment;
+pub use errors::{How, strange, strange_blocking, wakes_with_a_panic};
 pub use jobs::{Act, act, act_blocking, act_from_inbox, act_once, act_unless_crashed, weigh};
 pub use process::{Process, produce};
 pub use proxy::{Fault, Proxy, SCRIPTS};

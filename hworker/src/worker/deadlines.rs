@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::time::sleep;
 
 use super::decide::Finish;
-use super::execute::{BLOCKING_GRACE, conclude};
+use super::execute::{BLOCKING_GRACE, conclude, decided};
 use super::health::STUCK;
 use super::incarnation::{Incarnation, Lane};
 use super::outbox;
@@ -93,13 +93,9 @@ fn overdue(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mut Unsent) {
             continue;
         }
         running.context.cancel();
-        let end = conclude(
-            incarnation,
-            lane,
-            job,
-            Finish::TimedOut(job.timeout),
-            &without_user_code(&job.definition.policy),
-        );
+        let policy = without_user_code(&job.definition.policy);
+        let transition = decided(incarnation, job, Finish::TimedOut(job.timeout), &policy);
+        let end = conclude(incarnation, lane, job, transition);
         let settlement = lane.leases.settlement(job, end);
         unsent.extend(settlement.map(|settlement| (Arc::clone(lane), settlement)));
     }

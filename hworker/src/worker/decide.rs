@@ -1,12 +1,15 @@
 //! What becomes of a job after an attempt: one pure table.
 
+use std::error::Error as StdError;
+use std::fmt::{self, Write};
 use std::time::Duration;
 
-use super::panic::Panic;
+use super::panic::{self, Panic};
+use super::settle::MESSAGE_BYTES;
 use crate::backoff::{self, CallBackoff};
 use crate::error::BoxError;
 use crate::job::{OnError, OnFault, Policy};
-use crate::outcome::{Decision, Returned, Verdict};
+use crate::outcome::{self, Decision, Returned, Verdict};
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -54,21 +57,21 @@ pub(super) struct Attempts<'a> {
 }
 
 /// Decides.
-pub(super) fn decide(finish: Finish, attempts: &Attempts<'_>) -> Transition {
+pub(super) fn decide(finish: &Finish, attempts: &Attempts<'_>) -> Transition {
     let policy = attempts.policy;
     match finish {
         Finish::Returned(Returned::Success) => Transition::Ack,
         Finish::Returned(Returned::Failure(message)) => {
-            Transition::Fail(Evidence::new("failure", message))
+            Transition::Fail(Evidence::new("failure", message.as_str()))
         }
         Finish::Returned(Returned::Retry(message)) => {
             let error: BoxError = message.clone().into();
-            attempts.again(OnFault::Retry, Evidence::new("retry", message), &error)
+            attempts.again(OnFault::Retry, Evidence::new("retry", message.as_str()), &error)
         }
-        Finish::Returned(Returned::Error(error)) => attempts.after_error(&error),
+        Finish::Returned(Returned::Error(error)) => attempts.after_error(error),
         Finish::Panicked(panic) => {
             let error: BoxError = panic.message.clone().into();
-            let Panic { message, place, backtrace } = panic;
+            let Panic { message, place, backtrace } = panic.clone();
             attempts.again(
                 policy.on_panic,
                 Evidence { kind: "panic", message, place, backtrace },
@@ -86,7 +89,8 @@ pub(super) fn decide(finish: Finish, attempts: &Attempts<'_>) -> Transition {
 impl Attempts<'_> {
     fn after_error(&self, error: &BoxError) -> Transition {
         let evidence = Evidence::new("error", chain(error));
-        match Verdict::find(error.as_ref()) {
+        // A chain that panics has no verdict, and the evidence says so.
+        match panic::catch(|| Verdict::find(error.as_ref())).unwrap_or_default() {
             Some(Decision::Fail) => Transition::Fail(evidence),
             Some(Decision::Snooze(delay)) => Transition::Snooze(delay),
             Some(Decision::RetryIn(delay)) => self.within_bounds(delay, evidence),
@@ -119,18 +123,63 @@ impl Attempts<'_> {
     }
 }
 
-/// The text of an error with that of its sources, each once: many errors repeat their source's text in their own.
+/// The text of an error with that of its sources, each once: many errors repeat their source's text in their own. No more of it is
+/// read than a record keeps, and what panics is told as such.
 fn chain(error: &BoxError) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        let more = error.to_string();
-        if !text.contains(&more) && !Verdict::is_mark(error) {
-            text = format!("{text}: {more}");
+    let mut text = String::new();
+    let read = panic::catch(|| {
+        for error in outcome::chain(error.as_ref()).filter(|error| !Verdict::is_mark(*error)) {
+            add(&mut text, &written(error));
+            if text.len() > MESSAGE_BYTES {
+                break;
+            }
         }
-        next = error.source();
+    });
+    if let Err(Panic { message, .. }) = read {
+        add(&mut text, &format!("its source could not be read, it panicked: {message}"));
     }
     text
+}
+
+fn add(text: &mut String, more: &str) {
+    if !text.contains(more) {
+        let separator = if text.is_empty() { "" } else { ": " };
+        text.extend([separator, more]);
+    }
+}
+
+/// The text of one error, or that there is none.
+fn written(error: &(dyn StdError + 'static)) -> String {
+    let mut text = Text::default();
+    match panic::catch(|| write!(text, "{error}")) {
+        Ok(Err(_)) if !text.is_full() => "its text could not be written".to_owned(),
+        Ok(_) => text.0,
+        Err(Panic { message, .. }) => {
+            format!("its text could not be written, it panicked: {message}")
+        }
+    }
+}
+
+/// A text that takes a little more than a record keeps, so that it shows there that something is missing, and no more.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn is_full(&self) -> bool {
+        self.0.len() > MESSAGE_BYTES
+    }
+}
+
+impl Write for Text {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        for character in piece.chars() {
+            if self.is_full() {
+                return Err(fmt::Error);
+            }
+            self.0.push(character);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::sleep_until;
-use tracing::{Span, debug, info_span};
+use tracing::instrument::{Instrument, Instrumented};
+use tracing::level_filters::LevelFilter;
+use tracing::{Level, Span, debug, info_span};
 
 use super::admit::{Admitted, Job, admit, admit_handed, park, read, released, starts_from_inbox};
 use super::alarm::Alarm;
@@ -26,6 +28,7 @@ use super::throttle::{Reason, Warning};
 use crate::backoff::Backoff;
 use crate::context::{Attempt, Context, blocks_in_body_of};
 use crate::envelope::{bounded, describe};
+use crate::guarded::guarded;
 use crate::job::{Body, Invocation, Policy, StartError};
 use crate::log::{one_line, say};
 use crate::outcome::Returned;
@@ -68,9 +71,13 @@ pub(super) struct Pending {
 }
 
 enum Unfinished {
-    Async(Caught),
-    Blocking(Box<dyn FnOnce() -> Returned + Send>, Span),
+    Async(Caught<AsyncBody>),
+    Blocking(Caught<BlockingBody>, Span),
 }
+
+/// In its span.
+type AsyncBody = Instrumented<Pin<Box<dyn Future<Output = Returned> + Send>>>;
+type BlockingBody = Box<dyn FnOnce() -> Returned + Send>;
 
 impl Pending {
     /// Awaits its end, in a task with that alarm. `polled` if that task has polled it and not yielded since: a wake in between polls the
@@ -140,23 +147,32 @@ impl Started {
         context.end();
         let elapsed = at.elapsed();
         lane.pace.ran(elapsed);
+        // All that is the user's runs before the lease ends: until then the supervisor keeps the deadline.
+        let transition = match ended {
+            Ended::Cancelled => None,
+            Ended::Finish(mut finish) => {
+                // A result that comes after the deadline counts for nothing.
+                if elapsed >= job.timeout {
+                    let timed_out = Finish::TimedOut(job.timeout);
+                    drop(Caught::new(std::mem::replace(&mut finish, timed_out)));
+                }
+                Some(decided(incarnation, job, finish, &job.definition.policy))
+            }
+        };
         // The supervisor may have settled it, or it was lost: what happened here counts for nothing then.
-        let end = lane.leases.end_attempt(job).then(|| match ended {
-            Ended::Cancelled => released(job, 0),
-            // A result that comes after the deadline counts for nothing.
-            Ended::Finish(_) if elapsed >= job.timeout => {
-                let finish = Finish::TimedOut(job.timeout);
-                conclude(incarnation, lane, job, finish, &job.definition.policy)
-            }
-            Ended::Finish(finish) => {
-                conclude(incarnation, lane, job, finish, &job.definition.policy)
-            }
+        let end = lane.leases.end_attempt(job).then(|| match transition {
+            None => released(job, 0),
+            Some(transition) => conclude(incarnation, lane, job, transition),
         });
-        // In place: there is one for each job.
-        debug!(
-            job = job.definition.name, id = %job.id, queue = %lane.queue.name, attempt = job.number,
-            outcome = outcome(end.as_ref()), elapsed_ms = elapsed.as_millis(), "attempt ended"
-        );
+        // In place, as there is one for each job; where nobody hears it there is nothing to guard.
+        if Level::DEBUG <= LevelFilter::current() {
+            guarded(|| {
+                debug!(
+                    job = job.definition.name, id = %job.id, queue = %lane.queue.name, attempt = job.number,
+                    outcome = outcome(end.as_ref()), elapsed_ms = elapsed.as_millis(), "attempt ended"
+                );
+            });
+        }
         lane.leases.settlement(job, end?)
     }
 }
@@ -194,30 +210,32 @@ async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Roo
         context: started.context.clone(),
         blocking: matches!(body, Body::Blocking(_)),
     };
+    let mut body = match body {
+        Body::Async(body) => Unfinished::Async(Caught::new(body.instrument(around(lane, job)))),
+        Body::Blocking(body) => Unfinished::Blocking(Caught::new(body), around(lane, job)),
+    };
     if !lane.leases.start(running) {
         return First::Ended(Over(None, room));
     }
-    let body = match body {
-        Body::Async(future) => {
-            let mut body = Caught::new(future, around(lane, job));
-            if let Poll::Ready(result) = poll_once(&mut body).await {
-                drop(body);
-                let settlement = started.end(incarnation, lane, finished(result));
-                return First::Ended(Over(settlement, room));
-            }
-            Unfinished::Async(body)
-        }
-        Body::Blocking(body) => Unfinished::Blocking(body, around(lane, job)),
-    };
+    if let Unfinished::Async(polled) = &mut body
+        && let Poll::Ready(result) = poll_once(polled).await
+    {
+        drop(body);
+        let settlement = started.end(incarnation, lane, finished(result));
+        return First::Ended(Over(settlement, room));
+    }
     First::Pending(Pending { started, body, room })
 }
 
 /// What a body says is in this span, for a subscriber that is interested in it; for any other it is a comparison of levels.
 fn around(lane: &Lane, job: &Job) -> Span {
-    info_span!(
-        target: "hworker::job", "job",
-        job.id = %job.id, job.name = job.definition.name, job.queue = %lane.queue.name, job.attempt = job.number
-    )
+    let span = panic::catch(|| {
+        info_span!(
+            target: "hworker::job", "job",
+            job.id = %job.id, job.name = job.definition.name, job.queue = %lane.queue.name, job.attempt = job.number
+        )
+    });
+    span.unwrap_or_else(|_| Span::none())
 }
 
 /// What became of a job, in a word.
@@ -240,21 +258,20 @@ fn unstarted(lane: &Lane, job: &Job, end: impl FnOnce() -> End) -> Option<Settle
     lane.leases.end(lease).then(|| Settlement { lease: lease.clone(), end: end() })
 }
 
-async fn poll_once(body: &mut Caught) -> Poll<Result<Returned, Panic>> {
+async fn poll_once(body: &mut Caught<AsyncBody>) -> Poll<Result<Returned, Panic>> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll(cx))).await
 }
 
-/// Decides what becomes of the job, says so once in the log, and writes the settlement.
-pub(super) fn conclude(
+/// Decides what becomes of the job, with what the user says to that.
+pub(super) fn decided(
     incarnation: &Incarnation,
-    lane: &Lane,
     job: &Job,
     finish: Finish,
     policy: &Policy,
-) -> End {
+) -> Transition {
     // Nearly all there is.
     if matches!(finish, Finish::Returned(Returned::Success)) {
-        return End::Acked { job: job.definition.name };
+        return Transition::Ack;
     }
     let time_left =
         |until: u64| Duration::from_millis(until.saturating_sub(incarnation.core.clock.unix_ms()));
@@ -266,7 +283,7 @@ pub(super) fn conclude(
         time_left: job.retry_until.map(time_left),
     };
     // `backoff` and `on_error` may be functions of the user's.
-    let mut transition = panic::catch(|| decide(finish, &attempts)).unwrap_or_else(|panic| {
+    let transition = panic::catch(|| decide(&finish, &attempts)).unwrap_or_else(|panic| {
         let evidence =
             Evidence::new("panic", format!("`backoff` or `on_error` panicked: {}", panic.message));
         if job.number < job.max_attempts {
@@ -279,6 +296,17 @@ pub(super) fn conclude(
             Transition::Fail(evidence)
         }
     });
+    drop(Caught::new(finish));
+    transition
+}
+
+/// Says once in the log what becomes of the job, and writes the settlement.
+pub(super) fn conclude(
+    incarnation: &Incarnation,
+    lane: &Lane,
+    job: &Job,
+    mut transition: Transition,
+) -> End {
     if let Transition::Retry(_, evidence) | Transition::Fail(evidence) = &mut transition {
         evidence.message = bounded(&evidence.message, settle::MESSAGE_BYTES);
     }
@@ -361,7 +389,7 @@ fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
 }
 
 async fn run_async(
-    mut body: Caught,
+    mut body: Caught<AsyncBody>,
     started: &Started,
     alarm: &mut Alarm,
     mut polled: bool,
@@ -395,7 +423,7 @@ fn finished(result: Result<Returned, Panic>) -> Ended {
 
 /// Runs a body that blocks on a thread of its own: tokio's pool would be waited for when the runtime is dropped.
 async fn run_blocking(
-    body: Box<dyn FnOnce() -> Returned + Send>,
+    mut body: Caught<BlockingBody>,
     span: Span,
     started: &Started,
     incarnation: &Incarnation,
@@ -410,9 +438,12 @@ async fn run_blocking(
     let states = Arc::clone(&incarnation.core.states);
     let spawned = std::thread::Builder::new().name(format!("hworker-{name}")).spawn(move || {
         let _runtime = runtime.enter();
-        let result = span.in_scope(|| blocks_in_body_of(states, || panic::catch(body)));
+        let result = body.take().map_or_else(
+            || Err(vanished()),
+            |body| panic::catch(|| span.in_scope(|| blocks_in_body_of(states, body))),
+        );
         count.fetch_sub(1, Ordering::AcqRel);
-        let _ = done.send(result);
+        let _ = done.send(Caught::new(result));
     });
     if let Err(error) = spawned {
         threads.fetch_sub(1, Ordering::AcqRel);
@@ -422,7 +453,10 @@ async fn run_blocking(
     tokio::select! {
         biased;
         () = context.cancelled() => return Ended::Cancelled,
-        result = &mut result => return finished(result.unwrap_or_else(|_| Err(vanished()))),
+        result = &mut result => {
+            let result = result.ok().and_then(|mut result| result.take());
+            return finished(result.unwrap_or_else(|| Err(vanished())));
+        }
         () = sleep_until(started.context.deadline().into()) => {}
     }
     // It cannot be dropped: it is told, and after the grace it is left to itself.

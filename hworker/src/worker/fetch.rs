@@ -210,18 +210,14 @@ impl Fetch {
     }
 
     async fn serve(&mut self, connection: &Connection, session: u64) -> Left {
-        let mut trips = VecDeque::new();
-        let left = self.exchange(connection, session, &mut trips).await;
+        let mut trips = Trips { lane: Arc::clone(&self.lane), under_way: VecDeque::new() };
+        let left = self.exchange(connection, session, &mut trips.under_way).await;
         self.lane.asks.all_are_over();
         self.lane.pace.set_ahead(0);
         if let Some((_, again)) = self.held_up.take() {
             self.lane.outbox.put_back(again);
         }
         self.lane.suspects.leave_slots();
-        // What was under way may have reached the server or not; it is sent again.
-        for trip in trips.into_iter().rev() {
-            self.lane.outbox.put_back(trip.into_batch());
-        }
         left
     }
 
@@ -556,6 +552,21 @@ impl Fetch {
                 Left::Retired
             }
             Err(fault) => Left::Reconnect(fault.to_string()),
+        }
+    }
+}
+
+/// The round trips of a connection, however that is left, also by a panic.
+struct Trips {
+    lane: Arc<Lane>,
+    under_way: VecDeque<Trip>,
+}
+
+impl Drop for Trips {
+    fn drop(&mut self) {
+        // What was under way may have reached the server or not; it is sent again.
+        while let Some(trip) = self.under_way.pop_back() {
+            self.lane.outbox.put_back(trip.into_batch());
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct Health {
 
 /// How far the worker is.
 #[derive(Debug, Default)]
-enum Life {
+pub(super) enum Life {
     #[default]
     NotBegun,
     /// Not held: what a life owns (states, connections) goes when it ends, whoever still asks for its health.
@@ -62,6 +62,8 @@ pub enum Unwell {
     RuntimeStuck(Duration),
     /// The thread that sends heartbeats and keeps deadlines has not run for so long.
     SupervisorStuck(Duration),
+    /// A part of it has ended by a panic: it gives its jobs back, and begins anew under another id.
+    Panicked,
     /// It ended without having been told to: its future was dropped, or it could not start.
     Ended,
 }
@@ -85,6 +87,9 @@ impl fmt::Display for Unwell {
             Self::SupervisorStuck(silent) => {
                 write!(f, "the supervisor's thread has not run for {silent:.1?}")
             }
+            Self::Panicked => f.write_str(
+                "a part of the worker has ended by a panic: it gives its jobs back and begins anew",
+            ),
             Self::Ended => f.write_str("the worker has ended without having been told to"),
         }
     }
@@ -101,7 +106,7 @@ impl Health {
     /// difference, since another process would not reach it either; nor whether the worker was told to stop.
     ///
     /// # Errors
-    /// [`Unwell::RuntimeStuck`] and [`Unwell::SupervisorStuck`] after 10 s, [`Unwell::Ended`].
+    /// [`Unwell::RuntimeStuck`] and [`Unwell::SupervisorStuck`] after 10 s, [`Unwell::Panicked`] until it begins anew, [`Unwell::Ended`].
     pub fn live(&self) -> Result<(), Unwell> {
         let life = match &*self.life() {
             Life::NotBegun => return Ok(()),
@@ -110,7 +115,12 @@ impl Health {
             Life::Over => return Err(Unwell::Ended),
         };
         // Between two lives there is nobody to ask, for a moment. It may be dropped here, with the user's states.
-        life.map_or(Ok(()), |life| live(life.runtime.silent(), life.supervisor.silent()))
+        life.map_or(Ok(()), |life| {
+            if life.broken.is_cancelled() {
+                return Err(Unwell::Panicked);
+            }
+            live(life.runtime.silent(), life.supervisor.silent())
+        })
     }
 
     /// Whether a job that is enqueued now would be started here, as far as the worker itself is concerned: it is live, in touch with
@@ -149,7 +159,7 @@ impl Health {
         Ends(self.clone())
     }
 
-    fn life(&self) -> MutexGuard<'_, Life> {
+    pub(super) fn life(&self) -> MutexGuard<'_, Life> {
         self.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

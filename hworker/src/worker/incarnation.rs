@@ -62,6 +62,8 @@ pub(super) struct Incarnation {
     pub(super) void: CancellationToken,
     /// The supervisor's thread has ended.
     pub(super) unsupervised: CancellationToken,
+    /// A part of it has ended by a panic.
+    pub(super) broken: CancellationToken,
     /// Sees to it that no job waits long behind another.
     pub(super) lookout: Arc<Lookout>,
     /// Whether the runtime of the bodies goes round, and the supervisor's.
@@ -153,12 +155,30 @@ impl Incarnation {
             retiring: CancellationToken::new(),
             void: CancellationToken::new(),
             unsupervised: CancellationToken::new(),
+            broken: CancellationToken::new(),
             lookout: shared.lookout,
             runtime: Arc::default(),
             supervisor: Arc::default(),
             beat: Notify::new(),
             id,
         }
+    }
+
+    /// What each task and thread of this life holds while it runs, so that none ends unseen by a panic.
+    pub(super) fn vital(&self) -> Vital<'_> {
+        Vital(self)
+    }
+
+    /// A task of this life.
+    pub(super) async fn with<T>(self: Arc<Self>, task: impl Future<Output = T>) -> T {
+        let _vital = self.vital();
+        task.await
+    }
+
+    /// Whether it stops because somebody wants it to, and not for what became of it.
+    pub(super) fn was_told_to_stop(&self) -> bool {
+        let over = self.void.is_cancelled() || self.broken.is_cancelled();
+        self.stopping.is_cancelled() && !over
     }
 
     /// Waits for the next heartbeat of any queue to be sent, at most so long.
@@ -277,8 +297,11 @@ impl Lane {
         self.finish(lease, End::Released { delay_ms: 0, envelope: None });
     }
 
-    /// Gives back the jobs whose bodies run yet, in place of the tasks that run them, which they block.
+    /// Gives back the jobs whose bodies run yet, or were about to, in place of the tasks that run them, which they block or have ended.
     pub(super) fn give_running_back(&self) {
+        for lease in self.leases.not_started_for(Duration::ZERO) {
+            self.give_back(&lease);
+        }
         for Running { job, .. } in self.leases.running() {
             if self.leases.end_attempt(&job) {
                 self.settle(self.leases.settlement(&job, released(&job, 0)));
@@ -346,6 +369,17 @@ impl Lane {
     /// Whether that was asked for.
     pub(super) fn take_look(&self) -> bool {
         self.look.swap(false, Ordering::AcqRel)
+    }
+}
+
+/// Ends the life if a panic drops it.
+pub(super) struct Vital<'a>(&'a Incarnation);
+
+impl Drop for Vital<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.broken.cancel();
+        }
     }
 }
 

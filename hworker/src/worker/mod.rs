@@ -22,6 +22,7 @@ mod outbox;
 mod pace;
 mod panic;
 mod parked;
+mod parts;
 mod pulse;
 mod ready;
 mod recent;
@@ -31,6 +32,8 @@ mod settle;
 mod signals;
 mod slots;
 mod supervise;
+#[cfg(all(test, feature = "embedded"))]
+mod tests;
 mod throttle;
 mod ticks;
 mod trip;
@@ -42,7 +45,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -53,6 +55,7 @@ use crate::error::Error;
 use crate::log::{self, WorkerRuns, say};
 use crate::runtime;
 use incarnation::{Core, Incarnation};
+use parts::Parts;
 use signals::Signals;
 
 /// A body that is cancelled has ended within this, unless it blocks its thread.
@@ -115,6 +118,19 @@ impl Stopped {
     pub(crate) fn left_something(self) -> bool {
         self.cut_off || self.blocking_bodies_left > 0
     }
+}
+
+/// Each life after one that has ended by a panic waits so long for its beginning: it may end in the same way.
+const AFTER_A_PANIC: Duration = Duration::from_secs(1);
+
+/// Why a life ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    Told,
+    /// The server does not know it.
+    Void,
+    /// A part of it has ended by a panic.
+    Broken,
 }
 
 /// How a life of a worker ended.
@@ -265,7 +281,6 @@ impl Worker {
                 say!(INFO, { worker = incarnation.id.clone() }, %worker, blocking_bodies_left, "worker stopped");
                 return Ok(Stopped { blocking_bodies_left, cut_off });
             }
-            say!(WARN, { worker = incarnation.id.clone() }, %worker, "the server does not know this worker any more: it was declared dead and its jobs were given to others, or the server lost its data; it goes on under a new id");
         }
     }
 
@@ -289,42 +304,34 @@ impl Worker {
             Error::config(format!("the supervisor's thread could not be started: {error}"))
         })?;
 
-        let threads = tokio::runtime::Handle::current().metrics().num_workers();
-        let mut helpers = JoinSet::new();
-        let mut fetchers = JoinSet::new();
-        for lane in &incarnation.lanes {
-            fetchers.spawn(fetch::run(Arc::clone(incarnation), Arc::clone(lane)));
-            helpers.spawn(wait::run(Arc::clone(incarnation), Arc::clone(lane)));
-            helpers.spawn(parked::run(Arc::clone(incarnation), Arc::clone(lane)));
-            for _ in 0..threads {
-                helpers.spawn(runner::run(Arc::clone(incarnation), Arc::clone(lane)));
+        let mut parts = Parts::start(incarnation);
+        let why = tokio::select! {
+            () = self.handle.stop.cancelled() => Why::Told,
+            () = incarnation.void.cancelled() => {
+                say!(WARN, { worker = incarnation.id.clone() }, %worker, "the server does not know this worker any more: it was declared dead and its jobs were given to others, or the server lost its data; it goes on under a new id");
+                Why::Void
             }
-        }
-        helpers.spawn(liveness::show(Arc::clone(&incarnation.runtime)));
-        let core = Arc::clone(&self.core);
-        helpers.spawn(async move { core.throttle.keep_telling().await });
-
-        let again = tokio::select! {
-            () = self.handle.stop.cancelled() => false,
-            () = incarnation.void.cancelled() => true,
-            () = incarnation.unsupervised.cancelled() => {
-                say!(ERROR, { worker = incarnation.id.clone() }, %worker, "the supervisor has ended; please report this");
-                true
-            }
-            Some(Err(panic)) = fetchers.join_next() => {
-                say!(ERROR, { worker = incarnation.id.clone() }, %worker, "a loop has ended, please report this: {panic}");
-                true
-            }
+            () = incarnation.broken.cancelled() => Why::Broken,
+            () = incarnation.unsupervised.cancelled() => Why::Broken,
         };
         incarnation.stopping.cancel();
-        let cut_off = if again {
-            give_up(incarnation).await;
-            false
-        } else {
-            self.drain(incarnation).await
+        let cut_off = match why {
+            Why::Told => self.drain(incarnation).await,
+            Why::Void => {
+                give_up(incarnation).await;
+                false
+            }
+            Why::Broken => {
+                say!(ERROR, { worker = incarnation.id.clone() }, %worker, "a part of this worker has ended by a panic: its jobs are given back, and it goes on under a new id; please report this, with what the panic said");
+                tokio::select! {
+                    () = give_back(incarnation) => {}
+                    never = parts.replace_fetchers(incarnation) => match never {},
+                }
+                false
+            }
         };
         incarnation.retiring.cancel();
-        let retired = async { while fetchers.join_next().await.is_some() {} };
+        let retired = async { while parts.fetchers.join_next().await.is_some() {} };
         if timeout(RETIRE_WITHIN, retired).await.is_err() {
             say!(WARN, "the server could not be told that this worker stops; others will find out");
         }
@@ -334,7 +341,10 @@ impl Worker {
         finished.cancel();
         // So that two lives do not overlap.
         let _ = timeout(RETIRE_WITHIN, incarnation.unsupervised.cancelled()).await;
-        if again {
+        if why == Why::Broken {
+            let _ = timeout(AFTER_A_PANIC, self.handle.stop.cancelled()).await;
+        }
+        if why != Why::Told {
             return Ok(Ending::Again);
         }
         // One that was given up long ago may still block its thread.
@@ -357,18 +367,7 @@ impl Worker {
         }
         let running = running();
         say!(WARN, { worker = incarnation.id.clone() }, %worker, running, "the grace is over: jobs that still run are given back");
-        for lane in &incarnation.lanes {
-            lane.leases.cancel_running();
-        }
-        if timeout(CANCELLED_WITHIN, emptied(incarnation)).await.is_err() {
-            for lane in &incarnation.lanes {
-                lane.give_running_back();
-            }
-        }
-        let rest = FLUSH_WITHIN.saturating_sub(CANCELLED_WITHIN);
-        if timeout(rest, emptied(incarnation)).await.is_err() {
-            say!(WARN, { worker = incarnation.id.clone() }, %worker, "not everything could be given back in time; other workers will recover it");
-        }
+        give_back(incarnation).await;
         running > 0
     }
 }
@@ -387,6 +386,22 @@ impl Drop for EndsBodies<'_> {
 
 fn in_a_runtime() -> Result<(), Error> {
     runtime::current("a worker was run outside a tokio runtime; await it inside one").map(drop)
+}
+
+/// Gives back what is here, and cuts off what runs.
+async fn give_back(incarnation: &Incarnation) {
+    for lane in &incarnation.lanes {
+        lane.leases.cancel_running();
+    }
+    if timeout(CANCELLED_WITHIN, emptied(incarnation)).await.is_err() {
+        for lane in &incarnation.lanes {
+            lane.give_running_back();
+        }
+    }
+    let rest = FLUSH_WITHIN.saturating_sub(CANCELLED_WITHIN);
+    if timeout(rest, emptied(incarnation)).await.is_err() {
+        say!(WARN, { worker = incarnation.id.clone() }, %worker, "not everything could be given back in time; other workers will recover it");
+    }
 }
 
 /// A worker that was declared dead in one queue gives back what it holds in the others.

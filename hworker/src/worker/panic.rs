@@ -12,13 +12,11 @@ use std::pin::Pin;
 use std::sync::Once;
 use std::task::{Context, Poll, ready};
 
-use tracing::Span;
-
 use crate::log::{one_line, say};
 use crate::outcome::Returned;
 
 /// A panic that was caught.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Panic {
     pub(super) message: String,
     pub(super) place: Option<String>,
@@ -61,35 +59,42 @@ pub(super) fn catch<R>(piece: impl FnOnce() -> R) -> Result<R, Panic> {
     })
 }
 
-/// A body whose panics, while it runs or is dropped, stay inside; in its span.
-pub(super) struct Caught(Option<Pin<Box<dyn Future<Output = Returned> + Send>>>, Span);
+/// A body, or something else of the user's, whose panics, while it runs or is dropped, stay inside.
+#[derive(Debug)]
+pub(super) struct Caught<T>(Option<T>);
 
-impl Caught {
-    pub(super) fn new(body: Pin<Box<dyn Future<Output = Returned> + Send>>, span: Span) -> Self {
-        Self(Some(body), span)
+impl<T> Caught<T> {
+    pub(super) fn new(inner: T) -> Self {
+        Self(Some(inner))
+    }
+
+    /// `None` where it has been taken out before.
+    pub(super) fn take(&mut self) -> Option<T> {
+        self.0.take()
     }
 }
 
-impl Future for Caught {
+impl<F: Future<Output = Returned> + Unpin> Future for Caught<F> {
     type Output = Result<Returned, Panic>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Self(body, span) = &mut *self;
-        let Some(body) = body else { return Poll::Pending };
-        let _entered = span.enter();
-        match catch(|| body.as_mut().poll(cx)) {
+        let Some(body) = &mut self.0 else { return Poll::Pending };
+        match catch(|| Pin::new(body).poll(cx)) {
             Ok(poll) => Poll::Ready(Ok(ready!(poll))),
             Err(panic) => Poll::Ready(Err(panic)),
         }
     }
 }
 
-impl Drop for Caught {
+impl<T> Drop for Caught<T> {
     fn drop(&mut self) {
-        let body = self.0.take();
-        let _entered = self.1.enter();
-        if let Err(panic) = catch(|| drop(body)) {
-            say!(WARN, "a body panicked while it was dropped: {}", one_line(&panic.message));
+        let inner = self.0.take();
+        if let Err(panic) = catch(|| drop(inner)) {
+            say!(
+                WARN,
+                "a value of a job panicked while it was dropped: {}",
+                one_line(&panic.message)
+            );
         }
     }
 }

@@ -141,6 +141,7 @@ async fn start_ready(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
 
 /// Awaits the end of a body, and goes on with what waits: no other task has to be woken for that, or made.
 async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: Pending) {
+    let _vital = incarnation.vital();
     let mut alarm = Alarm::default();
     // Its first poll was in the task of the runner.
     let mut polled = false;

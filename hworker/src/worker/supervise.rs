@@ -69,11 +69,14 @@ pub(super) fn spawn(
     let thread = std::thread::Builder::new().name("hworker-supervisor".into()).spawn(move || {
         // However this thread ends, a life without it is over.
         let _ended = incarnation.unsupervised.clone().drop_guard();
+        let _vital = incarnation.vital();
         runtime.block_on(async {
             let mut lanes = JoinSet::new();
-            lanes.spawn(liveness::show_supervisor(Arc::clone(&incarnation)));
+            let shows = liveness::show_supervisor(Arc::clone(&incarnation));
+            lanes.spawn(Arc::clone(&incarnation).with(shows));
             for lane in &incarnation.lanes {
-                lanes.spawn(Heart::new(Arc::clone(&incarnation), Arc::clone(lane)).run());
+                let heart = Heart::new(Arc::clone(&incarnation), Arc::clone(lane));
+                lanes.spawn(Arc::clone(&incarnation).with(heart.run()));
             }
             tokio::select! {
                 () = finished.cancelled() => {}
@@ -168,7 +171,7 @@ impl Heart {
             self.incarnation.beat.notify_waiters();
             let sent = Instant::now();
             let mut next = sent + BEAT_EVERY;
-            let stopping = self.incarnation.stopping.is_cancelled();
+            let stopping = self.incarnation.was_told_to_stop();
             match self.beat(&connection).await {
                 Ok(Beat::Accepted(heard)) => {
                     reconnect.succeeded();
@@ -250,7 +253,7 @@ impl Heart {
             everyone: self.beats.is_multiple_of(ALL_EVERY),
             looked: lane.parked.looked(),
             unknown_for: self.incarnation.core.config.unknown_for,
-            stopping: self.incarnation.stopping.is_cancelled(),
+            stopping: self.incarnation.was_told_to_stop(),
         };
         lane.queue.heartbeat(connection, &lane.keys, worker, &asked, ANSWER_WITHIN).await
     }
@@ -312,15 +315,16 @@ impl Heart {
             self.timer = None;
         } else if self.timer.as_ref().is_none_or(|timer| timer.task.is_finished()) {
             let (incarnation, queue) = (Arc::clone(&self.incarnation), self.lane.queue.clone());
+            let life = Arc::clone(&incarnation);
             let keep = async move {
                 let connection = incarnation.core.client.address().connect(&queue).await?;
                 scheduler::keep_timer(&queue, &connection).await
             };
-            let task = tokio::spawn(async move {
+            let task = tokio::spawn(life.with(async move {
                 if let Err::<(), Fault>(fault) = keep.await {
                     say!(DEBUG, "the timer stopped, the next heartbeat starts it again: {fault}");
                 }
-            });
+            }));
             self.timer = Some(Timer { task: task.abort_handle() });
         }
     }
@@ -399,11 +403,11 @@ impl Heart {
         if self.recovering.insert(worker.clone()) {
             let (incarnation, queue) = (Arc::clone(&self.incarnation), self.lane.queue.clone());
             let at_once = Arc::clone(&self.recoveries_at_once);
-            self.recoveries.spawn(async move {
+            self.recoveries.spawn(Arc::clone(&self.incarnation).with(async move {
                 let _turn = at_once.acquire_owned().await;
                 let result = recover(&incarnation, &queue, &worker, &seen, is_dead).await;
                 (worker, seen, result)
-            });
+            }));
         }
     }
 
@@ -479,11 +483,11 @@ impl Heart {
                 while self.takes_inbox.try_join_next().is_some() {}
                 if inbox > 0 && lane.leases.lacking().is_some() && self.takes_inbox.is_empty() {
                     let (incarnation, lane) = (Arc::clone(&self.incarnation), Arc::clone(&lane));
-                    self.takes_inbox.spawn(async move {
+                    self.takes_inbox.spawn(Arc::clone(&self.incarnation).with(async move {
                         if let Err(fault) = take_inbox(&incarnation, &lane).await {
                             say!(DEBUG, { queue = lane.queue.name.clone() }, %queue, "the inbox was not taken, the next heartbeat tries again: {fault}");
                         }
-                    });
+                    }));
                 }
             }
         }

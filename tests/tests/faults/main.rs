@@ -20,6 +20,7 @@ mod loading;
 mod lost;
 mod matrix;
 mod outages;
+mod panics;
 mod records;
 mod recovery;
 mod stopping;

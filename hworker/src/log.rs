@@ -75,7 +75,7 @@ pub(crate) fn install() {
     let filter = filter(wanted);
     let understood = wanted.is_empty() || filter.is_some();
     let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
-    let filter = spare_spans(filter, &wanted);
+    let filter = spare_spans(filter, wanted);
     // Colours would be on where another crate has their feature, into files too.
     let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| Lines);
     if tracing_subscriber::registry().with(lines).with(filter).try_init().is_err() {

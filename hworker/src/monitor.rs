@@ -373,7 +373,7 @@ fn crashed(lease: Lease, payload: Vec<u8>, crash: Crash, most: usize) -> (Lease,
         Some(rewrite.bytes_within(if payload.len() > most { usize::MAX } else { most }))
     });
     if rewritten.is_none() {
-        say!(INFO, { lease = lease.clone(), worker = worker.to_owned() }, %lease, worker, "a lease holds something that cannot be decoded; it goes back as it is");
+        say!(INFO, { lease = lease.clone(), worker = worker.clone() }, %lease, worker, "a lease holds something that cannot be decoded; it goes back as it is");
     }
     (lease, rewritten.unwrap_or(payload))
 }

@@ -101,17 +101,13 @@ async fn look(
             let Some(slot) = lane.slots.acquire().await else { return Ok(()) };
             let mut wanted = vec![first];
             let mut slots = vec![slot];
-            while let Some(job) = runnable.next() {
-                match lane.slots.try_acquire() {
-                    Some(slot) => {
-                        wanted.push(job);
-                        slots.push(slot);
-                    }
-                    None => {
-                        next = Some(job);
-                        break;
-                    }
-                }
+            for job in runnable.by_ref() {
+                let Some(slot) = lane.slots.try_acquire() else {
+                    next = Some(job);
+                    break;
+                };
+                wanted.push(job);
+                slots.push(slot);
             }
             if !take(incarnation, lane, on, session, wanted, slots).await? {
                 return Ok(());

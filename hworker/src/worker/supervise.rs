@@ -558,6 +558,7 @@ async fn recover(
 ) -> Result<Recovery, Fault> {
     let core = &incarnation.core;
     let shared = core.client.connection(queue).await?;
-    let connect = core.client.address().connect(queue);
+    // On the heap, as few make one at a time.
+    let connect = Box::pin(core.client.address().connect(queue));
     monitor::recover(queue, &shared, connect, &core.clock, (worker, seen), is_dead).await
 }

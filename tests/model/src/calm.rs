@@ -95,7 +95,7 @@ fn rank(state: &State, action: Action, hangs: Option<Job>) -> Option<u8> {
         Action::ReceiveWait(_) | Action::ReceiveTaken(_) => 5,
         Action::PutDown(_) => 6,
         Action::SideSettle(_) | Action::SendReturn(_) | Action::ReturnArrives(_) => 7,
-        Action::Settle(_) => 8,
+        Action::Settle(_) | Action::TakeParkedArrives(_) | Action::ReceiveParked(_) => 8,
         Action::Connect(_) => 9,
         Action::Suspect(_) => 10,
         Action::Lose(..) => 11,
@@ -113,16 +113,13 @@ fn rank(state: &State, action: Action, hangs: Option<Job>) -> Option<u8> {
             }
             13
         }
-        Action::TakeParkedArrives(_) | Action::ReceiveParked(_) => 8,
         Action::Park(..) => 13,
         Action::Start(..) | Action::StartHanded(_) => 14,
-        Action::TakeParked(_) => 15,
-        Action::Reserve(_) => 15,
+        Action::TakeParked(_) | Action::Reserve(_) => 15,
         Action::Recover(_) => 16,
         Action::Sweep(..) => 17,
         Action::Promote(_) => 18,
-        Action::BreakParked(_) => 19,
-        Action::Retire(_) => 19,
+        Action::BreakParked(_) | Action::Retire(_) => 19,
         Action::Tick => 20,
         _ => return None,
     };

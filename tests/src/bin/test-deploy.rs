@@ -1,5 +1,8 @@
 //! A worker of which there are two builds: `HWORKER_TEST_BUILD=old` knows the job as it was, `new` with what a deploy brings.
 
+// A function that is not async would have a thread of its own.
+#![allow(clippy::unused_async)]
+
 use hworker::{Context, Registry, Worker};
 use hworker_tests::Runs;
 use serde::{Deserialize, Serialize};

@@ -695,7 +695,8 @@ fn an_end_needs_no_more_than_its_own_structures() {
     // counters begin anew, and it is said which.
     let server = TestServer::start();
     let mut both = Both::new(&server);
-    let [progress, jobs, scheduled, bell, failed, broken, stat, day, _] = keys_of_settle(1);
+    let [progress, jobs, scheduled, bell, failed, broken, stat, day, _, parked, _] =
+        keys_of_settle(1);
     let settle = |both: &mut Both, end: &str| {
         let _: u64 = both.ask(&["HSET", &progress, "1", "{}"]);
         let args = format!("1000 1000 1000 {end}");
@@ -713,9 +714,10 @@ fn an_end_needs_no_more_than_its_own_structures() {
         ("retry j 1 0 {}", Some(vec![&jobs])),
         ("retry j 1 9 {}", Some(vec![&scheduled, &bell])),
         ("fail j 1 {}", Some(vec![&failed])),
-        ("break 1 why", Some(vec![&broken])),
+        ("break 1 why", Some(vec![&broken, &parked])),
+        ("park 1 {}", Some(vec![&parked])),
     ];
-    for wrong in [&jobs, &scheduled, &bell, &failed, &broken] {
+    for wrong in [&jobs, &scheduled, &bell, &failed, &broken, &parked] {
         let _: u64 = both.ask(&["DEL", wrong]);
         let _: String = both.ask(&["SET", wrong, "somebody else's"]);
         for (end, needs) in &ends {

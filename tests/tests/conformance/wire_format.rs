@@ -354,7 +354,7 @@ async fn wrong_values_are_broken_and_do_not_fit_the_schema() {
         assert!(!schema.is_valid(&value), "{payload}");
     }
     // What no schema can see.
-    wrong.push(r#"{"job":"send_welcome"}"#.into());
+    wrong.push(r#"{"id":"7","job":"send_welcome"}"#.into());
     wrong.push(with(r#""job":"send_welcome""#));
     wrong.push(r#"{"id":"8","job":"send_welcome","args":{"to":"ada@example.org"}}"#.into());
     wrong.push(

@@ -258,7 +258,7 @@ async fn a_cause_is_told_once_through_anyhow() {
     // Guard: `decide::add`.
     let server = TestServer::start();
     let _worker = InProcess::run(server.worker().register::<through_anyhow>());
-    let encode = "asking: the arguments of job measure cannot be written as JSON: ";
+    let encode = "asking: the arguments of job measure cannot be written as JSON and read again: ";
     let cases = [
         ("plain", "no route"),
         ("context", "charging: sending: no route"),

@@ -27,7 +27,7 @@ const SCHEDULED_JOBS: usize = SCRIPT_JOBS / 2;
 /// Jobs that are enqueued at the same time, as their envelopes have it: looking at the clock takes longer than it seems.
 const JOBS_OF_ONE_TIME: usize = 256;
 
-/// Chunks under way at once, where their bytes are no more than those of one write: all of it has to arrive within 5 s.
+/// Chunks under way at once, where their bytes are no more than those of one write.
 const CHUNKS: usize = 8;
 
 /// Many jobs that are enqueued at once, in as few round trips as they fit in: of any types, for any queues, now or later.

@@ -6,6 +6,7 @@ mod gather;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ use crate::job::Definition;
 use crate::keys::KeySpace;
 use crate::reconnect::Reconnect;
 use crate::store::{Address, Connection, Fault, LAST_MOMENT, Queue};
+use crate::time::within;
 
 pub use builder::ClientBuilder;
 
@@ -254,14 +256,15 @@ impl Client {
         let mut last = None;
         loop {
             let connection = self.connection_that_confirms(queue, confirms);
-            let result = match tokio::time::timeout_at(give_up.into(), connection).await {
-                Ok(Ok(connection)) => {
+            let left = give_up.saturating_duration_since(Instant::now());
+            let result = match within(left, pin!(connection)).await {
+                Some(Ok(connection)) => {
                     let left = give_up.saturating_duration_since(Instant::now());
                     operation(connection, left.max(LAST_MOMENT)).await
                 }
-                Ok(Err(fault)) => Err(fault),
+                Some(Err(fault)) => Err(fault),
                 // What the tries before this one met says more.
-                Err(_) => Err(last
+                None => Err(last
                     .unwrap_or_else(|| Fault::not_sent("the server could not be reached in time"))),
             };
             let Err(fault) = result else { return Ok(()) };

@@ -5,13 +5,13 @@
 //! comes through any more, and the client has to find out.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{BufReader, Write};
+use std::io::{BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::relay::by_tcp;
 use crate::resp::{Command, read_command, read_reply};
@@ -67,6 +67,8 @@ pub struct Proxy {
 
 struct Shared {
     upstream: PathBuf,
+    up: Pace,
+    down: Pace,
     state: Mutex<State>,
     changed: Condvar,
 }
@@ -103,6 +105,62 @@ struct Link {
     hangs: Mutex<bool>,
     client: UnixStream,
     server: UnixStream,
+}
+
+/// Bytes pass a slow line so often, a few at once.
+const PACKETS_A_SECOND: u32 = 50;
+
+/// What a thread that was woken late has missed, it makes up for.
+const LATE: Duration = Duration::from_millis(500);
+
+/// How quickly bytes pass in one direction.
+#[derive(Default)]
+struct Pace {
+    /// Bytes a second, and when the last of them will have passed.
+    state: Mutex<(u32, Option<Instant>)>,
+}
+
+impl Pace {
+    fn set(&self, rate: u32) {
+        *self.state.lock().unwrap_or_else(PoisonError::into_inner) = (rate, None);
+    }
+
+    /// So many bytes pass at once.
+    fn packet(&self) -> usize {
+        let (rate, _) = *self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if rate == 0 { usize::MAX } else { rate.div_ceil(PACKETS_A_SECOND) as usize }
+    }
+
+    /// Returns when so many bytes have passed.
+    fn pass(&self, bytes: usize) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (rate, free) = *state;
+        if rate == 0 {
+            return;
+        }
+        let now = Instant::now();
+        let free =
+            free.map_or(now, |free| now.checked_sub(LATE).map_or(free, |late| free.max(late)));
+        let passed = free + Duration::from_secs_f64(bytes as f64 / f64::from(rate));
+        state.1 = Some(passed);
+        drop(state);
+        thread::sleep(passed.saturating_duration_since(now));
+    }
+}
+
+/// What is read from the end of a line.
+struct Slow<'a> {
+    from: UnixStream,
+    pace: &'a Pace,
+}
+
+impl Read for Slow<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let most = buffer.len().min(self.pace.packet());
+        let read = self.from.read(&mut buffer[..most])?;
+        self.pace.pass(read);
+        Ok(read)
+    }
 }
 
 /// What a request is called: a command in capitals, `"LPUSH"`, or the call of one of hworker's scripts, `"reserve"`; one that settles
@@ -148,8 +206,13 @@ impl Proxy {
         // Short: the path of a socket has little room.
         let socket = upstream.with_file_name(format!("proxy-{}", fresh_number()));
         let listener = UnixListener::bind(&socket).expect("a socket for the proxy");
-        let shared =
-            Arc::new(Shared { upstream, state: Mutex::default(), changed: Condvar::new() });
+        let shared = Arc::new(Shared {
+            upstream,
+            up: Pace::default(),
+            down: Pace::default(),
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || accepting.accept(&listener));
         let url = format!("redis+unix://{}", socket.display());
@@ -207,6 +270,13 @@ impl Proxy {
     pub fn unreachable(&self, yes: bool) {
         self.shared.state().unreachable = yes;
         self.shared.changed.notify_all();
+    }
+
+    /// From now on so many bytes a second pass to the server and so many to the clients, over all connections together: a slow
+    /// line. Zero is no limit.
+    pub fn limit_rates(&self, to_server: u32, to_clients: u32) {
+        self.shared.up.set(to_server);
+        self.shared.down.set(to_clients);
     }
 
     /// How many requests and replies were held so far: what came before them on their connections has passed.
@@ -316,7 +386,7 @@ impl Shared {
 impl Link {
     fn requests(&self) {
         let Ok(client) = self.client.try_clone() else { return };
-        let mut client = BufReader::new(client);
+        let mut client = BufReader::new(Slow { from: client, pace: &self.shared.up });
         // Whether the next one is not answered, and what is to happen to an answer that there is none of: it happens to
         // the next that there is.
         let (mut unanswered, mut owed) = (false, None);
@@ -389,13 +459,21 @@ impl Link {
                 },
                 _ => {}
             }
-            if !self.hanging() && (&self.client).write_all(&reply).is_err() {
+            if !self.hanging() && self.reply(&reply).is_err() {
                 break;
             }
         }
         if !self.hanging() {
             self.end();
         }
+    }
+
+    fn reply(&self, reply: &[u8]) -> std::io::Result<()> {
+        for part in reply.chunks(self.shared.down.packet()) {
+            self.shared.down.pass(part.len());
+            (&self.client).write_all(part)?;
+        }
+        Ok(())
     }
 
     fn trickle(&self, mut reply: &[u8], time: Duration) -> std::io::Result<()> {

@@ -83,7 +83,8 @@ impl ClientBuilder {
         self
     }
 
-    /// How long an enqueue tries to reach the server before it ends as [`Error::Unavailable`]. Default: 5 s.
+    /// How long an enqueue tries to reach the server before it ends as [`Error::Unavailable`], and how long the line may be silent once it is
+    /// being sent. Default: 5 s.
     pub fn enqueue_within(mut self, duration: Duration) -> Self {
         self.enqueue_within = Some(duration);
         self

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion};
 
 use super::Queue;
 use super::cluster::{Cluster, Node};
 use super::connection::{Connection, open};
 use super::fault::Fault;
+use super::line::{Endpoint, encrypted};
 use super::seat::Seat;
 use super::sentinel::Sentinels;
-#[cfg(feature = "tls")]
-use super::tls::with_files;
+use super::tls::{Certificates, certificates};
 use crate::config::{TlsFiles, UrlSource};
 use crate::error::Error;
 
@@ -28,7 +28,7 @@ pub(crate) struct Address {
 /// How the servers are deployed.
 #[derive(Clone)]
 enum Deployment {
-    Single(Arc<ConnectionInfo>),
+    Single(Arc<Endpoint>),
     Sentinel(Arc<Sentinels>),
     Cluster(Arc<Cluster>),
 }
@@ -51,31 +51,24 @@ impl Address {
         };
         let tls = ["rediss:", "rediss-sentinel:", "rediss-cluster:"];
         let tls = tls.iter().any(|scheme| url.starts_with(scheme));
-        if tls && !cfg!(feature = "tls") {
-            return Err(wrong(&"rediss:// needs the feature `tls` of hworker"));
-        }
-        #[cfg(feature = "tls")]
-        if rustls::crypto::CryptoProvider::get_default().is_none() {
-            // Another thread, or the program itself, may be quicker; then theirs is used.
-            let _ = rustls::crypto::ring::default_provider().install_default();
-        }
+        // Read once, however many servers there are.
+        let tls = tls.then(|| certificates(tls_files)).transpose().map_err(|why| wrong(&why))?;
         let before_at = url.rsplit_once('@').map(|(before, _)| before);
         if !url.contains("unix://") && before_at.is_some_and(|before| before.contains(['?', '#'])) {
             return Err(wrong(&"an `@` stands behind a `?` or a `#`; write `%40`, `%3F`, `%23`"));
         }
         let deployment = match Several::of(url) {
-            None => {
-                Deployment::Single(Arc::new(server(url, tls_files).map_err(|why| wrong(&why))?))
-            }
+            None => Deployment::Single(Arc::new(server(url, tls).map_err(|why| wrong(&why))?)),
             Some(several) if several.kind == "sentinel" => {
-                let sentinels = Sentinels::parse(&several, tls_files).map_err(|why| wrong(&why))?;
+                let sentinels =
+                    Sentinels::parse(&several, tls.as_ref()).map_err(|why| wrong(&why))?;
                 Deployment::Sentinel(Arc::new(sentinels))
             }
             Some(several) => {
                 let servers: Result<Vec<_>, _> =
-                    several.urls().iter().map(|url| server(url, tls_files)).collect();
+                    several.urls().iter().map(|url| server(url, tls.clone())).collect();
                 let servers = servers.map_err(|why| wrong(&why))?;
-                if servers.iter().any(|server| server.redis_settings().db() != 0) {
+                if servers.iter().any(|server| server.info.redis_settings().db() != 0) {
                     return Err(wrong(&"a cluster has no database but 0"));
                 }
                 let cluster = Cluster::new(servers).ok_or_else(|| wrong(&"it names no server"))?;
@@ -105,7 +98,7 @@ impl Address {
         seat: Option<&Seat>,
     ) -> Result<Connection, Fault> {
         match (&self.deployment, home) {
-            (Deployment::Single(server), _) => open(ConnectionInfo::clone(server), seat).await,
+            (Deployment::Single(server), _) => open(Endpoint::clone(server), seat).await,
             (Deployment::Sentinel(sentinels), _) => sentinels.connect(seat).await,
             (Deployment::Cluster(cluster), Some(node)) => cluster.connect(node, seat).await,
             (Deployment::Cluster(_), None) => {
@@ -125,19 +118,28 @@ impl Address {
     }
 }
 
-/// How one server is spoken to.
-pub(super) fn server(url: &str, tls_files: &TlsFiles) -> Result<ConnectionInfo, String> {
+/// How one server is spoken to: with these certificates, where its URL says `rediss`.
+pub(super) fn server(url: &str, certificates: Option<Certificates>) -> Result<Endpoint, String> {
+    let tls = certificates.as_ref().and_then(|_| url.strip_prefix("rediss://"));
+    // The crate would read it only with the feature by which it encrypts lines itself.
+    let plain = tls.map(|rest| format!("redis://{rest}"));
+    let url = plain.as_deref().unwrap_or(url);
     // The crate reads the query of a unix URL as a form, where a plus is a blank; nobody writes a password so.
     let unix = ["redis+unix:", "unix:"].iter().any(|scheme| url.starts_with(scheme));
     let query = url.split_once('?').filter(|_| unix);
     let spelled = query.map(|(path, query)| format!("{path}?{}", query.replace('+', "%2B")));
     let url = spelled.as_deref().unwrap_or(url);
-    let info = url.into_connection_info().map_err(|error| without_detail(&error))?;
-    if let ConnectionAddr::TcpTls { insecure: true, .. } = info.addr() {
-        return Err(
-            "with `#insecure` anybody could be the server; name its authority in HWORKER_TLS_CA"
-                .into(),
-        );
+    let mut info = url.into_connection_info().map_err(|error| without_detail(&error))?;
+    if let (Some(rest), ConnectionAddr::Tcp(host, port)) = (tls, info.addr().clone()) {
+        match rest.split_once('#') {
+            None => {}
+            Some((_, "insecure")) => return Err(
+                "with `#insecure` anybody could be the server; name its authority in HWORKER_TLS_CA"
+                    .into(),
+            ),
+            Some(_) => return Err("nothing may stand behind a `#`".into()),
+        }
+        info = info.set_addr(encrypted(host, port));
     }
     // Without `CLIENT SETINFO`, which a user with few rights may not call.
     let settings = info.redis_settings().clone().set_skip_set_lib_name();
@@ -147,7 +149,7 @@ pub(super) fn server(url: &str, tls_files: &TlsFiles) -> Result<ConnectionInfo, 
         .with_interval(Duration::from_secs(3))
         .with_retries(3);
     let tcp = TcpSettings::default().set_nodelay(true).set_keepalive(keepalive);
-    with_files(info.set_redis_settings(settings).set_tcp_settings(tcp), tls_files)
+    Ok(Endpoint { info: info.set_redis_settings(settings).set_tcp_settings(tcp), certificates })
 }
 
 /// What is wrong with a URL, without the part of it that the error quotes: where a password has a `?` in it, that is the
@@ -156,13 +158,6 @@ fn without_detail(error: &redis::RedisError) -> String {
     let text = error.to_string();
     let before = error.detail().and_then(|detail| text.strip_suffix(detail));
     before.map_or_else(|| text.clone(), |before| before.trim_end_matches([':', ' ']).to_owned())
-}
-
-/// Without the feature there is no URL that certificates could be for.
-#[cfg(not(feature = "tls"))]
-#[allow(clippy::unnecessary_wraps)]
-fn with_files(server: ConnectionInfo, _: &TlsFiles) -> Result<ConnectionInfo, String> {
-    Ok(server)
 }
 
 /// A URL that names several hosts, taken apart.

@@ -6,11 +6,12 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use redis::{ConnectionAddr, ConnectionInfo, RedisError, Value};
+use redis::{ConnectionAddr, RedisError, Value};
 use tokio::time::timeout;
 
 use super::connection::{Connection, open};
 use super::fault::Fault;
+use super::line::Endpoint;
 use super::seat::Seat;
 
 /// One server is asked at most so long who owns what; then the next is.
@@ -35,15 +36,8 @@ impl Node {
     }
 
     /// How this server is spoken to, where every one is as `common`.
-    pub(super) fn at(&self, common: &ConnectionInfo) -> ConnectionInfo {
-        let (host, port) = (self.host.to_string(), self.port);
-        let address = match common.addr().clone() {
-            ConnectionAddr::TcpTls { insecure, tls_params, .. } => {
-                ConnectionAddr::TcpTls { host, port, insecure, tls_params }
-            }
-            _ => ConnectionAddr::Tcp(host, port),
-        };
-        common.clone().set_addr(address)
+    pub(super) fn at(&self, common: &Endpoint) -> Endpoint {
+        common.at(self.host.to_string(), self.port)
     }
 }
 
@@ -57,7 +51,7 @@ impl fmt::Display for Node {
 /// A cluster as this process sees it.
 pub(super) struct Cluster {
     /// How every server of it is spoken to; the address is that of one in the URL.
-    common: ConnectionInfo,
+    common: Endpoint,
     /// Those in the URL.
     named: Vec<Node>,
     map: Mutex<Map>,
@@ -112,8 +106,8 @@ impl Map {
 
 impl Cluster {
     /// The cluster of the servers at these addresses, which are spoken to as the first of them.
-    pub(super) fn new(servers: Vec<ConnectionInfo>) -> Option<Self> {
-        let named = servers.iter().filter_map(|server| match server.addr() {
+    pub(super) fn new(servers: Vec<Endpoint>) -> Option<Self> {
+        let named = servers.iter().filter_map(|server| match server.info.addr() {
             ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
                 Some(Node::new(host, *port))
             }
@@ -328,9 +322,9 @@ mod tests {
     use std::io::{Read, Write};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use redis::IntoConnectionInfo;
     use tokio::task::JoinSet;
 
+    use super::super::address::server;
     use super::*;
 
     fn node(host: &str, port: u16) -> Node {
@@ -385,9 +379,7 @@ mod tests {
                 drop(connection);
             }
         });
-        let server = format!("redis://127.0.0.1:{port}/?protocol=resp3")
-            .into_connection_info()
-            .expect("a URL");
+        let server = server(&format!("redis://127.0.0.1:{port}"), None).expect("a URL");
         let cluster = Arc::new(Cluster::new(vec![server]).expect("a cluster"));
         let mut asked = JoinSet::new();
         for _ in 0..10 {
@@ -425,9 +417,7 @@ mod tests {
                 }
             }
         });
-        let server = format!("redis://127.0.0.1:{port}/?protocol=resp3")
-            .into_connection_info()
-            .expect("a URL");
+        let server = server(&format!("redis://127.0.0.1:{port}"), None).expect("a URL");
         let cluster = Cluster::new(vec![server]).expect("a cluster");
         let fault = cluster.owner(0).await.expect_err("no owner");
         assert!(fault.passes(), "{fault:?}");

@@ -1,28 +1,33 @@
 //! One connection to the server: how it is made, and how a call on it ends.
 
 use std::borrow::Cow;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{
-    AsyncConnectionConfig, Cmd, ConnectionAddr, ConnectionInfo, PushKind, RedisError, Value,
-};
+use redis::{AsyncConnectionConfig, Cmd, ConnectionAddr, PushKind, RedisError, Value};
 use tokio::sync::Notify;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio::task::AbortHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::cluster::{Cluster, Node};
 use super::confirm::Questions;
 use super::early::EarlyTimer;
 use super::fault::Fault;
 use super::lease::Lease;
+use super::line::{Endpoint, Meter};
 use super::probe::refusal;
 use super::script::{Script, Sent};
 use super::seat::Seat;
 use crate::durability::Durability;
+use crate::time::within;
 
 /// How long making a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+
+/// What a connection may bring while it is made.
+const GREETING_BYTES: usize = 64 * 1024;
 
 /// What is under way gets a moment even at the end: its answer is worth more than none.
 pub(crate) const LAST_MOMENT: Duration = Duration::from_millis(100);
@@ -30,25 +35,27 @@ pub(crate) const LAST_MOMENT: Duration = Duration::from_millis(100);
 /// Calls that may be under way at once on a connection before a further one waits for a place.
 pub(super) const CALLS_IN_FLIGHT: usize = 1024;
 
+/// So often within its time a line is looked at that was not silent all the time.
+const LOOKS: u32 = 5;
+
 /// Room for the name of the command, the hash and the arguments of a call for a job or a few; more is made when needed.
 const FEW_ARGUMENTS: usize = 24;
 const FEW_BYTES: usize = 256;
 
 /// Makes a connection, driven by the runtime that this is called in, or on this seat.
-pub(super) async fn open(server: ConnectionInfo, seat: Option<&Seat>) -> Result<Connection, Fault> {
+pub(super) async fn open(server: Endpoint, seat: Option<&Seat>) -> Result<Connection, Fault> {
     open_with(server, CancellationToken::new(), None, seat).await
 }
 
 /// The same with a token that ends it; `told` is notified of every message of a channel.
 pub(super) async fn open_with(
-    server: ConnectionInfo,
+    server: Endpoint,
     ended: CancellationToken,
     told: Option<Arc<Notify>>,
     seat: Option<&Seat>,
 ) -> Result<Connection, Fault> {
     let notice = ended.clone();
     let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(Some(CONNECT_WITHIN))
         // The crate's own limit would also end blocking commands; every call here has its own.
         .set_response_timeout(None)
         .set_pipeline_buffer_size(CALLS_IN_FLIGHT)
@@ -60,23 +67,28 @@ pub(super) async fn open_with(
             }
             Ok::<(), redis::aio::SendError>(())
         });
-    let server_address = server.addr().clone();
-    let client = redis::Client::open(server).map_err(|error| Fault::from_redis(error, false))?;
+    let meter = seat.map_or_else(Arc::default, |seat| Arc::clone(seat.meter()));
     let connecting = async {
-        if let Some(seat) = seat
-            && let Some(connected) = seat.connect(client.get_connection_info(), &config).await
-        {
-            return connected;
-        }
-        client.get_multiplexed_async_connection_with_config(&config).await
+        meter.allow(GREETING_BYTES);
+        meter.set_reads_first(false);
+        let line = server.connect(&meter).await?;
+        MultiplexedConnection::new_with_config(server.info.redis_settings(), line, config).await
     };
-    // The crate's limit covers the socket, not the greeting of a server that stalls.
-    let inner = match tokio::time::timeout(CONNECT_WITHIN, connecting).await {
-        Ok(Ok(inner)) => inner,
+    // Of the greeting too, which a server that stalls does not give.
+    let (inner, driver) = match within(CONNECT_WITHIN, pin!(connecting)).await {
+        Some(Ok(made)) => made,
         failed => {
-            let error = failed.ok().and_then(Result::err);
-            return Err(refusal(&server_address, error, CONNECT_WITHIN).await);
+            let error = failed.and_then(Result::err);
+            return Err(refusal(server.info.addr(), error, CONNECT_WITHIN).await);
         }
+    };
+    meter.set_reads_first(true);
+    let driver = match seat {
+        Some(seat) => {
+            seat.take(Box::pin(driver));
+            None
+        }
+        None => Some(tokio::spawn(driver).abort_handle()),
     };
     // When the runtime is dropped, so is the task that drives the connection, and this one with it.
     let guard = ended.clone();
@@ -89,13 +101,14 @@ pub(super) async fn open_with(
             () = kept.keep() => {}
         }
     });
-    let held = Arc::new(ended.clone().drop_guard());
+    let held = Arc::new(Held { ended: ended.clone(), driver });
     Ok(Connection {
         inner,
         ended,
+        meter,
         timer,
         _held: held,
-        server: Arc::new(server_address),
+        server: Arc::new(server.info.addr().clone()),
         home: None,
         confirms: None,
         sent: Arc::default(),
@@ -107,9 +120,9 @@ pub(super) async fn open_with(
 pub(crate) struct Connection {
     inner: MultiplexedConnection,
     ended: CancellationToken,
+    meter: Arc<Meter>,
     timer: Arc<EarlyTimer>,
-    /// With the last clone the connection ends, and whoever watches it.
-    _held: Arc<DropGuard>,
+    _held: Arc<Held>,
     /// Where it leads.
     server: Arc<ConnectionAddr>,
     /// The cluster, and which of its servers this one leads to.
@@ -118,6 +131,21 @@ pub(crate) struct Connection {
     confirms: Option<Arc<Questions>>,
     /// The scripts that were sent by their text, which the server knows then, unless it refused them, or is made to forget them.
     sent: Arc<Sent>,
+}
+
+/// With the last clone the connection ends, with whoever watches it, and the task that drives it.
+struct Held {
+    ended: CancellationToken,
+    driver: Option<AbortHandle>,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.ended.cancel();
+        if let Some(driver) = &self.driver {
+            driver.abort();
+        }
+    }
 }
 
 impl Connection {
@@ -260,12 +288,16 @@ impl Connection {
         within: Duration,
     ) -> Result<Value, Fault> {
         self.timer.call();
-        let reply = tokio::time::timeout(within, reply).await;
-        let result = match reply {
-            Err(_) => Err(Fault::no_answer(within)),
-            Ok(Err(error)) => Err(self.fault(error)),
-            Ok(Ok(Value::ServerError(error))) => Err(self.fault(error.into())),
-            Ok(Ok(value)) => Ok(value),
+        let written = self.meter.written();
+        let result = match self.unless_silent(within, pin!(reply)).await {
+            None => Err(Fault::no_answer(within)),
+            // The connection had ended by then, unheard of, or ended before anything was written on it: nor is this from now on.
+            Some(Err(error)) if self.meter.written() == written => {
+                Err(self.fault(error).certainly_not_sent())
+            }
+            Some(Err(error)) => Err(self.fault(error)),
+            Some(Ok(Value::ServerError(error))) => Err(self.fault(error.into())),
+            Some(Ok(value)) => Ok(value),
         };
         if let Err(fault) = &result
             && fault.kind == super::FaultKind::Connection
@@ -276,6 +308,32 @@ impl Connection {
             }
         }
         result
+    }
+
+    /// Awaits an answer until the line has been silent for so long: a large call or answer takes its time where the line is slow.
+    async fn unless_silent<T>(
+        &self,
+        time: Duration,
+        mut answer: Pin<&mut impl Future<Output = T>>,
+    ) -> Option<T> {
+        let mut passed = self.passed();
+        if let Some(answer) = within(time, answer.as_mut()).await {
+            return Some(answer);
+        }
+        let mut silent = if self.passed() == passed { LOOKS } else { 0 };
+        while silent < LOOKS {
+            passed = self.passed();
+            if let Some(answer) = within(time / LOOKS, answer.as_mut()).await {
+                return Some(answer);
+            }
+            silent = if self.passed() == passed { silent + 1 } else { 0 };
+        }
+        None
+    }
+
+    /// Grows as long as the line is not silent.
+    pub(crate) fn passed(&self) -> u64 {
+        self.meter.passed()
     }
 
     /// Asks for the messages of these channels.

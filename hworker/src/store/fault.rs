@@ -47,6 +47,16 @@ impl Fault {
         self.sent && self.kind == FaultKind::Connection
     }
 
+    /// Whether the connection ended with it: the server says so of a request that is larger than it takes, if it says anything.
+    pub(crate) fn ends_connection(&self) -> bool {
+        self.may_be_under_way() || self.cause.to_string().contains("Protocol error")
+    }
+
+    /// The same of a call no byte of which has left.
+    pub(super) fn certainly_not_sent(self) -> Self {
+        Self { sent: false, ..self }
+    }
+
     pub(crate) fn not_sent(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self { kind: FaultKind::Connection, sent: false, cause: Arc::from(cause.into()) }
     }
@@ -65,7 +75,7 @@ impl Fault {
     }
 
     pub(crate) fn no_answer(after: std::time::Duration) -> Self {
-        let cause = text(format!("the server did not answer within {after:?}"));
+        let cause = text(format!("the server did not answer, and was silent for {after:?}"));
         Self { kind: FaultKind::Connection, sent: true, cause }
     }
 

@@ -223,6 +223,21 @@ impl Settlement {
         }
     }
 
+    /// Whether it brings bytes along, for which a server may refuse it.
+    pub(crate) fn has_bytes(&self) -> bool {
+        self.bytes().is_some() || matches!(self.end, End::Broken { .. } | End::Parked { .. })
+    }
+
+    /// What it brings along of its job.
+    pub(crate) fn bytes(&self) -> Option<&[u8]> {
+        match &self.end {
+            End::Retried { envelope, .. } => Some(envelope),
+            End::Failed { record, .. } => Some(record),
+            End::Released { envelope, .. } | End::Parked { envelope, .. } => envelope.as_deref(),
+            End::Acked { .. } | End::Broken { .. } => None,
+        }
+    }
+
     /// Whether the job just ends.
     pub(crate) fn is_ack(&self) -> bool {
         matches!(self.end, End::Acked { .. })

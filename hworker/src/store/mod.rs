@@ -12,6 +12,7 @@ mod fault;
 mod inspect;
 mod lease;
 mod life;
+mod line;
 mod parked;
 mod probe;
 mod reply;
@@ -19,7 +20,7 @@ mod script;
 mod seat;
 mod sentinel;
 mod server;
-#[cfg(feature = "tls")]
+#[cfg_attr(not(feature = "tls"), path = "tls/without.rs")]
 mod tls;
 
 use std::sync::Arc;
@@ -43,14 +44,14 @@ use crate::keys::{KeySpace, Keys};
 use crate::shards;
 use connection::Call;
 
-/// How long a call that does not block may take before its connection is given up.
+/// After so long without a byte on its line a call that does not block is given up, with its connection.
 pub(crate) const CALL_WITHIN: Duration = Duration::from_secs(5);
 
 /// No script moves more bytes than about this, unless they are one job's: it takes 2 to 3 ms for as many, since Lua copies and hashes
 /// each of them, and nobody else is answered meanwhile.
 pub(crate) const SCRIPT_BYTES: usize = 1024 * 1024;
 
-/// No write has more bytes than about this, unless they are one job's, so that a slow line has it sent in time.
+/// No write has more bytes than about this, unless they are one job's, so that on a slow line others are not long behind it.
 pub(crate) const WRITE_BYTES: usize = 4 * 1024 * 1024;
 
 /// No script moves more jobs than this.

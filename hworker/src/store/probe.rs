@@ -1,14 +1,15 @@
 //! Who listens where no connection could be made: what speaks TLS, or does not, or says nothing, says no more than that to who expects
 //! something else.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use redis::{ConnectionAddr, RedisError};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
 
 use super::advice;
 use super::fault::{Fault, FaultKind};
+use crate::time::within;
 
 /// How long it is listened to.
 const PROBE_WITHIN: Duration = Duration::from_millis(500);
@@ -29,20 +30,20 @@ enum Listener {
 pub(super) async fn refusal(
     server: &ConnectionAddr,
     error: Option<RedisError>,
-    within: Duration,
+    waited: Duration,
 ) -> Fault {
     let in_time = error.as_ref().is_some_and(|error| !error.is_timeout());
     let fault = match error {
         Some(error) if in_time => Fault::from_redis(error, false),
-        _ => Fault::not_sent(format!("no connection within {within:?}")),
+        _ => Fault::not_sent(format!("no connection within {waited:?}")),
     };
     if fault.kind != FaultKind::Connection {
         return fault;
     }
-    match timeout(PROBE_WITHIN, listener(server)).await {
-        Ok(Listener::Misunderstands(what)) => Fault::denied(format!("{fault}; {what}")),
-        Ok(Listener::Silent) if !in_time => Fault::silent(format!(
-            "what listens there takes connections and says nothing within {within:?}; look whether it is a Redis server, and whether it hangs"
+    match within(PROBE_WITHIN, pin!(listener(server))).await {
+        Some(Listener::Misunderstands(what)) => Fault::denied(format!("{fault}; {what}")),
+        Some(Listener::Silent) if !in_time => Fault::silent(format!(
+            "what listens there takes connections and says nothing within {waited:?}; look whether it is a Redis server, and whether it hangs"
         )),
         _ => fault,
     }
@@ -71,10 +72,10 @@ async fn listener(server: &ConnectionAddr) -> Listener {
         stream.try_read(&mut answer)
     };
     // What it does not answer to in half of the time it does not answer to.
-    let answered = timeout(PROBE_WITHIN / 2, asked).await;
+    let answered = within(PROBE_WITHIN / 2, pin!(asked)).await;
     match (answered, answer) {
-        (Ok(Ok(_)), [0x15 | 0x16, 3]) => Listener::Misunderstands(advice::IS_TLS),
-        (Ok(Ok(_)), [b'+' | b'-', _]) => Listener::Misunderstands(advice::NO_TLS),
+        (Some(Ok(_)), [0x15 | 0x16, 3]) => Listener::Misunderstands(advice::IS_TLS),
+        (Some(Ok(_)), [b'+' | b'-', _]) => Listener::Misunderstands(advice::NO_TLS),
         _ => Listener::Silent,
     }
 }

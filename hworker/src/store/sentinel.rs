@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use redis::{ConnectionInfo, Value};
+use redis::Value;
 use tokio::runtime::{Handle, Id};
 use tokio::sync::Notify;
 use tokio::time::timeout;
@@ -16,9 +16,10 @@ use super::address::{Several, server};
 use super::cluster::Node;
 use super::connection::{Connection, open_with};
 use super::fault::{Fault, FaultKind};
+use super::line::Endpoint;
 use super::reply::{Reply, bytes};
 use super::seat::Seat;
-use crate::config::TlsFiles;
+use super::tls::Certificates;
 use crate::log::say;
 use crate::reconnect::Reconnect;
 
@@ -36,9 +37,9 @@ pub(super) struct Sentinels {
     /// What they call the master.
     name: Box<str>,
     /// How servers are spoken to; the address is that of a sentinel.
-    common: ConnectionInfo,
+    common: Endpoint,
     /// Where they are; the one that served last comes first.
-    addresses: Mutex<Vec<ConnectionInfo>>,
+    addresses: Mutex<Vec<Endpoint>>,
     subscriptions: Mutex<HashMap<Id, Arc<Shared>>>,
 }
 
@@ -67,7 +68,10 @@ struct Parts<'a> {
 impl Sentinels {
     /// Reads what stands behind `redis-sentinel://`: `user:password@host:26379,other/<master>/<db>?sentinel_user=..`. Others
     /// write the master into the query (`?master=..`, `?sentinelMasterId=..`), which is understood too.
-    pub(super) fn parse(url: &Several<'_>, tls_files: &TlsFiles) -> Result<Self, String> {
+    pub(super) fn parse(
+        url: &Several<'_>,
+        certificates: Option<&Certificates>,
+    ) -> Result<Self, String> {
         let parts = Parts::of(url.after)?;
         let (scheme, after) = (url.scheme, &parts.after);
         let auth = match (parts.user, parts.password) {
@@ -78,12 +82,15 @@ impl Sentinels {
             .hosts
             .iter()
             .map(|host| format!("{scheme}://{auth}{}{}", with_port(host), parts.fragment))
-            .map(|url| server(&url, tls_files))
+            .map(|url| server(&url, certificates.cloned()))
             .collect();
         let host = url.hosts.first().ok_or("it names no sentinel")?;
         Ok(Self {
             name: parts.name.into(),
-            common: server(&format!("{scheme}://{}{host}{after}", url.user), tls_files)?,
+            common: server(
+                &format!("{scheme}://{}{host}{after}", url.user),
+                certificates.cloned(),
+            )?,
             addresses: Mutex::new(addresses?),
             subscriptions: Mutex::default(),
         })
@@ -142,7 +149,7 @@ impl Sentinels {
             .map_err(|fault| fault.about(format_args!("master {named}")))
     }
 
-    fn addresses(&self) -> MutexGuard<'_, Vec<ConnectionInfo>> {
+    fn addresses(&self) -> MutexGuard<'_, Vec<Endpoint>> {
         self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -178,10 +185,10 @@ impl Sentinels {
         }
         let addresses = self.addresses().clone();
         let count = addresses.len();
-        for (number, info) in addresses.into_iter().enumerate() {
+        for (number, endpoint) in addresses.into_iter().enumerate() {
             let changed = Arc::new(Notify::new());
-            let address = info.addr().to_string();
-            match timeout(ASK_WITHIN, self.subscribe(info, &changed)).await {
+            let address = endpoint.info.addr().to_string();
+            match timeout(ASK_WITHIN, self.subscribe(endpoint, &changed)).await {
                 Ok(Ok((sentinel, master))) => {
                     if let Err(fault) = self.confirm(before.as_ref(), &master).await {
                         sentinel.end();
@@ -207,7 +214,7 @@ impl Sentinels {
     /// Makes a connection to a sentinel that tells when anything changes, and asks it where the master is.
     async fn subscribe(
         &self,
-        sentinel: ConnectionInfo,
+        sentinel: Endpoint,
         changed: &Arc<Notify>,
     ) -> Result<(Connection, Node), Fault> {
         let told = Some(Arc::clone(changed));

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
+use super::bulky::is_large;
 use super::decide::Finish;
 use super::execute::{BLOCKING_GRACE, conclude, decided};
 use super::health::STUCK;
@@ -159,6 +160,12 @@ async fn send_of(incarnation: &Incarnation, lane: Arc<Lane>, all: Vec<Settlement
                 let refused = settled.take_refused(&mut batch);
                 unsent.extend(refused.into_iter().map(|one| (Arc::clone(&lane), one)));
                 lane.leases.settled(batch);
+            }
+            // What the server may refuse by ending the connection is not for one that carries heartbeats.
+            Err(fault) if fault.ends_connection() && batch.iter().any(is_large) => {
+                for one in batch {
+                    lane.settle(Some(one.clone()));
+                }
             }
             Err(_) => unsent.extend(batch.iter().map(|one| (Arc::clone(&lane), one.clone()))),
         }

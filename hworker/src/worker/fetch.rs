@@ -15,6 +15,7 @@ use tracing::trace;
 use self::look::{NUMBERS, NextLook};
 use self::plan::{Ask, Awaits, CALL_JOBS};
 use super::alarm::Alarm;
+use super::bulky::{Refused, report_slow};
 use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside, say_lost};
 use super::incarnation::{Incarnation, Lane};
 use super::outages::{self, Side};
@@ -26,8 +27,8 @@ use super::turn::Seated;
 use crate::log::say;
 use crate::reconnect::Reconnect;
 use crate::store::{
-    CALL_WITHIN, CallTime, Connection, End, Fault, FaultKind, Lease, Reconciled, Reserved, Seat,
-    Settled, Settlement,
+    CALL_WITHIN, CallTime, Connection, End, Fault, FaultKind, Lease, Reconciled, Reserved,
+    SCRIPT_JOBS, Seat, Settled, Settlement,
 };
 use crate::time::day;
 
@@ -67,6 +68,9 @@ struct Fetch {
     next_look: Option<NextLook>,
     /// How many jobs the next call asks for, at most.
     call_jobs: usize,
+    /// How many any call may ask for: half of what did not come, or not soon, and again more with each call that is answered soon.
+    may_ask: usize,
+    refused: Refused,
     call_time: CallTime,
     first: bool,
     /// Round trips since the start that went as they should.
@@ -100,6 +104,8 @@ impl Fetch {
             look: false,
             next_look: None,
             call_jobs: CALL_JOBS,
+            may_ask: SCRIPT_JOBS,
+            refused: Refused::default(),
             call_time: CallTime::default(),
             first: true,
             answers: 0,
@@ -212,8 +218,19 @@ impl Fetch {
     async fn serve(&mut self, connection: &Connection, session: u64) -> Left {
         let mut trips = Trips { lane: Arc::clone(&self.lane), under_way: VecDeque::new() };
         let left = self.exchange(connection, session, &mut trips.under_way).await;
+        if let Some(trip) = trips.under_way.front() {
+            self.asked_too_much(trip.asked());
+        }
         self.lane.asks.all_are_over();
         self.lane.pace.set_ahead(0);
+        // What was under way may have reached the server or not; it is sent again.
+        while let Some(trip) = trips.under_way.pop_back() {
+            let mut batch = trip.into_batch();
+            if let Left::Reconnect(why) = &left {
+                batch = self.refused.instead(&self.lane, batch, why);
+            }
+            self.lane.outbox.put_back(batch);
+        }
         if let Some((_, again)) = self.held_up.take() {
             self.lane.outbox.put_back(again);
         }
@@ -328,7 +345,10 @@ impl Fetch {
     fn trip(&self, connection: &Connection, session: u64, ask: &Ask, slots: Vec<Slot>) -> Trip {
         let lane = &self.lane;
         let batch = Arc::new(lane.outbox.take());
-        let want = slots.len() + ask.ahead;
+        // What the server holds for this worker beyond that, as after answers that were lost, goes back before there is more.
+        let holds_more = lane.outbox.count() > lane.slots.total();
+        let (slots, ahead) = if holds_more { (Vec::new(), 0) } else { (slots, ask.ahead) };
+        let want = slots.len() + ahead;
         let asks = ask.look || want > 0;
         let halts = lane.pace.halts();
         let taking = asks.then(|| lane.leases.takes_inbox());
@@ -346,7 +366,7 @@ impl Fetch {
         } else {
             self.settle_beside_reserve(connection, session, asks.then_some(want), sending)
         };
-        let (ahead, looks) = (ask.ahead, ask.look);
+        let looks = ask.look;
         let sent_at = Instant::now();
         Trip { sent_at, batch, slots, ahead, looks, halts, taking, handed, replies, answer: None }
     }
@@ -401,14 +421,23 @@ impl Fetch {
     async fn has_answered(&mut self, session: u64, trip: Trip, replies: Replies) -> Option<Left> {
         let lane = Arc::clone(&self.lane);
         let (settled, reserved) = replies;
+        let asked = trip.asked();
         let Trip { sent_at, batch, mut slots, ahead, halts, taking, handed, replies, .. } = trip;
         // It holds the batch too.
         drop(replies);
         let batch = Arc::unwrap_or_clone(batch);
+        let took = sent_at.elapsed();
+        if took >= CALL_WITHIN {
+            report_slow(&self.incarnation, &lane, took, &batch, &reserved);
+        }
         let mut fault = None;
         match settled {
             Ok(settled) => self.has_settled(batch, &settled),
             Err(why) => {
+                let mut batch = batch;
+                if why.ends_connection() {
+                    batch = self.refused.instead(&lane, batch, &why.to_string());
+                }
                 lane.outbox.put_back(batch);
                 fault = Some(why);
             }
@@ -450,6 +479,9 @@ impl Fetch {
                 ));
             }
             Err(why) => {
+                if under_way {
+                    self.asked_too_much(asked);
+                }
                 // What was handed over is in the inbox still.
                 self.look |= handed.is_some();
                 fault = fault.or(Some(why));
@@ -462,7 +494,19 @@ impl Fetch {
             return self.after_fault(&fault).await;
         }
         self.answers += 1;
+        if took >= CALL_WITHIN {
+            self.asked_too_much(asked);
+        } else if took < CALL_WITHIN / 5 {
+            self.may_ask = (self.may_ask * 2).min(SCRIPT_JOBS);
+        }
         None
+    }
+
+    /// A call for so many jobs was not answered, or not soon: they may be too much for the line, or for what is on its way.
+    fn asked_too_much(&mut self, asked: usize) {
+        if asked > 0 {
+            self.may_ask = (asked / 2).max(1);
+        }
     }
 
     fn has_settled(&mut self, mut batch: Vec<Settlement>, settled: &Settled) {
@@ -481,6 +525,7 @@ impl Fetch {
             say!(WARN, { anew = anew.clone() }, %queue, "what could not be counted up begins anew: {anew}");
         }
         if !batch.is_empty() {
+            self.refused.forget(&batch);
             self.lane.leases.settled(batch);
         }
         if let Some(fault) = &settled.not_durable {

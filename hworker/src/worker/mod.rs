@@ -3,6 +3,7 @@
 mod admit;
 mod alarm;
 mod builder;
+mod bulky;
 mod deadlines;
 mod decide;
 #[cfg(feature = "health")]

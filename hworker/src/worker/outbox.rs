@@ -6,13 +6,32 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::store::{SCRIPT_BYTES, SCRIPT_JOBS, SCRIPT_MOVES, Settlement};
 
-/// The settlements of one queue, the oldest first.
+/// The settlements of one queue.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
-    waiting: Mutex<VecDeque<Settlement>>,
+    waiting: Mutex<Waiting>,
     /// How many must be waiting before the loop that sends them is woken, and in the lowest bit whether the last that is
     /// there to be started wakes it too.
     wake_at: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The oldest first.
+    first: VecDeque<Settlement>,
+    /// Those with bytes of their own that failed, maybe for one among them: they go one by one, and more at once with each that
+    /// goes, so that none of them holds up the others.
+    again: VecDeque<Settlement>,
+    /// How many of those go together.
+    together: usize,
+    /// It is their turn.
+    turn: bool,
+}
+
+impl Waiting {
+    fn count(&self) -> usize {
+        self.first.len() + self.again.len()
+    }
 }
 
 /// When the loop that sends is woken.
@@ -38,7 +57,7 @@ impl WakeAt {
 }
 
 impl Outbox {
-    fn waiting(&self) -> MutexGuard<'_, VecDeque<Settlement>> {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -46,8 +65,8 @@ impl Outbox {
     /// wakes it may have to wait for its turn, and those who come after him have no reason to.
     pub(super) fn push(&self, settlement: Settlement, last: bool) -> bool {
         let mut waiting = self.waiting();
-        waiting.push_back(settlement);
-        let count = waiting.len();
+        waiting.first.push_back(settlement);
+        let count = waiting.count();
         drop(waiting);
         let wakes = |wake_at: usize| {
             let wakes = count >= wake_at >> 1 || (last && wake_at & 1 == 1);
@@ -64,23 +83,40 @@ impl Outbox {
     /// Takes as many as one script carries.
     pub(super) fn take(&self) -> Vec<Settlement> {
         let mut waiting = self.waiting();
-        let count = fitting(waiting.iter());
+        let Waiting { first, again, together, turn } = &mut *waiting;
+        let fails_again = !again.is_empty() && (*turn || first.is_empty());
+        *turn = !fails_again;
+        let (from, most) = if fails_again { (again, *together) } else { (first, SCRIPT_JOBS) };
+        if fails_again {
+            *together = together.saturating_mul(2);
+        }
+        let count = fitting(from.iter()).min(most);
         // Not collected, which makes room for four where there is one.
         let mut batch = Vec::with_capacity(count);
-        batch.extend(waiting.drain(..count));
+        batch.extend(from.drain(..count));
         batch
     }
 
-    /// Puts back what the server may not have got.
+    /// Puts back what the server may not have got. What failed alone goes last.
     pub(super) fn put_back(&self, batch: Vec<Settlement>) {
         let mut waiting = self.waiting();
+        let alone = batch.len() == 1;
         for settlement in batch.into_iter().rev() {
-            waiting.push_front(settlement);
+            if !settlement.has_bytes() {
+                waiting.first.push_front(settlement);
+                continue;
+            }
+            (waiting.together, waiting.turn) = (1, false);
+            if alone {
+                waiting.again.push_back(settlement);
+            } else {
+                waiting.again.push_front(settlement);
+            }
         }
     }
 
     pub(super) fn count(&self) -> usize {
-        self.waiting().len()
+        self.waiting().count()
     }
 }
 
@@ -150,5 +186,36 @@ mod tests {
         put(End::Acked { job: "a" }, 1100);
         let taken: Vec<_> = std::iter::repeat_with(|| outbox.take().len()).take(5).collect();
         assert_eq!(taken, [1000, 250, 1000, 350, 0]);
+    }
+
+    #[test]
+    fn what_failed_goes_one_by_one_and_holds_up_no_other() {
+        let outbox = Outbox::default();
+        let ack = |token| Settlement { lease: Lease::Token(token), end: End::Acked { job: "a" } };
+        let failed = |token| {
+            let end = End::Failed { job: "a", record: vec![0; 10] };
+            Settlement { lease: Lease::Token(token), end }
+        };
+        let tokens = |batch: &[Settlement]| -> Vec<_> {
+            batch.iter().map(|settlement| settlement.lease.token()).collect()
+        };
+        for token in 1..=4 {
+            outbox.push(failed(token), false);
+        }
+        outbox.push(ack(5), false);
+        let all = outbox.take();
+        assert_eq!(tokens(&all), [1, 2, 3, 4, 5]);
+        outbox.put_back(all);
+        let first = outbox.take();
+        assert_eq!(tokens(&first), [5], "what the server can refuse to nobody");
+        let alone = outbox.take();
+        assert_eq!(tokens(&alone), [1]);
+        outbox.put_back(alone);
+        outbox.push(ack(6), false);
+        outbox.push(ack(7), false);
+        assert_eq!(outbox.count(), 6);
+        assert_eq!(tokens(&outbox.take()), [6, 7], "in turn with what has not failed");
+        let rest: Vec<_> = std::iter::repeat_with(|| tokens(&outbox.take())).take(3).collect();
+        assert_eq!(rest, [vec![2], vec![3, 4], vec![1]]);
     }
 }

@@ -454,7 +454,7 @@ impl Heart {
         }
         let before = self.unseen.as_ref().filter(|before| lane.asks.are_over(before.asked));
         let unseen = self.compare(connection).await?;
-        let (asked, arrived) = (lane.asks.sent(), lane.seat.arrived());
+        let (asked, passed) = (lane.asks.sent(), lane.seat.passed());
         if before.is_some_and(|before| !before.leases.is_disjoint(&unseen)) {
             self.unseen = None;
             lane.differs();
@@ -462,7 +462,7 @@ impl Heart {
         }
         sleep(LOOK_AGAIN).await;
         // An answer that is large for the network brings them yet. One of which nothing arrives has to be taken for lost.
-        let arriving = || arrived.is_none() || lane.seat.arrived() != arrived;
+        let arriving = || lane.seat.passed() != passed;
         if unseen.is_empty() {
             self.unseen = None;
         } else if lane.asks.are_over(asked) || !arriving() {

@@ -28,6 +28,8 @@ pub(super) enum Reason {
     Unknown,
     /// The arguments cannot be decrypted here.
     Encrypted,
+    /// What it brings along takes long on its way.
+    SlowLine,
 }
 
 /// What a line says, of the last job that it is about.

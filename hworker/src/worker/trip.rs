@@ -77,6 +77,11 @@ impl Trip {
         self
     }
 
+    /// How many jobs it asks for.
+    pub(super) fn asked(&self) -> usize {
+        self.slots.len() + self.ahead
+    }
+
     pub(super) fn into_batch(self) -> Vec<Settlement> {
         drop(self.replies);
         Arc::unwrap_or_clone(self.batch)

@@ -147,7 +147,7 @@ async fn serve(
         }
         // Before its reserve is counted: one that is counted under an older session asks under no newer one.
         let session = lane.session.load(Ordering::Acquire);
-        let Some(way) = way(lane, seat) else {
+        let Some(way) = way(lane) else {
             // What was wanted was so before that loop has seen what the last wait brought.
             tokio::select! {
                 changed = wanted.changed() => { changed.ok()?; }
@@ -266,10 +266,8 @@ impl Drop for UnderWay<'_> {
 
 /// The way that fits; none while a job that was handed over is without its lease: on this connection a reserve would overtake that
 /// which brings it.
-fn way(lane: &Lane, seat: &Seat) -> Option<Way> {
-    // One that is not on the seat could bring a payload of any size.
-    let calm = lane.calm().filter(|_| seat.is_taken());
-    calm.map(Way::Handed).or_else(|| lane.leases.takes_inbox_beside().map(Way::Reserved))
+fn way(lane: &Lane) -> Option<Way> {
+    lane.calm().map(Way::Handed).or_else(|| lane.leases.takes_inbox_beside().map(Way::Reserved))
 }
 
 /// Waits once.

@@ -2,13 +2,14 @@
 
 use std::pin::pin;
 use std::task::{Context, Waker};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hworker::Client;
+use hworker::{Bulk, Client, Error};
 use hworker_tests::{TestServer, act};
 use tokio::runtime::Handle;
 
-use super::SOON;
+use super::tls::{self, Authority};
+use super::{SOON, free_port};
 
 #[tokio::test]
 async fn a_dropped_client_leaves_no_task() {
@@ -43,4 +44,73 @@ async fn who_is_not_polled_while_a_connection_is_made_for_him_holds_up_nobody() 
     first.await.expect("scheduled");
     assert_eq!(server.redis().len("hworker-jobs-default"), 1);
     assert_eq!(server.redis().len("hworker-scheduled-default"), 2);
+}
+
+/// A client for each kind of line to a server.
+fn lines() -> (TestServer, [(&'static str, Client); 3]) {
+    let (authority, port) = (Authority::new("ours"), free_port());
+    let builder = TestServer::builder().arg("--port", &port.to_string());
+    let (server, encrypted) = tls::server_of(builder, &authority, "no");
+    let client = |url: &str| Client::new(url).expect("a client");
+    let encrypted = Client::builder().redis_url(encrypted).tls_ca(authority.ca());
+    let clients = [
+        ("a unix socket", client(server.url())),
+        ("TCP", client(&format!("redis://127.0.0.1:{port}"))),
+        ("TLS", encrypted.build().expect("a client")),
+    ];
+    (server, clients)
+}
+
+#[tokio::test]
+async fn an_enqueue_on_a_connection_that_was_closed_unheard_is_sent_again() {
+    // The server ends the connection while it is idle and the one thread of the runtime is at something else, as after SIGSTOP or
+    // the sleep of a machine -> nothing of the job can have left, so it is sent over a new connection, and no caller is left in doubt.
+    // Guard: `Metered::write` looks before it writes, and `Fault::certainly_not_sent`.
+    let (server, clients) = lines();
+    let mut jobs = 0;
+    for (line, client) in &clients {
+        let job = || act::with("a".into(), Vec::new()).on(client);
+        job().enqueue().await.expect("enqueued");
+        jobs += 1;
+        for kind in ["now", "later", "bulk"] {
+            let _: u64 = server.redis().ask(&["CLIENT", "KILL", "TYPE", "normal"]);
+            let enqueued = match kind {
+                "now" => job().enqueue().await.map(drop),
+                "later" => job().delay(SOON).enqueue().await.map(drop),
+                _ => Bulk::from_iter([job(), job()]).enqueue().await.map(drop),
+            };
+            enqueued.unwrap_or_else(|error| panic!("{kind} over {line}: {error}"));
+            jobs += if kind == "bulk" { 2 } else { 1 };
+        }
+    }
+    let pending = server.redis().len("hworker-jobs-default");
+    let delayed = server.redis().len("hworker-scheduled-default");
+    assert_eq!(pending + delayed, jobs);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_enqueue_under_a_paused_clock_waits_for_the_server_and_no_longer() {
+    // A test that pauses tokio's clock, which goes ahead whenever all tasks wait -> what is enqueued is in, also where the server takes a
+    // while, and without a server there is an error after the time of the machine.
+    // Guard: `time::within`.
+    let (server, clients) = lines();
+    for (_, client) in &clients {
+        let job = || act::with("a".into(), Vec::new()).on(client);
+        job().enqueue().await.expect("enqueued");
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        let _: String = server.redis().ask(&["CLIENT", "PAUSE", "300"]);
+        job().enqueue().await.expect("enqueued");
+        Bulk::from_iter([job(), job().delay(SOON)]).enqueue().await.expect("enqueued");
+    }
+    assert_eq!(server.redis().len("hworker-jobs-default"), 9);
+    assert_eq!(server.redis().len("hworker-scheduled-default"), 3);
+
+    let nobody = format!("redis://127.0.0.1:{}", free_port());
+    let within = Duration::from_millis(300);
+    let nobody = Client::builder().redis_url(nobody).enqueue_within(within).build().expect("one");
+    let began = Instant::now();
+    let failed = act::with("a".into(), Vec::new()).on(&nobody).enqueue().await;
+    assert!(matches!(failed, Err(Error::Unavailable { .. })), "{failed:?}");
+    let took = began.elapsed();
+    assert!(took < SOON, "{took:?}");
 }

@@ -1,9 +1,10 @@
 //! Encrypted connections: who the server is, and who the client.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
 use hworker::{Client, Error};
-use hworker_tests::{TestServer, act, produce};
+use hworker_tests::{Act, InProcess, TestServer, TestServerBuilder, act, act_from_inbox, produce};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, KeyUsagePurpose,
 };
@@ -12,13 +13,13 @@ use tempfile::TempDir;
 use super::{SOON, free_port};
 
 /// An authority, and the certificates that it issued, as files.
-struct Authority {
+pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     dir: TempDir,
 }
 
 impl Authority {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let mut params = CertificateParams::new(Vec::new()).expect("parameters");
         params.distinguished_name.push(DnType::CommonName, name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -34,7 +35,7 @@ impl Authority {
         self.dir.path().join(name)
     }
 
-    fn ca(&self) -> PathBuf {
+    pub(crate) fn ca(&self) -> PathBuf {
         self.path("ca.pem")
     }
 
@@ -67,9 +68,18 @@ pub(super) fn server_of(name: &str) -> (TestServer, u16, PathBuf) {
 
 /// A server whose certificate is for `localhost`, and the URL of its encrypted port.
 fn server(authority: &Authority, clients: &str) -> (TestServer, String) {
+    server_of(TestServer::builder(), authority, clients)
+}
+
+/// The same with other settings.
+pub(crate) fn server_of(
+    builder: TestServerBuilder,
+    authority: &Authority,
+    clients: &str,
+) -> (TestServer, String) {
     let (cert, key) = authority.issue("localhost");
     let port = free_port();
-    let server = TestServer::builder()
+    let server = builder
         .arg("--tls-port", &port.to_string())
         .arg("--tls-cert-file", text(&cert))
         .arg("--tls-key-file", text(&key))
@@ -140,11 +150,9 @@ async fn who_is_not_trusted_is_told_so() {
 
     let by_another = theirs.issue("client");
     let known = ours.issue("other");
-    let mixed = (known.0.clone(), by_another.1.clone());
     for (what, ca, identity, says) in [
         ("no certificate", &ours, None, "client's certificate: received fatal alert: Certifi"),
         ("another's", &ours, Some(&by_another), "client's certificate: received fatal alert: Unk"),
-        ("another's key", &ours, Some(&mixed), "KeyMismatch"),
         ("another's server", &theirs, Some(&known), "server's certificate is not accepted"),
     ] {
         let error = refused(&url, &ca.ca(), identity).await;
@@ -159,7 +167,7 @@ async fn who_is_not_trusted_is_told_so() {
 #[test]
 fn files_that_cannot_be_used_are_errors_at_once() {
     let authority = Authority::new("ours");
-    let (cert, key) = authority.issue("client");
+    let ((cert, key), (_, other_key)) = (authority.issue("client"), authority.issue("other"));
     let missing = authority.path("missing.pem");
     let builder = || Client::builder().redis_url("rediss://localhost");
     for (builder, says) in [
@@ -167,6 +175,7 @@ fn files_that_cannot_be_used_are_errors_at_once() {
         (builder().tls_ca(&key), "client.key holds no certificate"),
         (builder().tls_cert(&key).tls_key(&key), "client.key holds no certificate"),
         (builder().tls_cert(&cert).tls_key(&cert), "private key"),
+        (builder().tls_cert(&cert).tls_key(&other_key), "KeyMismatch"),
         (builder().tls_cert(&cert), "HWORKER_TLS_KEY is not"),
         (builder().redis_url("redis://localhost").tls_ca(authority.ca()), "not encrypted"),
     ] {
@@ -219,4 +228,49 @@ async fn a_certificate_that_signed_itself_serves_unless_it_is_an_authoritys() {
             assert!(worker.wait(SOON).is_some_and(|status| !status.success()), "it ends");
         }
     }
+}
+
+#[tokio::test]
+async fn the_program_chooses_its_own_cryptography() {
+    // Clients with `redis://` and `rediss://` are made and used -> the program's own `install_default` succeeds afterwards.
+    // Guard: a provider is named for each connection, in `store/tls.rs`.
+    let ours = Authority::new("ours");
+    let (server, url) = server(&ours, "no");
+    let encrypted = Client::builder().redis_url(&url).tls_ca(ours.ca()).build().expect("a client");
+    for client in [server.client(), &encrypted] {
+        act::with("any".into(), Vec::new()).on(client).enqueue().await.expect("enqueued");
+    }
+    let installed = rustls::crypto::ring::default_provider().install_default();
+    assert!(installed.is_ok(), "somebody else has chosen");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_comes_to_an_idle_worker_over_tls_starts_as_over_any_other_line() {
+    // A job of nearly the largest size comes with a wait, which goes on over the same connection.
+    // Guard: the line that waits is bounded over TLS too, so that the answer of a wait brings the job and nothing is left out; bytes of
+    // TLS are not counted beside those that they carry.
+    let ours = Authority::new("ours");
+    let (server, url) = server(&ours, "no");
+    let client = Client::builder().redis_url(&url).tls_ca(ours.ca()).build().expect("a client");
+    let builder = server.worker().client(&client).register::<act_from_inbox>();
+    let worker = InProcess::run(builder.concurrency(1).max_payload(100_000));
+    let waiting = || {
+        let clients: String = server.redis().ask(&["CLIENT", "LIST"]);
+        let waiting = clients.lines().find(|client| client.contains(" cmd=blmove "));
+        waiting.and_then(|client| Some(client.split_once(" addr=")?.0.to_owned()))
+    };
+    let mut connections = HashSet::new();
+    for number in 0..3 {
+        server.eventually_async("it waits", SOON, async || waiting().is_some()).await;
+        connections.extend(waiting());
+        let plan = vec![Vec::new(), vec![Act::Note("x".repeat(95_000))]];
+        let job = act_from_inbox::with(format!("job-{number}"), plan).on(server.client());
+        job.enqueue().await.expect("enqueued");
+        let ended = async || server.ended(&format!("job-{number}")) == 1;
+        server.eventually_async("it runs", SOON, ended).await;
+    }
+    let said: String = server.redis().ask(&["INFO", "commandstats"]);
+    assert!(!said.contains("cmdstat_client|reply"), "{said}");
+    assert_eq!(connections.len(), 1, "{connections:?}");
+    worker.stop().await;
 }

@@ -23,6 +23,8 @@ mod outages;
 mod panics;
 mod records;
 mod recovery;
+mod slow_line;
 mod stopping;
 mod support;
 mod timeouts;
+mod too_large;

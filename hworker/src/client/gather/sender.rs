@@ -2,16 +2,19 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
-use tokio::time::timeout_at;
 
 use super::tell::{MANY, tell, tell_in_halves, tell_together};
 use super::{Caller, Client, Gather, LONG_WRITE, State, Waiting};
 use crate::join::join_all;
 use crate::reconnect::Reconnect;
 use crate::store::{Connection, Fault, FaultKind, LAST_MOMENT};
+use crate::time::within;
+
+/// Where something has passed over the line, it is looked at again after this: it may be slow.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Jobs of a refused command that are sent each alone at the same time.
 const SINGLY: usize = 100;
@@ -46,16 +49,18 @@ impl Sender {
             };
             let Gather { queue, confirms, .. } = &*self.gather;
             let connection = self.client.connection_that_confirms(queue, *confirms);
-            match timeout_at(give_up.into(), connection).await {
-                Ok(Ok(connection)) => {
+            let left = give_up.saturating_duration_since(Instant::now());
+            let connected = within(left, pin!(connection)).await;
+            match connected {
+                Some(Ok(connection)) => {
                     let left = give_up.saturating_duration_since(Instant::now());
                     match connection.free_to_write(left).await {
                         Ok(_) => self.send(connection).await,
                         Err(fault) => self.not_reached(fault).await,
                     }
                 }
-                Ok(Err(fault)) => self.not_reached(fault).await,
-                Err(_) => {}
+                Some(Err(fault)) => self.not_reached(fault).await,
+                None => {}
             }
         }
     }
@@ -165,7 +170,7 @@ impl Sender {
         }
     }
 
-    /// Writes all commands at once and awaits their replies, longest for those who came last.
+    /// Writes all commands at once and awaits their replies, longest for those who came last; on a slow line as long as something passes.
     async fn write(
         &self,
         connection: &Connection,
@@ -183,11 +188,11 @@ impl Sender {
         for caller in callers.iter().flat_map(|callers| callers.iter().flatten()) {
             last = last.max(until(caller));
         }
-        let (within, count) = (last - began, envelopes.len());
+        let (time, count) = (last - began, envelopes.len());
         // Each is made at once, ahead of the question.
         let queue = &self.gather.queue;
         let calls = async {
-            let calls = envelopes.into_iter().map(|jobs| queue.enqueue(connection, jobs, within));
+            let calls = envelopes.into_iter().map(|jobs| queue.enqueue(connection, jobs, time));
             let (enqueued, confirmed) =
                 tokio::join!(biased; join_all(calls), connection.confirm(count));
             match confirmed {
@@ -195,13 +200,19 @@ impl Sender {
                 Err(fault) => enqueued.into_iter().map(|one| one.and(Err(fault.clone()))).collect(),
             }
         };
-        let mut calls = pin!(calls);
+        let (mut calls, mut passed, mut not_before) = (pin!(calls), connection.passed(), began);
         loop {
             let waiting = callers.iter().flat_map(|callers| callers.iter().flatten());
             let next = waiting.map(until).min();
             let Some(next) = next.filter(|next| *next < last) else { return calls.await };
-            if let Ok(results) = timeout_at(next.into(), &mut calls).await {
+            let left = next.max(not_before).saturating_duration_since(Instant::now());
+            if let Some(results) = within(left, calls.as_mut()).await {
                 return results;
+            }
+            let before = std::mem::replace(&mut passed, connection.passed());
+            if passed != before {
+                not_before = Instant::now() + LOOK_AGAIN;
+                continue;
             }
             let mut slots = callers.iter_mut().flat_map(|callers| callers.iter_mut());
             while let Some(slot) = slots.find(|slot| matches!(slot, Some(c) if until(c) <= next)) {
@@ -246,9 +257,9 @@ impl Sender {
                 continue;
             }
             let calls = several.iter().map(|job| {
-                let within = job.caller.give_up.saturating_duration_since(now).max(LAST_MOMENT);
+                let time = job.caller.give_up.saturating_duration_since(now).max(LAST_MOMENT);
                 let envelopes = std::slice::from_ref(&job.envelope);
-                self.gather.queue.enqueue(connection, envelopes, within)
+                self.gather.queue.enqueue(connection, envelopes, time)
             });
             let (enqueued, confirmed) =
                 tokio::join!(biased; join_all(calls), connection.confirm(several.len()));

@@ -75,7 +75,7 @@ impl Fetch {
         let unclaimed = free.saturating_sub(due);
 
         let target = if bytes < AHEAD_BYTES { self.target() } else { 0 };
-        let most = self.call_jobs;
+        let most = self.call_jobs.min(self.may_ask);
         let slots = if reserving { unclaimed.min(most) } else { 0 };
         let ahead = if reserving { target.saturating_sub(due).min(most - slots) } else { 0 };
         let want = slots + ahead;

@@ -1,0 +1,355 @@
+//! The line to a server, over TCP, TLS or a unix socket: how it is made, and what passes over it.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use redis::io::tcp::TcpSettings;
+use redis::io::tcp::socket2::SockRef;
+use redis::{ConnectionAddr, ConnectionInfo};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, lookup_host};
+use tokio::task::JoinSet;
+
+use super::tls::Certificates;
+
+/// So many bytes at most wait in the kernel until the network takes them: what waits there does not show whether it is under way.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const UNSENT_BYTES: u32 = 64 * 1024;
+
+/// After so long without a byte a line is looked at before it is written to: the server may have ended it, which tokio hears only when
+/// its runtime goes round.
+const QUIET: Duration = Duration::from_micros(200);
+
+/// One server, and how it is spoken to.
+#[derive(Clone)]
+pub(super) struct Endpoint {
+    pub(super) info: ConnectionInfo,
+    pub(super) certificates: Option<Certificates>,
+}
+
+impl Endpoint {
+    /// Another server, spoken to as this one.
+    pub(super) fn at(&self, host: String, port: u16) -> Self {
+        let address = match self.info.addr() {
+            ConnectionAddr::TcpTls { .. } => encrypted(host, port),
+            _ => ConnectionAddr::Tcp(host, port),
+        };
+        Self { info: self.info.clone().set_addr(address), ..self.clone() }
+    }
+
+    /// Makes a line, on which this meter counts.
+    pub(super) async fn connect(&self, meter: &Arc<Meter>) -> io::Result<Line> {
+        let settings = self.info.tcp_settings();
+        let socket: Box<dyn Socket> = match (self.info.addr(), &self.certificates) {
+            (ConnectionAddr::Tcp(host, port), _) => Box::new(tcp(host, *port, settings).await?),
+            #[cfg(unix)]
+            (ConnectionAddr::Unix(path), _) => {
+                Box::new(tokio::net::UnixStream::connect(path).await?)
+            }
+            (ConnectionAddr::TcpTls { host, port, .. }, Some(certificates)) => {
+                let tcp = tcp(host, *port, settings).await?;
+                // What passes shows before a whole record of TLS is there.
+                let tcp = Metered { is_raw: true, ..Metered::new(tcp, meter) };
+                Box::new(super::tls::connect(certificates, host, tcp).await?)
+            }
+            _ => return Err(io::Error::other("this kind of address is not supported here")),
+        };
+        Ok(Metered::new(socket, meter))
+    }
+}
+
+/// The address of an encrypted port.
+pub(super) fn encrypted(host: String, port: u16) -> ConnectionAddr {
+    ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
+}
+
+/// What is read from and written to.
+pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {
+    /// Whether there is something to read, if only that the line has ended, which a write would not tell.
+    fn has_unread(&self) -> bool {
+        false
+    }
+}
+
+impl Socket for TcpStream {
+    fn has_unread(&self) -> bool {
+        let peeked = SockRef::from(self).peek(&mut [MaybeUninit::uninit()]);
+        peeked.map_or_else(|error| error.kind() != io::ErrorKind::WouldBlock, |_| true)
+    }
+}
+
+// A write to one that the other side has closed fails.
+#[cfg(unix)]
+impl Socket for tokio::net::UnixStream {}
+
+impl Socket for Box<dyn Socket> {
+    fn has_unread(&self) -> bool {
+        (**self).has_unread()
+    }
+}
+
+/// A line to a server.
+pub(super) type Line = Metered<Box<dyn Socket>>;
+
+/// What passes over a line, or over those of a seat one after the other.
+#[derive(Debug, Default)]
+pub(super) struct Meter {
+    /// Counts bytes that arrived, and those that left although the line had been full before: signs of life, whatever they are. What a
+    /// line takes that is not full it may only store.
+    passed: AtomicU64,
+    /// Counts bytes that the kernel has taken.
+    written: AtomicU64,
+    /// Whoever writes reads first each time, as while a connection is made nobody does.
+    reads_first: AtomicBool,
+    /// How many bytes may arrive; where there is none, as many as come.
+    left: Option<AtomicUsize>,
+}
+
+impl Meter {
+    /// One of a line that ends once it brings more than it may.
+    pub(super) fn bounded() -> Self {
+        Self { left: Some(AtomicUsize::new(0)), ..Self::default() }
+    }
+
+    /// From now on so many bytes may arrive, where there is a bound.
+    pub(super) fn allow(&self, bytes: usize) {
+        if let Some(left) = &self.left {
+            left.store(bytes, Ordering::Release);
+        }
+    }
+
+    pub(super) fn set_reads_first(&self, reads_first: bool) {
+        self.reads_first.store(reads_first, Ordering::Release);
+    }
+
+    /// Grows as long as the line is not silent.
+    pub(super) fn passed(&self) -> u64 {
+        self.passed.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes may have left. What was to be sent since has certainly not left where there are no more than before.
+    pub(super) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    fn passes(&self, bytes: usize) {
+        self.passed.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    fn arrives(&self, bytes: usize) -> io::Result<()> {
+        let Some(left) = &self.left else { return Ok(()) };
+        let take = |left: usize| left.checked_sub(bytes);
+        let taken = left.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
+        taken.map(drop).map_err(|_| io::Error::other("the server sends more than a job may have"))
+    }
+}
+
+/// A socket whose bytes are counted.
+pub(super) struct Metered<S> {
+    socket: S,
+    meter: Arc<Meter>,
+    /// It took no more when it was last written to.
+    full: bool,
+    /// Its bytes are those of TLS, of which there are more than the server sends.
+    is_raw: bool,
+    /// When bytes last passed.
+    passed_at: Instant,
+}
+
+impl<S: Socket> Metered<S> {
+    fn new(socket: S, meter: &Arc<Meter>) -> Self {
+        let (meter, passed_at) = (Arc::clone(meter), Instant::now());
+        Self { socket, meter, full: false, is_raw: false, passed_at }
+    }
+
+    fn write(
+        &mut self,
+        context: &mut Context<'_>,
+        write: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let now = Instant::now();
+        let quiet = !self.full && now - self.passed_at >= QUIET;
+        if quiet && self.meter.reads_first.load(Ordering::Acquire) && self.socket.has_unread() {
+            // It can be read when the runtime has gone round.
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let written = write(Pin::new(&mut self.socket), context);
+        if let Poll::Ready(Ok(bytes)) = &written {
+            self.passed_at = now;
+            self.meter.written.fetch_add(*bytes as u64, Ordering::AcqRel);
+            if self.full {
+                self.meter.passes(*bytes);
+            }
+        }
+        self.full = written.is_pending();
+        written
+    }
+}
+
+impl<S: Socket> Socket for Metered<S> {
+    fn has_unread(&self) -> bool {
+        self.socket.has_unread()
+    }
+}
+
+impl<S: Socket> AsyncRead for Metered<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut self.socket).poll_read(context, buffer))?;
+        let read = buffer.filled().len() - before;
+        self.passed_at = Instant::now();
+        self.meter.passes(read);
+        Poll::Ready(if self.is_raw { Ok(()) } else { self.meter.arrives(read) })
+    }
+}
+
+impl<S: Socket> AsyncWrite for Metered<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.write(context, |socket, context| socket.poll_write(context, bytes))
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        self.write(context, |socket, context| socket.poll_write_vectored(context, bytes))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.socket.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.socket).poll_shutdown(context)
+    }
+}
+
+/// Connects to whichever address of a host answers first: one that is silent holds up no other.
+async fn tcp(host: &str, port: u16, settings: &TcpSettings) -> io::Result<TcpStream> {
+    let mut tries: JoinSet<_> = lookup_host((host, port)).await?.map(TcpStream::connect).collect();
+    let mut failed = None;
+    while let Some(tried) = tries.join_next().await {
+        match tried.map_err(io::Error::from).flatten().and_then(|tcp| set(tcp, settings)) {
+            Ok(stream) => return Ok(stream),
+            Err(error) => failed = Some(error),
+        }
+    }
+    Err(failed.unwrap_or_else(|| io::Error::other("the host has no address")))
+}
+
+fn set(stream: TcpStream, settings: &TcpSettings) -> io::Result<TcpStream> {
+    stream.set_nodelay(settings.nodelay())?;
+    if let Some(keepalive) = settings.keepalive() {
+        SockRef::from(&stream).set_tcp_keepalive(keepalive)?;
+    }
+    // Where it cannot be set, a slow line may look silent for longer.
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    let _ = SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES);
+    Ok(stream)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+
+    /// A socket that brings so many bytes with each read, and takes so many with each write.
+    #[derive(Default)]
+    struct Scripted {
+        brings: Vec<usize>,
+        takes: VecDeque<usize>,
+    }
+
+    impl AsyncRead for Scripted {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            let bytes = vec![0; self.brings.pop().unwrap_or(0)];
+            buffer.put_slice(&bytes);
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Scripted {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.takes.pop_front().map_or(Poll::Pending, |bytes| Poll::Ready(Ok(bytes)))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl Socket for Scripted {}
+
+    fn metered(meter: &Arc<Meter>) -> Metered<Scripted> {
+        Metered::new(Scripted::default(), meter)
+    }
+
+    #[test]
+    fn a_bounded_line_brings_what_it_may_and_fails_then() {
+        let meter = Arc::new(Meter::bounded());
+        meter.allow(10);
+        let mut line = metered(&meter);
+        line.socket.brings = vec![5, 5, 6];
+        let mut reads = || {
+            let mut bytes = [0; 100];
+            let mut buffer = ReadBuf::new(&mut bytes);
+            let mut context = Context::from_waker(std::task::Waker::noop());
+            match Pin::new(&mut line).poll_read(&mut context, &mut buffer) {
+                Poll::Ready(read) => read.map(|()| buffer.filled().len()),
+                Poll::Pending => panic!("it is ready"),
+            }
+        };
+        assert_eq!(reads().expect("it may"), 6);
+        assert!(reads().is_err(), "eleven are one too many");
+        meter.allow(5);
+        assert_eq!(reads().expect("it may again"), 5);
+        assert_eq!(meter.passed(), 16);
+    }
+
+    #[test]
+    fn what_leaves_is_a_sign_of_life_only_where_the_line_was_full() {
+        let meter = Arc::new(Meter::default());
+        let mut line = metered(&meter);
+        let mut writes = |takes: &[usize]| {
+            line.socket.takes.extend(takes);
+            let mut context = Context::from_waker(std::task::Waker::noop());
+            while Pin::new(&mut line).poll_write(&mut context, &[0; 100]).is_ready() {}
+            meter.passed()
+        };
+        assert_eq!(writes(&[100, 100]), 0, "it may have stored them");
+        assert_eq!(writes(&[]), 0);
+        assert_eq!(writes(&[30, 100]), 30, "there is room for 30 since others have left");
+    }
+}

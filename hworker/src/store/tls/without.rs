@@ -1,0 +1,21 @@
+//! What stands in the place of TLS where the feature `tls` is off: there are no certificates.
+
+use std::io;
+
+use super::line::Socket;
+use crate::config::TlsFiles;
+
+#[derive(Clone)]
+pub(super) enum Certificates {}
+
+pub(super) fn certificates(_: &TlsFiles) -> Result<Certificates, String> {
+    Err("rediss:// needs the feature `tls` of hworker".into())
+}
+
+pub(super) async fn connect<S: Socket>(
+    certificates: &Certificates,
+    _: &str,
+    _: S,
+) -> io::Result<S> {
+    match *certificates {}
+}

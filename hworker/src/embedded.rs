@@ -1,8 +1,6 @@
 //! A private Redis or Valkey server for a first try, demos and tests.
 //!
 //! ```
-//! use std::time::Duration;
-//!
 //! #[hworker::job]
 //! async fn ping() {}
 //!
@@ -14,12 +12,7 @@
 //!
 //! let jobs = hworker::Registry::new().with::<ping>(); // without it, every job that the program links
 //! let worker = hworker::Worker::builder().client(&client).registry(jobs).build()?;
-//! let done = async {
-//!     while client.inspect("default").statistics(None).await.is_ok_and(|counters| counters.is_empty()) {
-//!         tokio::time::sleep(Duration::from_millis(10)).await;
-//!     }
-//! };
-//! worker.run_until(done).await?;
+//! worker.run_until_idle().await?;
 //! # Ok(())
 //! # }
 //! ```

@@ -64,35 +64,78 @@ pub(crate) struct BrokenEntry {
     pub(crate) reason: String,
 }
 
+/// What there is to do on a queue now.
+#[derive(Debug)]
+pub(crate) struct Load {
+    /// Of the last lease, or 0: no job began before the next one is larger.
+    pub(crate) token: u64,
+    /// Jobs that wait, or are due.
+    pub(crate) pending: u64,
+    pub(crate) parked: u64,
+    pub(crate) running: u64,
+}
+
 /// A worker as the registry has it: its id, last heartbeat in ms, and record.
 pub(crate) type WorkerEntry = (String, u64, Vec<(String, String)>);
 
 impl Queue {
-    /// How many are pending, scheduled, parked, failed, broken and running. All is asked in one write, which a server works off without
-    /// a look at others, unless there are some hundred workers: so no job is missed, or counted twice, that moves meanwhile.
+    /// How many are pending, scheduled, parked, failed, broken and running.
     pub(crate) async fn counts(&self, on: &Connection) -> Result<[u64; 6], Fault> {
+        let keys = &self.keys;
+        let ([pending, scheduled, parked, failed, broken], running) = self
+            .beside_running(on, |ask| {
+                ask.cmd("LLEN").arg(&keys.jobs).cmd("ZCARD").arg(&keys.scheduled);
+                ask.cmd("ZCARD").arg(&keys.parked);
+                ask.cmd("LLEN").arg(&keys.failed).cmd("HLEN").arg(&keys.broken);
+            })
+            .await?;
+        Ok([pending, scheduled, parked, failed, broken, running])
+    }
+
+    /// What there is to do now; of parked jobs those whose tokens are higher than this.
+    pub(crate) async fn load(&self, on: &Connection, looked: u64) -> Result<Load, Fault> {
+        let now = server_time(on).await?;
+        let keys = &self.keys;
+        let ([token, pending, due, parked], running) = self
+            .beside_running(on, |ask| {
+                ask.cmd("GET").arg(&keys.token).cmd("LLEN").arg(&keys.jobs);
+                ask.cmd("ZCOUNT").arg(&keys.scheduled).arg("-inf").arg(now);
+                ask.cmd("ZCOUNT").arg(&keys.parked).arg(format!("({looked}")).arg("+inf");
+            })
+            .await?;
+        Ok(Load { token, pending: pending + due, parked, running })
+    }
+
+    /// What these commands count, and how many jobs run. All is asked in one write, which a server works off without a look at others,
+    /// unless there are some hundred workers: so no job is missed, or counted twice, that moves meanwhile.
+    async fn beside_running<const N: usize>(
+        &self,
+        on: &Connection,
+        commands: impl Fn(&mut redis::Pipeline),
+    ) -> Result<([u64; N], u64), Fault> {
         let keys = &self.keys;
         loop {
             let workers = self.worker_ids(on).await?;
             let mut ask = redis::Pipeline::new();
             ask.cmd("ZCARD").arg(&keys.workers);
-            ask.cmd("LLEN").arg(&keys.jobs).cmd("ZCARD").arg(&keys.scheduled);
-            ask.cmd("ZCARD").arg(&keys.parked);
-            ask.cmd("LLEN").arg(&keys.failed).cmd("HLEN").arg(&keys.broken);
+            commands(&mut ask);
             for keys in workers.iter().map(|worker| keys.worker(worker)) {
                 ask.cmd("HLEN").arg(&keys.progress).cmd("LLEN").arg(&keys.inbox);
             }
-            let replies = on.call_all(&ask, CALL_WITHIN).await?;
-            let lengths = replies.into_iter().map(|reply| number("a length", &reply?));
-            let lengths: Vec<_> =
-                lengths.map(|length| length.map(i64::unsigned_abs)).collect::<Result<_, _>>()?;
-            let [known, pending, scheduled, parked, failed, broken, held @ ..] = lengths.as_slice()
-            else {
-                return Err(Fault::reply("lengths", "too few"));
+            let count = |reply| match reply? {
+                Value::Nil => Ok(0),
+                reply => number("a length", &reply).map(i64::unsigned_abs),
             };
+            let replies = on.call_all(&ask, CALL_WITHIN).await?;
+            let counts: Vec<_> = replies.into_iter().map(count).collect::<Result<_, Fault>>()?;
+            let counted = counts.split_first().and_then(|(known, counts)| {
+                counts.split_first_chunk().map(|(counts, held)| (*known, *counts, held))
+            });
+            let (known, counts, held) =
+                counted.ok_or_else(|| Fault::reply("lengths", "too few"))?;
             // Else others have come since they were looked up.
-            if *known == workers.len() as u64 {
-                return Ok([*pending, *scheduled, *parked, *failed, *broken, held.iter().sum()]);
+            if known == workers.len() as u64 {
+                return Ok((counts, held.iter().sum()));
             }
         }
     }

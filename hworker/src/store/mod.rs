@@ -30,7 +30,7 @@ pub(crate) use address::{Address, Home, without_secrets};
 pub(crate) use call_time::CallTime;
 pub(crate) use connection::{Connection, LAST_MOMENT};
 pub(crate) use fault::{Fault, FaultKind};
-pub(crate) use inspect::{BrokenEntry, Portion, RunningEntry, WorkerEntry, server_time};
+pub(crate) use inspect::{BrokenEntry, Load, Portion, RunningEntry, WorkerEntry, server_time};
 pub(crate) use lease::{End, Lease, LeaseMap, Reserved, Settled, Settlement};
 pub(crate) use life::{
     Asked, Beat, FromInbox, Heard, Reconciled, Recovered, connection_id, end_wait, lengths,

@@ -134,11 +134,7 @@ impl Health {
         if self.handle.is_told_to_stop() {
             return Err(Unwell::Stopping);
         }
-        let life = match &*self.life() {
-            Life::Runs(life) => life.upgrade(),
-            Life::NotBegun | Life::Over => None,
-        };
-        let Some(life) = life.filter(|life| !life.void.is_cancelled()) else {
+        let Some(life) = self.life_that_runs().filter(|life| !life.void.is_cancelled()) else {
             return Err(Unwell::Starting);
         };
         let silent = life.lanes.iter().filter(|lane| !lane.pulse.is_fresh());
@@ -152,6 +148,13 @@ impl Health {
     /// From now on this life is asked.
     pub(super) fn begins(&self, life: &Arc<Incarnation>) {
         *self.life() = Life::Runs(Arc::downgrade(life));
+    }
+
+    pub(super) fn life_that_runs(&self) -> Option<Arc<Incarnation>> {
+        match &*self.life() {
+            Life::Runs(life) => life.upgrade(),
+            Life::NotBegun | Life::Over => None,
+        }
     }
 
     /// What tells, when it is dropped, that the worker has ended.

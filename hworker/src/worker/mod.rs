@@ -13,6 +13,7 @@ mod fetch;
 mod hand_over;
 mod handed;
 mod health;
+mod idle;
 mod incarnation;
 mod leases;
 mod liveness;
@@ -283,6 +284,41 @@ impl Worker {
                 return Ok(Stopped { blocking_bodies_left, cut_off });
             }
         }
+    }
+
+    /// Runs until there is nothing left to do, for tests: until no job waits, is due or runs on any queue that it serves, in other workers
+    /// neither. Jobs that are scheduled for later do not count, nor those that wait for their next attempt: a test of
+    /// retries enqueues with [`.backoff("0s")`](crate::Enqueue::backoff). Jobs that it cannot run do not count either, once they are parked.
+    ///
+    /// It does not end while jobs keep coming, or the server cannot be reached: put a `tokio::time::timeout` around it.
+    ///
+    /// ```
+    /// # #[cfg(feature = "embedded")]
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<(), hworker::Error> {
+    /// #[hworker::job]
+    /// async fn ping() {}
+    ///
+    /// let server = hworker::embedded::Server::start()?;
+    /// let client = hworker::Client::new(server.url())?;
+    /// ping::with().on(&client).enqueue().await?;
+    ///
+    /// let jobs = hworker::Registry::new().with::<ping>(); // without it, every job that the program links
+    /// let worker = hworker::Worker::builder().client(&client).registry(jobs).build()?;
+    /// worker.run_until_idle().await?;
+    /// assert_eq!(client.inspect("default").statistics(None).await?["processed"], 1);
+    /// # Ok(())
+    /// # }
+    /// # #[cfg(not(feature = "embedded"))] fn main() {}
+    /// ```
+    ///
+    /// # Errors
+    /// As [`run_until`](Worker::run_until); [`Error::Refused`] also where the server does not let it look.
+    pub async fn run_until_idle(self) -> Result<Stopped, Error> {
+        let health = self.health();
+        let mut refused = None;
+        let stopped = self.run_until(async { refused = idle::idle(&health).await.err() }).await?;
+        refused.map_or(Ok(stopped), Err)
     }
 
     fn announce(&self, incarnation: &Incarnation) {

@@ -56,6 +56,7 @@
 
 mod encryption;
 mod enqueue;
+mod idle;
 mod inspect;
 mod retries;
 mod server;

@@ -1,0 +1,58 @@
+//! Whether a worker has nothing left to do, for a test that runs it until then.
+
+use std::time::Duration;
+
+use tokio::time::sleep;
+
+use super::health::Health;
+use super::incarnation::Incarnation;
+use crate::error::Error;
+use crate::store::{FaultKind, Load};
+
+const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// Waits until no queue of the worker has anything to do.
+///
+/// # Errors
+/// Where the server does not let it look.
+pub(super) async fn idle(health: &Health) -> Result<(), Error> {
+    let mut before = None;
+    loop {
+        let tokens = match health.life_that_runs() {
+            Some(life) => look(&life).await?,
+            None => None,
+        };
+        // One queue is looked at after the other, and a job may enqueue its next one behind that. So two looks have to find nothing, and
+        // no lease between them.
+        if tokens.is_some() && tokens == before {
+            return Ok(());
+        }
+        if tokens.is_none() {
+            sleep(LOOK_EVERY).await;
+        }
+        before = tokens;
+    }
+}
+
+/// The token of the last lease of each queue, where none has anything to do.
+async fn look(life: &Incarnation) -> Result<Option<Vec<u64>>, Error> {
+    let mut tokens = Vec::with_capacity(life.lanes.len());
+    for lane in &life.lanes {
+        let queue = &lane.queue;
+        let load = async {
+            let on = life.core.client.connection(queue).await?;
+            queue.load(&on, lane.parked.looked()).await
+        };
+        match load.await {
+            Ok(Load { token, pending: 0, parked: 0, running: 0 }) => tokens.push(token),
+            Err(fault) if fault.kind == FaultKind::Denied => {
+                return Err(
+                    fault.into_error(format!("look whether the queue {} is idle", queue.name))
+                );
+            }
+            // The worker itself says what is wrong, and goes on.
+            Ok(_) | Err(_) => return Ok(None),
+        }
+    }
+    Ok(Some(tokens))
+}

@@ -4,7 +4,7 @@ mod builder;
 mod connections;
 mod gather;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::job::Definition;
 use crate::keys::KeySpace;
 use crate::reconnect::Reconnect;
-use crate::store::{Address, Connection, Fault, LAST_MOMENT, Queue};
+use crate::store::{Address, Connection, Fault, FaultKind, LAST_MOMENT, Queue, QueueRegistry};
 use crate::time::within;
 
 pub use builder::ClientBuilder;
@@ -53,6 +53,7 @@ struct Inner {
     address: Address,
     space: KeySpace,
     spread: BTreeMap<String, Spread>,
+    registry: QueueRegistry,
     max_payload: usize,
     enqueue_within: Duration,
     durability: Option<Durability>,
@@ -185,18 +186,58 @@ impl Client {
         queue: &Queue,
         confirms: Option<Durability>,
     ) -> Result<Connection, Fault> {
-        self.connection_for(queue, Purpose::Write(confirms)).await
+        self.connection_for(queue.slot, Purpose::Write(confirms)).await
     }
 
     /// The same for who looks into a queue, which may take long.
     pub(crate) async fn connection_to_inspect(&self, queue: &Queue) -> Result<Connection, Fault> {
-        self.connection_for(queue, Purpose::Inspect).await
+        self.connection_for(queue.slot, Purpose::Inspect).await
     }
 
-    async fn connection_for(&self, queue: &Queue, purpose: Purpose) -> Result<Connection, Fault> {
+    async fn connection_for(&self, slot: u16, purpose: Purpose) -> Result<Connection, Fault> {
         let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
-        let home = self.inner.address.home(queue).await?;
+        let home = self.inner.address.home(slot).await?;
         self.inner.connections.get(&runtime, &self.inner.address, home, purpose).await
+    }
+
+    /// Adds queues to the registry.
+    pub(crate) async fn register_queues(
+        &self,
+        queues: &[&str],
+        confirms: Option<Durability>,
+    ) -> Result<(), Fault> {
+        let registry = &self.inner.registry;
+        let on = self.connection_for(registry.slot, Purpose::Write(confirms)).await?;
+        registry.add(&on, queues).await
+    }
+
+    /// The queues of the registry.
+    pub(crate) async fn registered_queues(&self) -> Result<BTreeSet<String>, Fault> {
+        let registry = &self.inner.registry;
+        registry.names(&self.connection_for(registry.slot, Purpose::Inspect).await?).await
+    }
+
+    /// The queues of the registry, and those whose lists only foreign producers fill; these where the server lets us look for them.
+    pub(crate) async fn queue_names(&self) -> Result<BTreeSet<String>, Fault> {
+        let mut names = self.registered_queues().await?;
+        let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
+        let Inner { address, connections, registry, .. } = &*self.inner;
+        for home in address.homes().await? {
+            let on = connections.get(&runtime, address, home, Purpose::Inspect).await?;
+            match registry.with_lists(&on).await {
+                Ok(found) => names.extend(found),
+                Err(fault) if fault.kind == FaultKind::Denied => break,
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(names)
+    }
+
+    /// Takes a queue that is no more out of the registry.
+    pub(crate) async fn forget_queue(&self, queue: &str) -> Result<(), Fault> {
+        let registry = &self.inner.registry;
+        let on = self.connection_for(registry.slot, Purpose::Inspect).await?;
+        registry.remove(&on, queue).await
     }
 
     /// Equal for clones of one client, and only for those.
@@ -243,6 +284,23 @@ impl Client {
 
     /// Runs an operation on a queue that may be repeated for as long as it was certainly not executed.
     pub(crate) async fn until_sent<F>(
+        &self,
+        queue: &Queue,
+        confirms: Option<Durability>,
+        operation: impl Fn(Connection, Duration) -> F,
+    ) -> Result<(), Fault>
+    where
+        F: Future<Output = Result<(), Fault>>,
+    {
+        let Some(gather) = self.unregistered(queue, confirms) else {
+            return self.repeat_until_sent(queue, confirms, operation).await;
+        };
+        // Once for each queue, so that no enqueue is larger for it.
+        let sent = Box::pin(self.repeat_until_sent(queue, confirms, operation));
+        Box::pin(self.register_beside(&gather, sent)).await
+    }
+
+    async fn repeat_until_sent<F>(
         &self,
         queue: &Queue,
         confirms: Option<Durability>,

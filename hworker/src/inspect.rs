@@ -1,5 +1,6 @@
 //! Looking into a queue, and mending what a person may want to mend.
 
+mod queues;
 mod search;
 mod types;
 
@@ -13,6 +14,7 @@ use crate::error::Error;
 use crate::keys::is_name;
 use crate::store::{Connection, Fault, Queue, server_time};
 
+pub use queues::QueueInfo;
 pub use types::{Broken, Counts, Failed, Found, JobState, RunningJob, WorkerInfo};
 
 /// A queue as a person sees it; [`Client::inspect`] makes one. Of a queue that is spread over shards it shows all of them
@@ -344,6 +346,8 @@ impl Inspect {
                 return Err(self.error(Doing::Change("destroy"), fault));
             }
         }
+        // A name without a queue harms nobody.
+        let _ = self.client.forget_queue(&self.name).await;
         Ok(deleted.into_inner())
     }
 

@@ -10,6 +10,27 @@ pub(crate) struct KeySpace {
     pub(crate) cluster: bool,
 }
 
+impl KeySpace {
+    /// The names of the queues. With its one dash it is no key of a queue.
+    pub(crate) fn queues(&self) -> String {
+        let tag = if self.cluster { "{queues}" } else { "queues" };
+        format!("{}-meta:{tag}", self.prefix)
+    }
+
+    /// A pattern for `SCAN` that the lists of all queues match.
+    pub(crate) fn lists(&self) -> String {
+        format!("{}-jobs-*", self.prefix)
+    }
+
+    /// The queue whose list, or a shard's, has this key.
+    pub(crate) fn queue_of_list<'a>(&self, key: &'a str) -> Option<&'a str> {
+        let name = key.strip_prefix(&self.prefix)?.strip_prefix("-jobs-")?;
+        let name = if self.cluster { name.strip_prefix('{')?.strip_suffix('}')? } else { name };
+        let name = name.split_once('#').map_or(name, |(queue, _)| queue);
+        is_name(name).then_some(name)
+    }
+}
+
 /// The keys of one queue, or of one shard of a queue.
 #[derive(Debug, Clone)]
 pub(crate) struct Keys {
@@ -137,6 +158,22 @@ mod tests {
             "mail",
         ] {
             assert!(!keys.owns(key), "{key}");
+        }
+    }
+
+    #[test]
+    fn the_registry_is_no_key_of_a_queue_and_lists_name_theirs() {
+        for (cluster, registry, list, shard) in [
+            (false, "hworker-meta:queues", "hworker-jobs-a-b", "hworker-jobs-a-b#1.2"),
+            (true, "hworker-meta:{queues}", "hworker-jobs-{a-b}", "hworker-jobs-{a-b#1.2}"),
+        ] {
+            let space = KeySpace { prefix: "hworker".into(), cluster };
+            assert_eq!(space.queues(), registry);
+            assert!(!Keys::new(&space, "queues").owns(registry));
+            assert_eq!([list, shard].map(|key| space.queue_of_list(key)), [Some("a-b"); 2]);
+            for other in [registry, "hworker-jobs-", "hworker-jobs-a b", "hworker2-jobs-a"] {
+                assert_eq!(space.queue_of_list(other), None, "{other}");
+            }
         }
     }
 

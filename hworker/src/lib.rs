@@ -52,7 +52,9 @@ pub use enqueue::Enqueue;
 pub use envelope::{AttemptError, Crash, JobId};
 pub use error::{BoxError, Cause, Error, Fate, Problems};
 pub use hworker_macros::job;
-pub use inspect::{Broken, Counts, Failed, Found, Inspect, JobState, RunningJob, WorkerInfo};
+pub use inspect::{
+    Broken, Counts, Failed, Found, Inspect, JobState, QueueInfo, RunningJob, WorkerInfo,
+};
 pub use job::{Job, OnFault};
 pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, snooze};
 pub use registry::Registry;

@@ -14,7 +14,7 @@ use crate::config::{self, EncryptionSettings, Limits, TlsFiles, UrlSource, defau
 use crate::durability::Durability;
 use crate::error::{Error, Problems};
 use crate::keys::KeySpace;
-use crate::store::{Address, Queue, without_secrets};
+use crate::store::{Address, Queue, QueueRegistry, without_secrets};
 
 /// Settings of a [`Client`]. What is not set comes from the environment, then from [`defaults`].
 #[derive(Default)]
@@ -158,6 +158,7 @@ impl ClientBuilder {
             inner: Arc::new(Inner {
                 address,
                 spread: spread.collect(),
+                registry: QueueRegistry::new(&space),
                 space,
                 max_payload,
                 enqueue_within: self.enqueue_within.unwrap_or(defaults::ENQUEUE_WITHIN),

@@ -23,15 +23,16 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Id;
-use tokio::sync::oneshot;
+use tokio::runtime::{Handle, Id};
+use tokio::sync::{OnceCell, oneshot};
 
 use self::sender::Sender;
 use self::tell::TWO_HALVES;
 use super::Client;
 use crate::durability::Durability;
 use crate::store::{
-    CallTime, Connection, Fault, LAST_MOMENT, Queue, SCRIPT_BYTES, SCRIPT_JOBS, WRITE_BYTES,
+    CallTime, Connection, Fault, FaultKind, LAST_MOMENT, Queue, SCRIPT_BYTES, SCRIPT_JOBS,
+    WRITE_BYTES,
 };
 
 /// Commands that one write has at most; a command holds 1000 jobs or 1 MB, a write 4 MB. What is beyond stays
@@ -100,7 +101,7 @@ impl Gathers {
         if kept.count >= kept.sweep_at {
             kept.sweep();
         }
-        let gather = Arc::new(Gather { queue: make(), confirms, state: Mutex::default() });
+        let gather = Arc::new(Gather::new(make(), confirms));
         kept.of.entry(runtime).or_default().insert(queue.into(), Arc::clone(&gather));
         kept.count += 1;
         gather
@@ -125,10 +126,12 @@ impl Kept {
 
 /// What gathers for one queue in one runtime.
 #[derive(Debug)]
-struct Gather {
+pub(super) struct Gather {
     queue: Queue,
     /// How safe its jobs have to be.
     confirms: Option<Durability>,
+    /// The registry of queues has its queue.
+    registered: OnceCell<()>,
     state: Mutex<State>,
 }
 
@@ -193,6 +196,46 @@ impl Client {
             None => gathers.of(runtime, queue, confirms, || self.queue(queue)),
             Some(shard) => gathers.of(runtime, &shard.label, confirms, || shard.clone()),
         };
+        if gather.registered.initialized() {
+            return self.push_to(&gather, envelope).await;
+        }
+        let pushed = Box::pin(self.push_to(&gather, envelope));
+        Box::pin(self.register_beside(&gather, pushed)).await
+    }
+
+    /// What gathers for this queue, if the registry may not have the queue yet.
+    pub(super) fn unregistered(
+        &self,
+        queue: &Queue,
+        confirms: Option<Durability>,
+    ) -> Option<Arc<Gather>> {
+        let runtime = Handle::try_current().ok()?.id();
+        let gather = self.inner.gathers.of(runtime, &queue.label, confirms, || queue.clone());
+        (!gather.registered.initialized()).then_some(gather)
+    }
+
+    /// Enqueues, and adds the queue to the registry. The jobs do not wait for that, nor does it matter to them what becomes of it: if it
+    /// is not done with them, the next enqueue tries again. On one server both go over the same connection, and the registry is first.
+    pub(super) async fn register_beside<T>(
+        &self,
+        gather: &Gather,
+        mut enqueue: impl Future<Output = T> + Unpin,
+    ) -> T {
+        let registered = gather.registered.get_or_try_init(|| async {
+            match self.register_queues(&[&gather.queue.name], gather.confirms).await {
+                // Who may do no more than enqueue.
+                Err(fault) if fault.kind == FaultKind::Denied => Ok(()),
+                registered => registered,
+            }
+        });
+        tokio::select! {
+            biased;
+            _ = registered => enqueue.await,
+            enqueued = &mut enqueue => enqueued,
+        }
+    }
+
+    async fn push_to(&self, gather: &Arc<Gather>, envelope: Vec<u8>) -> Result<(), Fault> {
         let give_up = self.give_up();
         let waits = match gather.enter(envelope, give_up) {
             Turn::Waits(waits) => waits,
@@ -211,7 +254,7 @@ impl Client {
             }
         };
         if waits.needs_sender {
-            Sender::start(gather, self.clone());
+            Sender::start(Arc::clone(gather), self.clone());
         }
         // Only a runtime that ended while the job was under way gives no answer.
         let ended = |_| Err(Fault::unanswered("the runtime that sent it has ended"));
@@ -335,6 +378,10 @@ impl Drop for Direct<'_> {
 }
 
 impl Gather {
+    fn new(queue: Queue, confirms: Option<Durability>) -> Self {
+        Self { queue, confirms, registered: OnceCell::new(), state: Mutex::default() }
+    }
+
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

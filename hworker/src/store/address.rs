@@ -83,11 +83,21 @@ impl Address {
         matches!(self.deployment, Deployment::Cluster(_))
     }
 
-    /// The server that has a queue now, as far as it is known.
-    pub(crate) async fn home(&self, queue: &Queue) -> Result<Home, Fault> {
+    /// The server that has a slot now, as far as it is known.
+    pub(crate) async fn home(&self, slot: u16) -> Result<Home, Fault> {
         match &self.deployment {
             Deployment::Single(_) | Deployment::Sentinel(_) => Ok(None),
-            Deployment::Cluster(cluster) => cluster.owner(queue.slot).await.map(Some),
+            Deployment::Cluster(cluster) => cluster.owner(slot).await.map(Some),
+        }
+    }
+
+    /// Every server that has keys.
+    pub(crate) async fn homes(&self) -> Result<Vec<Home>, Fault> {
+        match &self.deployment {
+            Deployment::Single(_) | Deployment::Sentinel(_) => Ok(vec![None]),
+            Deployment::Cluster(cluster) => {
+                Ok(cluster.owners().await?.into_iter().map(Some).collect())
+            }
         }
     }
 
@@ -109,12 +119,12 @@ impl Address {
 
     /// Makes a connection to the server that has this queue, driven by the runtime that this is called in.
     pub(crate) async fn connect(&self, to: &Queue) -> Result<Connection, Fault> {
-        self.connect_to(&self.home(to).await?, None).await
+        self.connect_to(&self.home(to.slot).await?, None).await
     }
 
     /// The same, driven on this seat.
     pub(crate) async fn connect_on(&self, seat: &Seat, to: &Queue) -> Result<Connection, Fault> {
-        self.connect_to(&self.home(to).await?, Some(seat)).await
+        self.connect_to(&self.home(to.slot).await?, Some(seat)).await
     }
 }
 

@@ -144,6 +144,19 @@ impl Cluster {
         }
     }
 
+    /// Every server that owns slots, each once.
+    pub(super) async fn owners(&self) -> Result<Vec<Node>, Fault> {
+        self.owner(0).await?;
+        let map = self.map();
+        let mut owners: Vec<Node> = Vec::new();
+        for range in &map.ranges {
+            if !owners.contains(&range.owner) {
+                owners.push(range.owner.clone());
+            }
+        }
+        Ok(owners)
+    }
+
     /// Makes a connection to one of the servers.
     pub(super) async fn connect(
         self: &Arc<Self>,

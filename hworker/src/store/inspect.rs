@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use redis::Value;
 
@@ -10,9 +11,10 @@ use super::lease::Lease;
 use super::reply::{Reply, bytes, number, word};
 use super::{CALL_WITHIN, Connection, Fault, Queue, script};
 use crate::keys::WorkerKeys;
+use crate::time::millis;
 
 /// Keys that one `SCAN` looks at.
-const SCAN: usize = 1000;
+pub(super) const SCAN: usize = 1000;
 
 /// What a worker holds.
 #[derive(Debug)]
@@ -167,6 +169,14 @@ impl Queue {
             }
         }
         Ok(workers)
+    }
+
+    /// Whether a worker was heard of within this time.
+    pub(crate) async fn is_served(&self, on: &Connection, within: Duration) -> Result<bool, Fault> {
+        let since = server_time(on).await?.saturating_sub(millis(within));
+        let mut count = redis::cmd("ZCOUNT");
+        count.arg(&self.keys.workers).arg(since).arg("+inf");
+        Ok(number("ZCOUNT", &on.call(&count, CALL_WITHIN).await?)? > 0)
     }
 
     /// What a worker holds; large holdings are read in chunks. First what its inbox has, which goes under a lease from there.
@@ -334,7 +344,10 @@ pub(crate) async fn server_time(on: &Connection) -> Result<u64, Fault> {
     Ok(time.count()? * 1000 + time.count()? / 1000)
 }
 
-async fn scan_hash(on: &Connection, key: &str) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fault> {
+pub(super) async fn scan_hash(
+    on: &Connection,
+    key: &str,
+) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fault> {
     // A hash may give a field twice while it is being rehashed.
     let mut entries = std::collections::BTreeMap::new();
     let (mut cursor, mut portion) = ("0".to_owned(), Portion::new());
@@ -357,14 +370,14 @@ async fn scan_hash(on: &Connection, key: &str) -> Result<Vec<(Vec<u8>, Vec<u8>)>
     }
 }
 
-fn scanned(reply: Value) -> Result<(String, Value), Fault> {
+pub(super) fn scanned(reply: Value) -> Result<(String, Value), Fault> {
     let Value::Array(parts) = reply else { return Err(Fault::reply("SCAN", "not a list")) };
     let mut parts = parts.into_iter();
     let cursor = bytes("SCAN", parts.next().unwrap_or_default())?;
     Ok((String::from_utf8_lossy(&cursor).into(), parts.next().unwrap_or_default()))
 }
 
-fn list(reply: Value) -> Result<Vec<Vec<u8>>, Fault> {
+pub(super) fn list(reply: Value) -> Result<Vec<Vec<u8>>, Fault> {
     let mut reply = Reply::list("a list", reply)?;
     let mut values = Vec::with_capacity(reply.left());
     while reply.left() > 0 {

@@ -15,6 +15,7 @@ mod life;
 mod line;
 mod parked;
 mod probe;
+mod queues;
 mod reply;
 mod script;
 mod seat;
@@ -36,6 +37,7 @@ pub(crate) use life::{
     Asked, Beat, FromInbox, Heard, Reconciled, Recovered, connection_id, end_wait, lengths,
 };
 pub(crate) use parked::ParkedEntry;
+pub(crate) use queues::QueueRegistry;
 pub(crate) use seat::Seat;
 pub(crate) use server::{runs_scripts, server_info};
 

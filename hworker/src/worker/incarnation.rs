@@ -11,6 +11,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::admit::{Admitted, released, type_starts_from_inbox};
+use super::census::Census;
 use super::leases::{Leases, Running};
 use super::liveness::Liveness;
 use super::lookout::Lookout;
@@ -69,6 +70,7 @@ pub(super) struct Incarnation {
     /// Whether the runtime of the bodies goes round, and the supervisor's.
     pub(super) runtime: Arc<Liveness>,
     pub(super) supervisor: Arc<Liveness>,
+    pub(super) census: Census,
     /// A heartbeat is sent: what the supervisor looks at now and then it looks at with it, so that an idle worker wakes once for all.
     pub(super) beat: Notify,
 }
@@ -159,6 +161,7 @@ impl Incarnation {
             lookout: shared.lookout,
             runtime: Arc::default(),
             supervisor: Arc::default(),
+            census: Census::default(),
             beat: Notify::new(),
             id,
         }

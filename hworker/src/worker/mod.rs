@@ -4,6 +4,7 @@ mod admit;
 mod alarm;
 mod builder;
 mod bulky;
+mod census;
 mod deadlines;
 mod decide;
 #[cfg(feature = "health")]
@@ -253,15 +254,15 @@ impl Worker {
         let _answers_probes =
             self.core.config.health.map(|at| endpoint::listen(at, self.health())).transpose()?;
         let reached = tokio::select! {
-            looked = self.look_at_server() => looked?,
+            // On the heap, as it is large and over soon.
+            looked = Box::pin(self.look_at_server()) => looked?,
             () = &mut stop, if !self.handle.stop.is_cancelled() => {
                 self.handle.stop();
                 true
             }
             () = self.handle.stop.cancelled() => true,
         };
-        let unusable = self.is_unusable(reached);
-        tokio::pin!(unusable);
+        let mut unusable = Box::pin(self.is_unusable(reached));
         loop {
             let incarnation = Arc::new(Incarnation::new(&self.core));
             self.health.begins(&incarnation);

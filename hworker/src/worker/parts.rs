@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::incarnation::{Incarnation, Lane};
-use super::{fetch, liveness, parked, runner, wait};
+use super::{census, fetch, liveness, parked, runner, wait};
 
 /// They end when this is dropped.
 #[derive(Default)]
@@ -33,6 +33,7 @@ impl Parts {
             }
         }
         parts.others.spawn(life().with(liveness::show(Arc::clone(&incarnation.runtime))));
+        parts.others.spawn(life().with(census::run(life())));
         let core = Arc::clone(&incarnation.core);
         parts.others.spawn(life().with(async move { core.throttle.keep_telling().await }));
         parts

@@ -306,6 +306,11 @@ impl Heart {
         }
         self.keep_timer(heard.keeps_timer);
         self.lane.parked.tell(heard.parked, if heard.keeps_timer { heard.overdue } else { 0 });
+        let is_first =
+            self.incarnation.lanes.first().is_some_and(|lane| Arc::ptr_eq(lane, &self.lane));
+        if is_first && self.asked_for_everyone() {
+            self.incarnation.census.tell(heard.keeps_timer);
+        }
         self.watch(connection, sent, &mut heard).await?;
         self.verify(connection, wait, &heard).await
     }

@@ -152,6 +152,7 @@ async fn a_producer_enqueues_and_nothing_more() {
             "DEL hworker-jobs-default",
             "ZREM hworker-scheduled-default x",
             "HSET hworker-progress-default:w lease x",
+            "HGETALL hworker-meta:queues",
             "ZADD hworker-workers-default 1 w",
             "EVAL return(redis.call('LRANGE',KEYS[1],0,-1)) 1 hworker-jobs-default",
             "SCAN 0",
@@ -288,6 +289,8 @@ async fn an_observer_looks_and_changes_nothing() {
     let found = queue.find(&later).await.expect("looked for").expect("found");
     assert!(matches!(found.state, JobState::Scheduled { .. }));
     needs_what_it_has(&role, &server, &[], &[]);
+    let queues = client.queues().await.expect("those that were registered, without SCAN");
+    assert_eq!(queues.iter().map(|queue| &*queue.name).collect::<Vec<_>>(), ["default"]);
 
     let refused = [
         queue.revoke(&running).await,

@@ -96,7 +96,7 @@ fn idle_worker_asks_next_to_nothing() {
 
 #[test]
 fn poll_of_an_empty_queue_leaves_nothing() {
-    // Idle for 10 s -> no key appears but the worker registry, the timer and the statistics; nothing is in progress, and
+    // Idle for 10 s -> no key appears but the registries of workers and queues, the timer and the statistics; nothing is in progress, and
     // no job comes out of nowhere.
     // Guard: an empty list is `false` in Lua.
     let server = TestServer::start();
@@ -104,7 +104,8 @@ fn poll_of_an_empty_queue_leaves_nothing() {
     wait_for_workers(&server, 1);
     server.holds("no other key", Duration::from_secs(10), || {
         let keys = server.redis().keys("*");
-        let known = ["hworker-workers-default", "hworker-worker-default:", "hworker-timer-default"];
+        let known = ["workers-default", "worker-default:", "timer-default", "meta:queues"]
+            .map(|known| format!("hworker-{known}"));
         keys.iter().all(|key| known.iter().any(|known| key.starts_with(known)))
     });
     put_and_run(&server);

@@ -143,7 +143,8 @@ fn i8_destroy() {
     assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
     let own = |server: &TestServer| {
         let keys = server.redis().keys("hworker-*");
-        keys.into_iter().filter(|key| !others.contains(&key.as_str())).collect::<Vec<_>>()
+        let own = |key: &String| !others.contains(&key.as_str()) && key != "hworker-meta:queues";
+        keys.into_iter().filter(own).collect::<Vec<_>>()
     };
     let there = own(&server);
     let count = block_on(server.inspect().destroy(true)).expect("destroyed");
@@ -162,6 +163,7 @@ fn i8_destroy() {
     let there = own(&server);
     assert_eq!(block_on(server.inspect().destroy(false)).expect("destroyed"), there.len() as u64);
     assert!(server_empty(&server), "{:?}", own(&server));
+    assert_eq!(server.redis().len("hworker-meta:queues"), 0, "its name is gone too");
     assert_eq!(block_on(server.inspect().destroy(false)).expect("nothing is there"), 0);
     for key in others {
         assert_eq!(server.redis().len(key), 1, "{key}");

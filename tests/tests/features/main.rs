@@ -58,6 +58,7 @@ mod encryption;
 mod enqueue;
 mod idle;
 mod inspect;
+mod queues;
 mod retries;
 mod server;
 mod worker;

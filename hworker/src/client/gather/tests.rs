@@ -9,7 +9,7 @@ use super::*;
 
 fn gather() -> Gather {
     let client = Client::new("redis://localhost").expect("a client");
-    Gather { queue: client.queue("a"), confirms: None, state: Mutex::default() }
+    Gather::new(client.queue("a"), None)
 }
 
 fn waiting(ticket: u64, bytes: usize) -> (Waiting, oneshot::Receiver<Result<(), Fault>>) {

@@ -1,0 +1,60 @@
+//! Which queues there are.
+
+use std::collections::BTreeSet;
+
+use super::Counts;
+use super::types::worker_info;
+use crate::client::Client;
+use crate::error::Error;
+use crate::store::server_time;
+
+/// A queue that has jobs or workers.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct QueueInfo {
+    /// Its name, for [`Client::inspect`].
+    pub name: String,
+    /// Its jobs.
+    pub counts: Counts,
+    /// How many workers serve it. None where jobs wait: nobody is going to run them.
+    pub workers: usize,
+}
+
+impl Client {
+    /// The queues that have jobs, failed and broken ones too, or workers, by name.
+    ///
+    /// Workers add the queues that they serve to a list in Redis, and so do producers with their first enqueue. The lists of jobs
+    /// that only programs in other languages fill are looked for among all keys of the server, where it permits `SCAN`. Each queue is asked then, one
+    /// after the other.
+    ///
+    /// ```no_run
+    /// # async fn demo(client: hworker::Client) -> Result<(), hworker::Error> {
+    /// for queue in client.queues().await? {
+    ///     println!("{}: {} wait, {} workers", queue.name, queue.counts.pending, queue.workers);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// Where the server cannot be asked.
+    pub async fn queues(&self) -> Result<Vec<QueueInfo>, Error> {
+        let names = self.queue_names().await;
+        let mut queues = Vec::new();
+        for name in names.map_err(|fault| fault.into_error("list the queues"))? {
+            let queue = self.inspect(&name);
+            let counts = queue.counts().await?;
+            let workers = queue.each(|shard, on| async move {
+                let now = server_time(&on).await?;
+                let workers = shard.workers(&on).await?.into_iter();
+                let live = workers.filter_map(|entry| Some(worker_info(entry, now)?.id));
+                Ok(live.collect::<Vec<_>>())
+            });
+            // One that serves several shards is one.
+            let workers: BTreeSet<_> = workers.await?.into_iter().flatten().collect();
+            if counts != Counts::default() || !workers.is_empty() {
+                queues.push(QueueInfo { name, counts, workers: workers.len() });
+            }
+        }
+        Ok(queues)
+    }
+}

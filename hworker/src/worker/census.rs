@@ -1,0 +1,87 @@
+//! Which queues there are: a worker adds its own to the registry, and the worker that keeps the timer of the first of them says on which
+//! others jobs wait that nobody runs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+
+use super::incarnation::{Core, Incarnation};
+use crate::log::say;
+use crate::store::Fault;
+
+/// A worker beats more often by far.
+const HEARD_WITHIN: Duration = Duration::from_secs(60);
+
+/// So many queues are named, of those that nobody serves.
+const NAMED: usize = 10;
+
+/// When to look, which is once a minute, as the heart of the first queue tells.
+#[derive(Debug, Default)]
+pub(super) struct Census {
+    keeps_timer: AtomicBool,
+    told: Notify,
+}
+
+impl Census {
+    pub(super) fn tell(&self, keeps_timer: bool) {
+        self.keeps_timer.store(keeps_timer, Ordering::Release);
+        self.told.notify_one();
+    }
+}
+
+/// Looks as long as the worker goes on.
+pub(super) async fn run(incarnation: Arc<Incarnation>) {
+    let looks = async {
+        loop {
+            incarnation.census.told.notified().await;
+            if let Err(fault) = look(&incarnation.core, &incarnation.census).await {
+                say!(DEBUG, "the queues were not looked at, in a minute they are: {fault}");
+            }
+        }
+    };
+    tokio::select! {
+        () = looks => {}
+        () = incarnation.stopping.cancelled() => {}
+    }
+}
+
+async fn look(core: &Core, census: &Census) -> Result<(), Fault> {
+    let own: BTreeSet<&str> = core.queues.iter().map(|queue| &*queue.name).collect();
+    core.client.register_queues(&own.iter().copied().collect::<Vec<_>>(), None).await?;
+    if !census.keeps_timer.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    let mut unserved = Vec::new();
+    for name in core.client.registered_queues().await? {
+        if !own.contains(&*name) && is_unserved(core, &name).await? {
+            unserved.push(name);
+        }
+    }
+    if !unserved.is_empty() {
+        let named = unserved[..unserved.len().min(NAMED)].join(",");
+        let count = unserved.len();
+        say!(
+            WARN,
+            queues = named,
+            count,
+            "jobs wait on queues that no worker serves: start one that does, by HWORKER_QUEUES, or destroy the queues"
+        );
+    }
+    Ok(())
+}
+
+/// Whether jobs wait there, or are due, and no worker was heard of.
+async fn is_unserved(core: &Core, name: &str) -> Result<bool, Fault> {
+    let mut waits = false;
+    for shard in core.client.shards(name, core.client.limits()) {
+        let on = core.client.connection_to_inspect(&shard).await?;
+        if shard.is_served(&on, HEARD_WITHIN).await? {
+            return Ok(false);
+        }
+        waits |= shard.load(&on, u64::MAX).await?.pending > 0;
+    }
+    Ok(waits)
+}

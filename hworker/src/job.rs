@@ -173,7 +173,7 @@ impl std::fmt::Debug for Invocation<'_> {
 /// Why an attempt could not be started.
 #[derive(Debug)]
 pub enum StartError {
-    /// The arguments in the envelope do not fit: the job is broken.
+    /// The arguments in the envelope do not fit: the job is parked for a worker that can read them.
     Args(serde_json::Error),
     /// An injected parameter could not be made.
     Inject(BoxError),

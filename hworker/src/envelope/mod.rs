@@ -92,7 +92,8 @@ pub struct Crash {
     /// not alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub handed: bool,
-    /// It had been told to stop, as at a deploy: what ended it is whoever lost patience, and no suspicion falls on the job.
+    /// It had been told to stop, as at a deploy: what ended it is whoever lost patience, and no suspicion falls on the job, unless it runs
+    /// at most once (`on_crash = "fail"`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub stopping: bool,
 }
@@ -238,7 +239,7 @@ pub(crate) struct Header {
 impl Header {
     /// Reads the header of an envelope that a later version wrote, whatever its other fields have become.
     pub(crate) fn of_newer(payload: &[u8]) -> Option<Self> {
-        // What could not be rewritten would come back as it is, again and again.
+        // What could not be given an id would come back as it is, again and again.
         let text = std::str::from_utf8(payload).ok().filter(|text| is_object(text))?;
         serde_json::from_str(text).ok().filter(|header: &Self| header.v > VERSION)
     }

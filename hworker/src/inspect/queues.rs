@@ -16,7 +16,7 @@ pub struct QueueInfo {
     pub name: String,
     /// Its jobs.
     pub counts: Counts,
-    /// How many workers serve it. None where jobs wait: nobody is going to run them.
+    /// How many workers serve it. 0 where jobs wait: nobody is going to run them.
     pub workers: usize,
 }
 

@@ -20,13 +20,14 @@ pub struct Counts {
     pub pending: u64,
     /// Waiting for a time: delayed, or for the next attempt.
     pub scheduled: u64,
-    /// Put aside by a worker that could not run them, for one that can: their name was unknown there, or their arguments did not fit.
+    /// Put aside by a worker that could not run them, for one that can: their name was unknown there, or their arguments did not fit, or it
+    /// lacked their key; also what has no room among the broken ones.
     pub parked: u64,
     /// Held by workers, dead ones too until their jobs are taken back.
     pub running: u64,
     /// Records of failed jobs.
     pub failed: u64,
-    /// Payloads that could not be decoded.
+    /// Payloads that could not be decoded, or that no worker could run.
     pub broken: u64,
 }
 
@@ -130,7 +131,7 @@ impl Failed {
     }
 }
 
-/// A payload that could not be decoded. `Debug` leaves it out.
+/// A payload that could not be decoded, or that no worker could run. `Debug` leaves it out.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Broken {

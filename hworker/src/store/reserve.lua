@@ -15,8 +15,8 @@
 -- ARGV[5] broken_limit how many broken payloads are kept
 -- ARGV[6] known        {session, dead} of the record, where `settle` has run just before: it looked at them, and removed something
 --
--- Returns {'ok', jobs left, set aside as broken, first token, envelope, envelope, ...}: the leases are the tokens, counted up
--- from the first; {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
+-- Returns {'ok', jobs left, set aside as broken or, where there is no room, parked, first token, envelope, envelope, ...}: the
+-- leases are the tokens, counted up from the first; {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
 -- Invariant: an envelope leaves its list and enters `progress` in the same script.
 
 -- As in settle.lua.

@@ -48,7 +48,7 @@ async fn d3_undecodable_raw_bytes() {
         b"[]",
         b"{}",
         br#"{"job":7,"args":{}}"#,
-        // What looks like an envelope of a later version, and could not be passed on with a mark.
+        // What looks like an envelope of a later version, and could not be given an id.
         br#"[2,"x"]"#,
         b"{\"v\":2,\"job\":\"x\",\"args\":\"\xff\"}",
         b"{\"job\":\"act\",\"args\":{},\"backoff\":\"1s\\nERROR forged\"}",

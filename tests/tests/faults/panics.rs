@@ -75,7 +75,7 @@ fn a_log_of_ours_that_panics_costs_no_job() {
 fn a_subscriber_that_panics_costs_no_job() {
     // The same where the program has set up its own: `tracing_subscriber::fmt().init()`.
     // Guard: as above.
-    a_log_that_panics_costs_no_job(&[("HWORKER_TEST_SUBSCRIBER", "1")]);
+    a_log_that_panics_costs_no_job(&[("HWORKER_TEST_SUBSCRIBER", "info")]);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn a_log_that_panics_for_the_supervisor_costs_no_heartbeat() {
     // The line about a lease that was revoked panics: the worker goes on, that job runs again, and one that runs beside it comes to its end.
     // Guard: what ends by a panic ends the life (`Incarnation::vital`), where the line is written in the supervisor.
     let server = TestServer::start();
-    let settings = [("HWORKER_TEST_SUBSCRIBER", "1"), ("HWORKER_CONCURRENCY", "4")];
+    let settings = [("HWORKER_TEST_SUBSCRIBER", "info"), ("HWORKER_CONCURRENCY", "4")];
     let mut worker = with_a_log_that_ends(&server, &settings);
     put(&server, "beside", vec![vec![Act::Gate("beside".into())]]);
     let revoked = put(&server, "revoked", first_run_hangs());

@@ -736,6 +736,13 @@ fn an_end_needs_no_more_than_its_own_structures() {
         }
         let _: u64 = both.ask(&["DEL", wrong]);
     }
+    // The token, which is a string.
+    let token = key("token");
+    let _: u64 = both.ask(&["DEL", &token]);
+    let _: u64 = both.ask(&["HSET", &token, "somebody", "else's"]);
+    assert!(settle(&mut both, "park 1 {}").is_err());
+    assert_eq!(both.ask::<u64>(&["HDEL", &progress, "1"]), 1, "it is held still");
+    let _: u64 = both.ask(&["DEL", &token]);
     let _: u64 = both.ask(&["DEL", &stat]);
     let _: String = both.ask(&["SET", &stat, "somebody else's"]);
     let _: u64 =

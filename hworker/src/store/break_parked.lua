@@ -15,8 +15,6 @@ local broken_limit, day_ttl = tonumber(ARGV[1]), ARGV[2]
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
 local kept = redis.call('HLEN', broken)
-redis.call('HLEN', stat)
-redis.call('HLEN', day)
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 
@@ -39,8 +37,9 @@ for i = 3, #ARGV, 2 do
   end
 end
 if count > 0 then
-  redis.call('HINCRBY', stat, 'broken', count)
-  redis.call('HINCRBY', day, 'broken', count)
+  -- A figure holds up no job: where it cannot be counted up, `settle` has it begin anew.
+  redis.pcall('HINCRBY', stat, 'broken', count)
+  redis.pcall('HINCRBY', day, 'broken', count)
   redis.call('EXPIRE', day, day_ttl)
 end
 return {word, count}

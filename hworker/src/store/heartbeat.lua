@@ -43,13 +43,19 @@ if not keeper or keeper == worker then
 end
 
 -- A worker lives whatever somebody made of that key.
+-- Of another type, it keeps nothing else from going on.
+local function parked_between(from, to)
+  local count = redis.pcall('ZCOUNT', parked, from, to)
+  return type(count) == 'number' and count or 0
+end
+
 local next_due = redis.pcall('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
 local wait = next_due and math.max(0, math.ceil(tonumber(next_due) - now)) or -1
 local reply = {
   'ok', now, redis.call('HLEN', progress), redis.call('LLEN', inbox), redis.call('LLEN', jobs), keeps, wait,
-  redis.call('ZCOUNT', parked, '(' .. looked, '+inf'),
+  parked_between('(' .. looked, '+inf'),
   -- A token is a time in us.
-  redis.call('ZCOUNT', parked, '-inf', string.format('%.0f', (now - unknown_for) * 1000)),
+  parked_between('-inf', string.format('%.0f', (now - unknown_for) * 1000)),
 }
 
 local function add(from, to)

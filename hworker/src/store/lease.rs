@@ -180,8 +180,8 @@ impl Need {
             Self::Jobs => keys.jobs.clone(),
             Self::Scheduled => format!("{} or {}", keys.scheduled, keys.bell),
             Self::Failed => keys.failed.clone(),
-            Self::Broken => format!("{} or {}", keys.broken, keys.parked),
-            Self::Parked => keys.parked.clone(),
+            Self::Broken => format!("{}, {} or {}", keys.broken, keys.parked, keys.token),
+            Self::Parked => format!("{} or {}", keys.parked, keys.token),
         }
     }
 }

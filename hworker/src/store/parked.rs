@@ -107,8 +107,8 @@ impl Queue {
     }
 }
 
-/// A score, which some servers spell as a power of ten.
+/// A score, which some servers spell as a power of ten. One that is no whole number is somebody else's; the look goes on behind it.
 fn token(score: &str) -> Result<u64, Fault> {
     let token = score.parse::<f64>().ok().filter(|token| *token >= 0.0);
-    token.map(|token| token as u64).ok_or_else(|| Fault::reply("look_parked", "not a token"))
+    token.map(|token| token.ceil() as u64).ok_or_else(|| Fault::reply("look_parked", "not a token"))
 }

@@ -50,6 +50,7 @@ pub(super) async fn refusal(
 }
 
 async fn listener(server: &ConnectionAddr) -> Listener {
+    let expects_tls = matches!(server, ConnectionAddr::TcpTls { .. });
     let (host, port, hello) = match server {
         ConnectionAddr::Tcp(host, port) => (host, *port, TLS_HELLO),
         // Nothing but a question that every server answers, to one that has not shown who it is.
@@ -74,8 +75,8 @@ async fn listener(server: &ConnectionAddr) -> Listener {
     // What it does not answer to in half of the time it does not answer to.
     let answered = within(PROBE_WITHIN / 2, pin!(asked)).await;
     match (answered, answer) {
-        (Some(Ok(_)), [0x15 | 0x16, 3]) => Listener::Misunderstands(advice::IS_TLS),
-        (Some(Ok(_)), [b'+' | b'-', _]) => Listener::Misunderstands(advice::NO_TLS),
+        (Some(Ok(_)), [0x15 | 0x16, 3]) if !expects_tls => Listener::Misunderstands(advice::IS_TLS),
+        (Some(Ok(_)), [b'+' | b'-', _]) if expects_tls => Listener::Misunderstands(advice::NO_TLS),
         _ => Listener::Silent,
     }
 }

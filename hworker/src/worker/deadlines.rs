@@ -161,8 +161,12 @@ async fn send_of(incarnation: &Incarnation, lane: Arc<Lane>, all: Vec<Settlement
                 unsent.extend(refused.into_iter().map(|one| (Arc::clone(&lane), one)));
                 lane.leases.settled(batch);
             }
-            // What the server may refuse by ending the connection is not for one that carries heartbeats.
-            Err(fault) if fault.ends_connection() && batch.iter().any(is_large) => {
+            // What the server may refuse by ending the connection is not for one that carries heartbeats, where there is another.
+            Err(fault)
+                if fault.ends_connection()
+                    && batch.iter().any(is_large)
+                    && incarnation.runtime.silent() < STUCK =>
+            {
                 for one in batch {
                     lane.settle(Some(one.clone()));
                 }

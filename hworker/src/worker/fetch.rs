@@ -10,7 +10,8 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::time::{sleep, timeout};
-use tracing::trace;
+use tracing::level_filters::LevelFilter;
+use tracing::{Level, trace};
 
 use self::look::{NUMBERS, NextLook};
 use self::plan::{Ask, Awaits, CALL_JOBS};
@@ -24,6 +25,7 @@ use super::ready::WaitingJob;
 use super::slots::Slot;
 use super::trip::{Answers, Replies, Trip, answered};
 use super::turn::Seated;
+use crate::guarded::guarded;
 use crate::log::say;
 use crate::reconnect::Reconnect;
 use crate::store::{
@@ -226,7 +228,11 @@ impl Fetch {
         // What was under way may have reached the server or not; it is sent again.
         while let Some(trip) = trips.under_way.pop_back() {
             let mut batch = trip.into_batch();
-            if let Left::Reconnect(why) = &left {
+            // The server answers in order: only the first can be what it has ended the connection for.
+            let is_first = trips.under_way.is_empty() && !connection.is_alive();
+            if let Left::Reconnect(why) = &left
+                && is_first
+            {
                 batch = self.refused.instead(&self.lane, batch, why);
             }
             self.lane.outbox.put_back(batch);
@@ -276,7 +282,9 @@ impl Fetch {
             }
             let plan = self.plan(trips, came_free.is_some(), held_since);
             // In place, unlike all else here: there is one for each plan, and of those that wait some would be dropped.
-            trace!(queue = %lane.queue.name, ?plan, "planned");
+            if Level::TRACE <= LevelFilter::current() {
+                guarded(|| trace!(queue = %lane.queue.name, ?plan, "planned"));
+            }
             lane.pace.set_ahead(plan.ahead);
             let wait = plan.awaits == Awaits::Job;
             lane.waiting.send_if_modified(|wanted| std::mem::replace(wanted, wait) != wait);
@@ -346,7 +354,8 @@ impl Fetch {
         let lane = &self.lane;
         let batch = Arc::new(lane.outbox.take());
         // What the server holds for this worker beyond that, as after answers that were lost, goes back before there is more.
-        let holds_more = lane.outbox.count() > lane.slots.total();
+        let held_up = self.held_up.as_ref().map_or(0, |(_, ends)| ends.len());
+        let holds_more = lane.outbox.count() > lane.slots.total() || held_up > SCRIPT_JOBS;
         let (slots, ahead) = if holds_more { (Vec::new(), 0) } else { (slots, ask.ahead) };
         let want = slots.len() + ahead;
         let asks = ask.look || want > 0;
@@ -597,6 +606,15 @@ impl Fetch {
                 Left::Retired
             }
             Err(fault) => Left::Reconnect(fault.to_string()),
+        }
+    }
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        // After a panic another loop sends them.
+        if let Some((_, again)) = self.held_up.take() {
+            self.lane.outbox.put_back(again);
         }
     }
 }

@@ -254,9 +254,9 @@ impl Lane {
         called
     }
 
-    /// Whether a wait is under way at the server, which may still hand something over.
+    /// Whether a call is under way at the server that may still hand something over: a wait, or one that takes parked jobs.
     pub(super) fn is_waiting(&self) -> bool {
-        !self.waits.load(Ordering::Acquire).is_multiple_of(2)
+        !self.waits.load(Ordering::Acquire).is_multiple_of(2) || self.parked.is_taking()
     }
 
     /// Calls a runner to what waits: one is enough for short bodies, unless it is `behind`. Says whether one was called.

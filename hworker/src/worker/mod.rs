@@ -356,7 +356,10 @@ impl Worker {
         };
         incarnation.stopping.cancel();
         let cut_off = match why {
-            Why::Told => self.drain(incarnation).await,
+            Why::Told => tokio::select! {
+                cut_off = self.drain(incarnation) => cut_off,
+                never = parts.replace_fetchers(incarnation) => match never {},
+            },
             Why::Void => {
                 give_up(incarnation).await;
                 false

@@ -5,7 +5,7 @@
 //! that nobody could run for `unknown_for`. Arguments are read by code of the user's, so this is a task of the runtime of the bodies.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -32,11 +32,18 @@ pub(super) struct Parked {
     /// So many are to be broken.
     overdue: AtomicU64,
     told: Notify,
+    /// A call that takes some is under way.
+    taking: AtomicBool,
 }
 
 impl Parked {
     pub(super) fn looked(&self) -> u64 {
         self.looked.load(Ordering::Acquire)
+    }
+
+    /// Whether a call is under way that may still bring some: a worker does not retire before.
+    pub(super) fn is_taking(&self) -> bool {
+        self.taking.load(Ordering::Acquire)
     }
 
     /// A session begins: after a failover tokens may be lower than what was looked at.
@@ -63,17 +70,14 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
         }
         let looked = async {
             let on = incarnation.core.client.connection(&lane.queue).await?;
-            look(&incarnation, &lane, &on).await?;
+            // Before a look, which may wait for slots.
             if lane.parked.overdue.swap(0, Ordering::AcqRel) > 0 {
                 break_overdue(&incarnation, &lane, &on, &mut full_since).await?;
             }
-            Ok::<_, Fault>(())
+            look(&incarnation, &lane, &on).await
         };
-        tokio::select! {
-            looked = looked => if let Err(fault) = looked {
-                say!(DEBUG, { queue = lane.queue.name.clone() }, %queue, "parked jobs were not looked at, the next heartbeat tells again: {fault}");
-            },
-            () = incarnation.stopping.cancelled() => return,
+        if let Err(fault) = looked.await {
+            say!(DEBUG, { queue = lane.queue.name.clone() }, %queue, "parked jobs were not looked at, the next heartbeat tells again: {fault}");
         }
     }
 }
@@ -87,7 +91,9 @@ async fn look(
     let session = lane.session.load(Ordering::Acquire);
     loop {
         let page = lane.queue.look_parked(on, lane.parked.looked(), None).await?;
-        let Some(last) = page.last().map(|entry| entry.token) else { return Ok(()) };
+        // A score that is no token may lead nowhere.
+        let last = page.last().map(|entry| entry.token);
+        let Some(last) = last.filter(|last| *last > lane.parked.looked()) else { return Ok(()) };
         let mut runnable = page.into_iter().filter_map(|ParkedEntry { token, payload }| {
             let payload = payload?;
             why_not(incarnation, lane, payload.clone()).is_none().then_some((token, payload))
@@ -95,10 +101,14 @@ async fn look(
         let mut next = runnable.next();
         while let Some(first) = next.take() {
             // As a reserve: a slot each, a heartbeat that was accepted lately, and nothing beside a suspect. Else it is for a later look.
+            let slot = tokio::select! {
+                slot = lane.slots.acquire() => slot,
+                () = incarnation.stopping.cancelled() => None,
+            };
+            let Some(slot) = slot else { return Ok(()) };
             if !lane.pulse.is_fresh() || lane.suspects.alone_until().is_some() {
                 return Ok(());
             }
-            let Some(slot) = lane.slots.acquire().await else { return Ok(()) };
             let mut wanted = vec![first];
             let mut slots = vec![slot];
             for job in runnable.by_ref() {
@@ -127,6 +137,11 @@ async fn take(
     slots: Vec<Slot>,
 ) -> Result<bool, Fault> {
     let last = wanted.last().map_or(0, |(token, _)| *token);
+    let _taking = Taking::begin(lane);
+    // Only what is under way now is waited for by a worker that retires.
+    if incarnation.stopping.is_cancelled() {
+        return Ok(false);
+    }
     // Guard: looked at only when it is known what became of the call. What a lost answer took is found among the leases.
     match lane.queue.take_parked(on, &lane.keys, session, wanted).await? {
         Reserved::Jobs { mut jobs, .. } => {
@@ -140,6 +155,23 @@ async fn take(
             incarnation.void.cancel();
             Ok(false)
         }
+    }
+}
+
+/// A call that takes some is under way, until what it brought is handed over.
+struct Taking<'a>(&'a Lane);
+
+impl<'a> Taking<'a> {
+    fn begin(lane: &'a Lane) -> Self {
+        lane.parked.taking.store(true, Ordering::SeqCst);
+        Self(lane)
+    }
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.0.parked.taking.store(false, Ordering::SeqCst);
+        self.0.changed.notify_one();
     }
 }
 
@@ -158,8 +190,9 @@ async fn break_overdue(
     let (mut after, up_to) = (0, until.saturating_mul(1000));
     loop {
         let page = lane.queue.look_parked(on, after, Some(up_to)).await?;
-        let Some(last) = page.last() else { break };
-        after = last.token;
+        let last = page.last().map(|entry| entry.token);
+        let Some(last) = last.filter(|last| *last > after) else { break };
+        after = last;
         let overdue: Vec<_> = page
             .into_iter()
             .filter_map(|ParkedEntry { token, payload }| {

@@ -189,11 +189,12 @@ async fn make_way(incarnation: &Incarnation, lane: &Lane) -> Instant {
 
 impl Over {
     /// Has the attempt settled. Its slot is free, or kept for the next body: where there is but one queue, a slot may pass
-    /// from one to the next; else the queues take turns. Says too who was woken.
+    /// from one to the next, unless somebody waits for one; else the queues take turns. Says too who was woken.
     fn settle(self, incarnation: &Incarnation, lane: &Lane) -> (Option<Slot>, Woke) {
         let Self(settlement, room) = self;
         let mut slot = Some(room.into_slot());
-        let keeps = incarnation.lanes.len() == 1 && !lane.ready.is_empty();
+        let keeps =
+            incarnation.lanes.len() == 1 && !lane.ready.is_empty() && !lane.slots.are_awaited();
         let kept = if keeps { slot.take() } else { None };
         let freed = slot.is_some();
         let woke_fetch = lane.settle_and_free(settlement, slot);

@@ -171,7 +171,8 @@ impl Heart {
             self.incarnation.beat.notify_waiters();
             let sent = Instant::now();
             let mut next = sent + BEAT_EVERY;
-            let stopping = self.incarnation.was_told_to_stop();
+            // Before the heartbeat, which says so.
+            let stopping = self.incarnation.stopping.is_cancelled();
             match self.beat(&connection).await {
                 Ok(Beat::Accepted(heard)) => {
                     reconnect.succeeded();

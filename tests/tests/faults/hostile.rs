@@ -194,6 +194,7 @@ fn a_key_of_another_type_holds_up_only_what_needs_it() {
         ("scheduled", plan(Act::RetryIn(100)), "retried"),
         ("bell", plan(Act::RetryIn(100)), "retried"),
         ("broken", None, "broken"),
+        ("parked", None, "parked"),
     ] {
         let server = TestServer::start();
         let _worker =
@@ -207,6 +208,7 @@ fn a_key_of_another_type_holds_up_only_what_needs_it() {
         });
         match plan {
             Some(plan) => drop(put(&server, "held up", plan)),
+            None if key == "parked" => push(&server, br#"{"id":"1","job":"nobody","args":{}}"#),
             None => push(&server, b"{"),
         }
         let leased = || {

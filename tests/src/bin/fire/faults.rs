@@ -17,6 +17,8 @@ pub(crate) enum Kind {
     Cut,
     /// The same, by the link of a network namespace.
     NetCut,
+    /// The line of a worker is slow for some seconds. It silences nobody.
+    SlowLine,
     /// A connection of a worker through which nothing comes any more, without an end.
     HalfOpen,
     /// SIGTERM of a worker.
@@ -57,12 +59,13 @@ impl Kind {
         [Self::ServerKill, Self::Pause, Self::Stall, Self::Full, Self::DiskFull];
 
     /// The others that are scheduled, with how often each comes compared with the others.
-    pub(crate) const OF_OTHERS: [(Self, usize); 15] = [
+    pub(crate) const OF_OTHERS: [(Self, usize); 16] = [
         (Self::WorkerKill, 1),
         (Self::Abort, 1),
         (Self::Stop, 1),
         (Self::Cut, 1),
         (Self::NetCut, 1),
+        (Self::SlowLine, 1),
         (Self::Term, 1),
         (Self::ServerClock, 1),
         (Self::HalfOpen, 2),
@@ -87,6 +90,7 @@ impl Kind {
             Self::Stop => "stop",
             Self::Cut => "cut",
             Self::NetCut => "net-cut",
+            Self::SlowLine => "slow-line",
             Self::HalfOpen => "half-open",
             Self::Term => "term",
             Self::ClockJump => "clock-jump",
@@ -185,6 +189,7 @@ fn plan(kind: Kind, after: Duration, rng: &mut Rng) -> Planned {
     let lasts = match kind {
         Kind::Stop | Kind::Cut | Kind::NetCut if rng.u8(..4) > 0 => 7_000..12_000,
         Kind::Cut | Kind::NetCut => 500..4_000,
+        Kind::SlowLine => 4_000..9_000,
         Kind::Stop => 6_000..7_000,
         Kind::ServerKill if rng.u8(..3) == 0 => 4_500..8_000,
         Kind::ServerKill => 50..1_500,

@@ -48,6 +48,7 @@ impl Stage {
             Kind::Abort => self.abort(fault, rng),
             Kind::Stop => self.stop(fault, rng),
             Kind::Cut | Kind::NetCut => self.cut(fault, rng),
+            Kind::SlowLine => Ok(self.slow_down(fault, rng)),
             Kind::Term => self.terminate(rng),
             Kind::ClockJump => Ok(self.set_a_clock(rng)),
             Kind::ServerClock => Ok(self.set_the_servers_clock(rng)),
@@ -166,6 +167,20 @@ impl Stage {
         self.end(strike);
         lock(&seat.sitting).struck = false;
         Ok(true)
+    }
+
+    fn slow_down(&self, fault: &Planned, rng: &mut Rng) -> bool {
+        let about = |seat: &Seat| matches!(seat.way, Way::Proxy(_));
+        let Some((seat, sitting)) = self.free_for_long(rng, about) else { return false };
+        let Way::Proxy(proxy) = &seat.way else { return false };
+        let strike = self.begin(fault.kind, Some(sitting.number));
+        drop(sitting);
+        proxy.limit_rates(rng.u32(50_000..400_000), rng.u32(50_000..400_000));
+        sleep(fault.lasts);
+        proxy.limit_rates(0, 0);
+        self.end(strike);
+        lock(&seat.sitting).struck = false;
+        true
     }
 
     fn terminate(&self, rng: &mut Rng) -> Struck {

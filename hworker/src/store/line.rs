@@ -159,12 +159,14 @@ pub(super) struct Metered<S> {
     is_raw: bool,
     /// When bytes last passed.
     passed_at: Instant,
+    /// There was something to read when it was last looked at: behind an answer the line may have ended.
+    had_unread: bool,
 }
 
 impl<S: Socket> Metered<S> {
     fn new(socket: S, meter: &Arc<Meter>) -> Self {
         let (meter, passed_at) = (Arc::clone(meter), Instant::now());
-        Self { socket, meter, full: false, is_raw: false, passed_at }
+        Self { socket, meter, full: false, is_raw: false, passed_at, had_unread: false }
     }
 
     fn write(
@@ -173,8 +175,10 @@ impl<S: Socket> Metered<S> {
         write: impl FnOnce(Pin<&mut S>, &mut Context<'_>) -> Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let now = Instant::now();
-        let quiet = !self.full && now - self.passed_at >= QUIET;
-        if quiet && self.meter.reads_first.load(Ordering::Acquire) && self.socket.has_unread() {
+        let looks = !self.full && (self.had_unread || now - self.passed_at >= QUIET);
+        self.had_unread =
+            looks && self.meter.reads_first.load(Ordering::Acquire) && self.socket.has_unread();
+        if self.had_unread {
             // It can be read when the runtime has gone round.
             context.waker().wake_by_ref();
             return Poll::Pending;

@@ -58,9 +58,9 @@ if ARGV[at] then
     elseif what == 'fail' then
       needed[failed] = 'LLEN'
     elseif what == 'park' then
-      needed[parked], needed[token_key] = 'ZCARD', 'STRLEN'
+      needed[parked], needed[token_key] = 'ZCARD', 'GET'
     else
-      needed[broken], needed[parked], needed[token_key] = 'HLEN', 'ZCARD', 'STRLEN'
+      needed[broken], needed[parked], needed[token_key] = 'HLEN', 'ZCARD', 'GET'
     end
     at = at + (what == 'retry' and 5 or what == 'fail' and 4 or 3)
   end

@@ -12,6 +12,7 @@ pub(super) fn certificates(_: &TlsFiles) -> Result<Certificates, String> {
     Err("rediss:// needs the feature `tls` of hworker".into())
 }
 
+#[expect(clippy::unused_async, reason = "as the one with the feature")]
 pub(super) async fn connect<S: Socket>(
     certificates: &Certificates,
     _: &str,

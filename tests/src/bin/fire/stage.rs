@@ -299,7 +299,10 @@ impl Stage {
             .stdout(Stdio::null());
         if number % 4 == 3 {
             // Nobody reads the log of one in four, which says much.
-            command.env("HWORKER_LOG", "hworker=debug").stderr(Stdio::piped());
+            command
+                .env("HWORKER_LOG", "hworker=debug")
+                .env("HWORKER_TEST_UNREAD", "1")
+                .stderr(Stdio::piped());
         } else {
             let log = File::create(dir.join("logs").join(format!("{number}.log")))?;
             command.env("HWORKER_LOG", "hworker=info").stderr(log);

@@ -14,9 +14,9 @@ use crate::plain::Plain;
 use crate::strikes::Strikes;
 use crate::tally::{Jobs, Told};
 
-/// A worker is dead when its heartbeat is 5 s old by the server's clock, and unchanged for 3 s by that of who watches it; the rest
-/// is what reading takes.
-const SILENT_FOR: u64 = 4_300_000_000;
+/// A worker is dead when its heartbeat is 5 s old by the server's clock, and unchanged for 3 s by that of who watches it. The rest is
+/// what two clocks may differ by.
+const SILENT_FOR: u64 = 4_900_000_000;
 const SILENT_FOR_AFTER_A_JUMP: u64 = 2_300_000_000;
 
 /// No body starts later than 4 s after the sending of a heartbeat that was accepted; the rest is what watching takes.
@@ -78,7 +78,15 @@ impl Hold {
 pub(crate) struct Life {
     pub(crate) process: usize,
     dead: Option<u64>,
-    pulses: VecDeque<u64>,
+    pulses: VecDeque<Pulse>,
+}
+
+/// A heartbeat that was accepted.
+#[derive(Debug, Clone, Copy)]
+struct Pulse {
+    seen: u64,
+    /// By the server's clock: the log may be read late.
+    made: u64,
 }
 
 /// What is known so far.
@@ -144,11 +152,12 @@ impl Checker {
             Event::LeaseEnded { n, lease, how } => self.lease_ended(n, lease, how),
             Event::SetAside { n } => self.settled(n, Ended::Broken),
             Event::Dead { queue, worker } => self.declared_dead(queue, worker),
-            Event::Pulse { queue, worker } => {
+            Event::Pulse { queue, worker, ms } => {
                 let seen = self.seen;
+                let made = self.plain.made_at(ms.saturating_mul(1_000), seen);
                 if let Some(life) = self.life(queue, worker) {
                     let pulses = &mut self.lives[life].pulses;
-                    pulses.push_back(seen);
+                    pulses.push_back(Pulse { seen, made });
                     if pulses.len() > 16 {
                         pulses.pop_front();
                     }
@@ -242,7 +251,10 @@ impl Checker {
         }
         let jumped = self.strikes.servers_clock_jumped(seen);
         let silent_for = if jumped { SILENT_FOR_AFTER_A_JUMP } else { SILENT_FOR };
-        let heard = life.pulses.back().copied().filter(|pulse| pulse + silent_for > seen);
+        let heard = life.pulses.back().map(|pulse| pulse.made);
+        // With a full disk the log is behind what was accepted.
+        let heard = heard
+            .filter(|heard| heard + silent_for > seen && !self.strikes.disk_was_full(*heard, seen));
         // One that is dead in another queue ends this life by itself.
         let others = (0..QUEUES.len() as u8).filter(|other| *other != queue);
         let mut others = others.filter_map(|other| self.life_of.get(&(other, name.clone())));
@@ -252,7 +264,10 @@ impl Checker {
             && !self.strikes.ends(process, seen)
         {
             let ms = (seen - heard) / 1_000_000;
-            let detail = format!("worker {name}, process {process}, heard of {ms} ms before");
+            let lately = self.strikes.lately(process, seen);
+            let detail = format!(
+                "worker {name}, process {process}, heard of {ms} ms before; what struck, and how many ms before: {lately}"
+            );
             self.wrong("only the silent are declared dead", detail);
         }
         // The later of the two: a worker that was cut off and is told to end says so itself.
@@ -392,12 +407,12 @@ impl Checker {
     fn pulse_at(&mut self, process: usize, life: usize, note: Note) {
         let since = note.at.saturating_sub(PULSE_HOLDS_FOR);
         let pulses = &self.lives[life].pulses;
-        let heard = pulses.iter().any(|pulse| *pulse >= since);
+        let heard = pulses.iter().any(|pulse| pulse.seen >= since);
         // With a full disk the log is behind what was accepted.
         let excused = self.strikes.did_not_run(process, since, note.at)
             || self.strikes.disk_was_full(since, note.at);
         if !heard && !excused {
-            let ms = pulses.back().map(|last| note.at.saturating_sub(*last) / 1_000_000);
+            let ms = pulses.back().map(|last| note.at.saturating_sub(last.seen) / 1_000_000);
             let detail =
                 format!("job {}, process {process}, last heard of {ms:?} ms before", note.n);
             self.wrong("no start without a pulse", detail);

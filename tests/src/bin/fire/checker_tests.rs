@@ -31,6 +31,7 @@ const STAT: &str = "hworker-stat-default";
 impl Story {
     fn new() -> Self {
         let mut story = Self { checker: Checker::default(), now: 100 * SECOND, silent: None };
+        story.checker.plain.wall_is_ahead(0);
         story.beat(1);
         story.beat(2);
         story
@@ -63,7 +64,13 @@ impl Story {
     }
 
     fn beat(&mut self, worker: u32) -> &mut Self {
-        self.change(&[&format!("ZADD hworker-workers-default 1 w{worker}.x")])
+        self.beat_of(worker, self.now)
+    }
+
+    /// A heartbeat that was accepted at that time is read now.
+    fn beat_of(&mut self, worker: u32, at: u64) -> &mut Self {
+        let ms = at / 1_000_000;
+        self.change(&[&format!("ZADD hworker-workers-default {ms} w{worker}.x")])
     }
 
     fn change(&mut self, lines: &[&str]) -> &mut Self {
@@ -413,6 +420,16 @@ fn a_death_of_one_who_was_heard_of_is_found() {
     story.enqueue(1).reserve(1, 1, 10).body(1, 1, 10, Outcome::None).strike(Kind::Stop, 1);
     story.pass(1).recover(1, 1, 10).reserve(2, 1, 11).run(2, 1, 11, Outcome::Success).ack(2, 11);
     assert_eq!(story.rules(), ["only the silent are declared dead"]);
+}
+
+#[test]
+fn a_heartbeat_counts_from_when_it_was_accepted_and_not_from_when_that_was_read() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).body(1, 1, 10, Outcome::None);
+    let accepted = story.now;
+    story.strike(Kind::WorkerKill, 1).silence(5).beat_of(1, accepted).beat(2);
+    story.recover(1, 1, 10).reserve(2, 1, 11).run(2, 1, 11, Outcome::Success).ack(2, 11);
+    assert_eq!(story.rules(), [""; 0]);
 }
 
 #[test]

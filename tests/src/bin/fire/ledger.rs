@@ -70,6 +70,8 @@ pub(crate) enum Event {
     Pulse {
         queue: u8,
         worker: String,
+        /// By the server's clock.
+        ms: u64,
     },
     /// A move that must not be.
     Wrong {
@@ -259,8 +261,10 @@ impl Ledger {
                 }
             }
             (b"ZADD", Kind::Workers) => {
-                for worker in rest.iter().skip(1).step_by(2) {
-                    events.push(Event::Pulse { queue: of.queue, worker: text(worker) });
+                for beat in rest.chunks_exact(2) {
+                    let (queue, ms) = (of.queue, number(&beat[0]).unwrap_or(0));
+                    let worker = text(&beat[1]);
+                    events.push(Event::Pulse { queue, worker, ms });
                 }
             }
             (b"HSETNX", Kind::Worker) if rest.first().is_some_and(|field| field == b"dead") => {

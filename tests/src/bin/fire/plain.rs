@@ -63,8 +63,8 @@ impl Plain {
     }
 
     /// When a lease was made, or at least when it was not there yet: a token is the time of the server in microseconds, but
-    /// where its clock was set back.
-    fn made_at(&self, token: u64, seen: u64) -> u64 {
+    /// where its clock was set back. Heartbeats have times too.
+    pub(crate) fn made_at(&self, token: u64, seen: u64) -> u64 {
         let times = self.from_wall.into_iter().flat_map(|ahead| {
             // By whole seconds the server's clock is set.
             (-3..=3).map(move |s| i128::from(token) * 1_000 - ahead + s * i128::from(SECOND))

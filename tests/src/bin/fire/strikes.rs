@@ -166,6 +166,22 @@ impl Strikes {
         self.clock_jumps.iter().rev().any(|jump| *jump <= at && at <= jump + 15 * SECOND)
     }
 
+    /// What struck the process, the server or its clock up to 30 s before, and how many ms ago it began and ended.
+    pub(crate) fn lately(&self, process: usize, at: u64) -> String {
+        let ago = |then: u64| (at.saturating_sub(then) / 1_000_000).to_string();
+        let about = |strike: &&Strike| {
+            strike.process == Some(process)
+                || strike.kind.is_of_the_server()
+                || strike.kind == Kind::ServerClock
+        };
+        let lately = |strike: &&Strike| strike.until.is_none_or(|until| until + 30 * SECOND >= at);
+        let told = self.all.iter().filter(about).filter(lately).map(|strike| {
+            let until = strike.until.map_or_else(|| "now".to_owned(), ago);
+            format!("{} {}..{until}", strike.kind.name(), ago(strike.at))
+        });
+        told.collect::<Vec<_>>().join(", ")
+    }
+
     /// The latest fault of the server that was under way up to 15 s before.
     pub(crate) fn server_was_away(&self, at: u64) -> Option<usize> {
         self.of_the_server.iter().rev().copied().find(|index| {

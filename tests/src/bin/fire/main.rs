@@ -14,6 +14,7 @@ mod checker_tests;
 mod deployed;
 mod diary;
 mod faults;
+mod guards;
 mod jobs;
 mod judge;
 mod ledger;
@@ -31,6 +32,7 @@ mod tally;
 mod verdict;
 mod worker;
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use hworker_tests::Deployment;
@@ -52,6 +54,15 @@ fn main() -> ExitCode {
             Some("--kinds") => {
                 Kind::all().for_each(|kind| println!("{}", kind.name()));
                 Ok(true)
+            }
+            Some("--guards") => guards::list(Path::new(".")).map(|()| true),
+            Some("--check-guards") => guards::check(Path::new(".")).map(|count| {
+                println!("each of {count} guards can be taken out");
+                true
+            }),
+            Some("--take-out") => {
+                let name = args.get(1).map_or("", String::as_str);
+                guards::take_out(Path::new("."), name).map(|()| true)
             }
             _ => Options::parse(args.into_iter()).map_err(Failure::from).and_then(|options| {
                 match options.deployment {

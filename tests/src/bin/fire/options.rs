@@ -26,7 +26,9 @@ doubled or left over. See docs/reliability.md.
     --until-violation   ends with the first violation, and fails if there was none
     --keep DIR          leaves diaries and logs there; with --deployment what each server has on disk, its log, and those of
                         the workers
-    --without NAME      on a build without one guard: tests/fire/guards has the names; `all` for each of them
+    --without NAME      on a build without one guard, until that is found; `all` for each of them
+    --guards            lists the guards
+    --check-guards      says whether each can still be taken out
     --release           on an optimised build
     --kinds             lists the kinds of faults
 ";

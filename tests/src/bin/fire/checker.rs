@@ -306,7 +306,7 @@ impl Checker {
                 if note.token == 0 {
                     self.plain_noted(process, note);
                 }
-                if !self.body_of(process, note, false) {
+                if self.is_behind(process, &note) || !self.body_of(process, note, false) {
                     self.early.push((process, note));
                 }
             }
@@ -334,6 +334,11 @@ impl Checker {
                 self.wrong("refused is refused", format!("job {n} is in"));
             }
         }
+    }
+
+    /// Whether an earlier run of the job by this process waits for the log: what is there by then is for that one.
+    pub(crate) fn is_behind(&self, process: usize, note: &Note) -> bool {
+        self.early.iter().any(|(of, early)| *of == process && early.n == note.n)
     }
 
     /// A line of a body. False where the lease is not known, or not yet; `last` where it will not be.

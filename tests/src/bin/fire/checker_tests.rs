@@ -620,6 +620,16 @@ fn a_body_that_begins_before_its_lease_is_well() {
 }
 
 #[test]
+fn a_lease_of_which_the_log_is_late_is_that_of_the_earlier_run() {
+    let mut story = Story::new();
+    story.enqueue(1).run_plain(1, 1, 7, Outcome::Error).silence(1).reserve(1, 1, 10);
+    let again = format!("LPUSH {JOBS} {}", envelope(1));
+    story.settle(1, 10, &[&again, &format!("HINCRBY {STAT} retried 1")]).reserve(1, 1, 11);
+    story.run_plain(1, 1, 8, Outcome::Success).ack(1, 11);
+    assert_eq!(story.rules(), NONE);
+}
+
+#[test]
 fn a_plain_body_without_a_lease_or_an_inbox_is_found() {
     let mut story = Story::new();
     story.plain(1, 1, 7, Outcome::None);

@@ -34,6 +34,10 @@ impl Checker {
         self.seen = seen;
         for (process, note) in std::mem::take(&mut self.early) {
             let last = seen >= note.at + EARLY_FOR;
+            if self.is_behind(process, &note) {
+                self.early.push((process, note));
+                continue;
+            }
             if self.body_of(process, note, last) {
                 continue;
             }

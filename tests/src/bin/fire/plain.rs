@@ -42,7 +42,7 @@ pub(crate) struct Plain {
     to_compare: VecDeque<(u64, u32, usize, u32)>,
     to_forget: VecDeque<(u64, u32)>,
     /// When the log was read, and when it was before: what is new was not in it then.
-    read: u64,
+    pub(crate) read: u64,
     pub(crate) read_before: u64,
     /// What has to be taken from the time of the clock on the wall for that of the notes, in nanoseconds.
     from_wall: Option<i128>,

@@ -14,7 +14,7 @@ use hworker_tests::{Clock, Process, Proxy, RedisSide};
 use tempfile::TempDir;
 
 use crate::checker::Checker;
-use crate::diary::{Note, Reader, What};
+use crate::diary::{Note, Reader, What, now};
 use crate::jobs::{Plan, QUEUES, work, work_plain};
 use crate::options::Options;
 use crate::report::Failure;
@@ -98,6 +98,10 @@ impl Home {
             (None, None) => return Err("there is nowhere to write".into()),
         };
         for part in ["data", "diaries", "logs", "memory"] {
+            // Diaries of an earlier run would be read as those of this one.
+            if dir.join(part).exists() {
+                return Err(format!("{} is of an earlier run", dir.display()).into());
+            }
             fs::create_dir_all(dir.join(part))?;
         }
         let disk = room::mount_disk(&dir.join("data"));
@@ -168,6 +172,14 @@ impl Stage {
     /// What is known so far.
     pub(crate) fn checker(&self) -> MutexGuard<'_, Checker> {
         lock(&self.checker)
+    }
+
+    /// Until the log and the diaries have been read as they are now.
+    pub(crate) fn wait_for_watcher(&self) {
+        let (asked, give_up) = (now(), Instant::now() + Duration::from_secs(30));
+        while self.checker().plain.read <= asked && Instant::now() < give_up {
+            std::thread::sleep(Duration::from_millis(10));
+        }
     }
 
     /// Where the server keeps its data.
@@ -340,8 +352,7 @@ impl Stage {
             };
             if let Some(status) = sitting.process.exited() {
                 let number = sitting.number;
-                // Its diary says why.
-                std::thread::sleep(Duration::from_millis(50));
+                self.wait_for_watcher();
                 let mut checker = self.checker();
                 if status.signal() != Some(6) || !checker.strikes.aborted(number) {
                     checker

@@ -199,8 +199,7 @@ impl Stage {
     /// A process that was told to end does so in time, with code 0; one that a body ends meanwhile has its excuse.
     pub(crate) fn see_off(&self, leaving: &mut Process, number: usize) {
         let status = leaving.wait(ENDS_WITHIN);
-        // Its diary says what happened at last.
-        sleep(Duration::from_millis(50));
+        self.wait_for_watcher();
         let mut checker = self.checker();
         let aborted = checker.strikes.aborted(number);
         match status {

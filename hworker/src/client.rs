@@ -2,7 +2,7 @@
 
 mod builder;
 mod connections;
-mod gather;
+mod coalesce;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
 use self::connections::{Connections, Purpose};
-use self::gather::Gathers;
+use self::coalesce::Coalescers;
 use crate::config::{EncryptionConfig, Limits, NO_KEYS};
 use crate::context::state_in_body;
 use crate::durability::Durability;
@@ -59,7 +59,7 @@ struct Inner {
     durability: Option<Durability>,
     encryption: EncryptionConfig,
     connections: Connections,
-    gathers: Gathers,
+    coalescers: Coalescers,
 }
 
 impl fmt::Debug for Inner {
@@ -292,12 +292,12 @@ impl Client {
     where
         F: Future<Output = Result<(), Fault>>,
     {
-        let Some(gather) = self.unregistered(queue, confirms) else {
+        let Some(coalescer) = self.unregistered(queue, confirms) else {
             return self.repeat_until_sent(queue, confirms, operation).await;
         };
         // Once for each queue, so that no enqueue is larger for it.
         let sent = Box::pin(self.repeat_until_sent(queue, confirms, operation));
-        Box::pin(self.register_beside(&gather, sent)).await
+        Box::pin(self.register_beside(&coalescer, sent)).await
     }
 
     async fn repeat_until_sent<F>(

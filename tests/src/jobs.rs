@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hworker::{BoxError, Context, Outcome};
+use hworker::{BoxError, Context, Outcome, Registry};
 use serde::{Deserialize, Serialize};
 
 use crate::runs::{Runner, Runs};
@@ -111,6 +111,12 @@ pub fn act_blocking(
 #[hworker::job(backoff = "0s")]
 pub async fn weigh(name: String, text: String, context: Context, #[inject] runs: Runs) {
     runs.note(&name, &format!("{} bytes", text.len()), 0, &context);
+}
+
+/// The jobs that change nothing for others.
+pub fn common_jobs() -> Registry {
+    let registry = Registry::new().with::<act>().with::<act_from_inbox>().with::<act_once>();
+    registry.with::<act_blocking>().with::<weigh>()
 }
 
 async fn perform(

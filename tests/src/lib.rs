@@ -37,7 +37,9 @@ pub use clock::Clock;
 pub use cluster::TestCluster;
 pub use deployment::Deployment;
 pub use errors::{How, strange, strange_blocking, wakes_with_a_panic};
-pub use jobs::{Act, act, act_blocking, act_from_inbox, act_once, act_unless_crashed, weigh};
+pub use jobs::{
+    Act, act, act_blocking, act_from_inbox, act_once, act_unless_crashed, common_jobs, weigh,
+};
 pub use process::{Process, produce};
 pub use proxy::{Fault, Proxy, SCRIPTS};
 pub use redis_side::RedisSide;

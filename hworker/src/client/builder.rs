@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
 use super::connections::Connections;
-use super::gather::Gathers;
+use super::coalesce::Coalescers;
 use super::{Client, Inner, Spread};
 use crate::config::{self, EncryptionSettings, Limits, TlsFiles, UrlSource, defaults};
 use crate::durability::Durability;
@@ -165,7 +165,7 @@ impl ClientBuilder {
                 durability: durability.asks(),
                 encryption,
                 connections: Connections::default(),
-                gathers: Gathers::default(),
+                coalescers: Coalescers::default(),
             }),
         })
     }

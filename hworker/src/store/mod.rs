@@ -3,7 +3,6 @@
 
 mod address;
 mod advice;
-mod call_time;
 mod cluster;
 mod confirm;
 mod connection;
@@ -28,7 +27,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub(crate) use address::{Address, Home, without_secrets};
-pub(crate) use call_time::CallTime;
 pub(crate) use connection::{Connection, LAST_MOMENT};
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use inspect::{BrokenEntry, Load, Portion, RunningEntry, WorkerEntry, server_time};

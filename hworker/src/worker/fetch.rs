@@ -14,7 +14,7 @@ use tracing::level_filters::LevelFilter;
 use tracing::{Level, trace};
 
 use self::look::{NUMBERS, NextLook};
-use self::plan::{Ask, Awaits, CALL_JOBS};
+use self::plan::{Ask, Awaits};
 use super::alarm::Alarm;
 use super::bulky::{Refused, report_slow};
 use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside, say_lost};
@@ -29,7 +29,7 @@ use crate::guarded::guarded;
 use crate::log::say;
 use crate::reconnect::Reconnect;
 use crate::store::{
-    CALL_WITHIN, CallTime, Connection, End, Fault, FaultKind, Lease, Reconciled, Reserved,
+    CALL_WITHIN, Connection, End, Fault, FaultKind, Lease, Reconciled, Reserved,
     SCRIPT_JOBS, Seat, Settled, Settlement,
 };
 use crate::time::day;
@@ -68,12 +68,9 @@ struct Fetch {
     look: bool,
     /// While jobs come in numbers.
     next_look: Option<NextLook>,
-    /// How many jobs the next call asks for, at most.
-    call_jobs: usize,
     /// How many any call may ask for: half of what did not come, or not soon, and again more with each call that is answered soon.
     may_ask: usize,
     refused: Refused,
-    call_time: CallTime,
     first: bool,
     /// Round trips since the start that went as they should.
     answers: u64,
@@ -105,10 +102,8 @@ impl Fetch {
             more: true,
             look: false,
             next_look: None,
-            call_jobs: CALL_JOBS,
             may_ask: SCRIPT_JOBS,
             refused: Refused::default(),
-            call_time: CallTime::default(),
             first: true,
             answers: 0,
             connected_at: Instant::now(),
@@ -272,13 +267,9 @@ impl Fetch {
             self.look |= lane.take_look();
             self.more |= self.look;
             let settlements = lane.outbox.count();
-            if let Some(look) = self.next_look.take_if(|look| look.is_due(settlements)) {
+            if self.next_look.take_if(|look| look.is_due(settlements)).is_some() {
                 self.more = true;
                 self.look = true;
-                self.call_jobs = look.jobs;
-                // A worker that comes to look is ahead of those who enqueue. Where they wait for this core, or the server for their sake, it is theirs
-                // first, and the look finds what they have brought meanwhile. They are other processes: to yield to tasks of this one would not help.
-                std::thread::yield_now();
             }
             let plan = self.plan(trips, came_free.is_some(), held_since);
             // In place, unlike all else here: there is one for each plan, and of those that wait some would be dropped.
@@ -295,7 +286,6 @@ impl Fetch {
                 if std::mem::take(&mut self.look) {
                     self.next_look = None;
                 }
-                self.call_jobs = CALL_JOBS;
                 held_since = None;
                 let slots = came_free.take().into_iter().chain(lane.slots.take(ask.slots));
                 let slots: Vec<_> = slots.collect();
@@ -463,10 +453,7 @@ impl Fetch {
                 self.more = left > 0;
                 let numbers = left == 0 && jobs.len() >= NUMBERS && lane.pace.is_short();
                 lane.pace.set_backlog(self.more || numbers);
-                self.next_look = numbers.then(|| {
-                    self.call_time.add(sent_at.elapsed(), jobs.len());
-                    NextLook::after(jobs.len(), &self.call_time)
-                });
+                self.next_look = numbers.then(|| NextLook::after(jobs.len()));
                 // What was meanwhile given back because it waited too long is older than this.
                 let mut ahead = if lane.pace.halts() == halts { ahead } else { 0 };
                 if handed.is_some() && jobs.len() > slots.len() {

@@ -21,7 +21,7 @@ use super::pace::Pace;
 use super::parked::Parked;
 use super::pulse::Pulse;
 use super::ready::{Ready, WaitingJob};
-use super::remembered::Remembered;
+use super::recent::Total;
 use super::slots::{Slot, Slots};
 use super::throttle::Throttle;
 use super::trip::Asks;
@@ -143,7 +143,7 @@ impl Incarnation {
         let mut rooms = HashMap::new();
         let shared = Shared {
             lookout: Arc::default(),
-            remembered: Arc::new(Remembered::by(core.queues.len())),
+            recent: Arc::new(Total::of(core.queues.len())),
         };
         let lane = |queue: &Queue| {
             let room = || Room::new(&core.config, &queue.name, &slots);
@@ -200,7 +200,7 @@ impl Lane {
             keys: queue.keys.worker(worker),
             slots: room.slots.clone(),
             queue: queue.clone(),
-            leases: Leases::new(Arc::clone(&shared.remembered)),
+            leases: Leases::new(Arc::clone(&shared.recent)),
             ready: Ready::default(),
             outbox: Outbox::default(),
             pace: Pace::default(),
@@ -389,7 +389,7 @@ impl Drop for Vital<'_> {
 /// What all queues of a life have in common.
 struct Shared {
     lookout: Arc<Lookout>,
-    remembered: Arc<Remembered>,
+    recent: Arc<Total>,
 }
 
 /// What the shards of a queue have in common, so that its limits are the queue's and not each shard's.

@@ -13,8 +13,7 @@ use tokio::sync::Notify;
 
 use super::admit::Job;
 use super::handed::{Handed, Inbox, Phase};
-use super::recent::Recent;
-use super::remembered::Remembered;
+use super::recent::{Recent, Total};
 use crate::context::Context;
 use crate::store::{End, Lease, LeaseMap, Settlement};
 
@@ -26,11 +25,9 @@ const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 pub(super) struct Leases {
     table: Mutex<Table>,
     emptied: Notify,
-    /// What all queues of the worker remember.
-    of_all: Arc<Remembered>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Table {
     held: LeaseMap<State>,
     /// What the server handed over, and is under no lease that is known.
@@ -124,8 +121,10 @@ impl Table {
 }
 
 impl Leases {
-    pub(super) fn new(of_all: Arc<Remembered>) -> Self {
-        Self { table: Mutex::default(), emptied: Notify::new(), of_all }
+    pub(super) fn new(total: Arc<Total>) -> Self {
+        let settled = Recent::new(total);
+        let table = Table { held: LeaseMap::default(), inbox: Inbox::default(), session: 0, settled };
+        Self { table: Mutex::new(table), emptied: Notify::new() }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -227,8 +226,8 @@ impl Leases {
         for settlement in &settlements {
             table.held.remove(&settlement.lease);
         }
-        table.settled.add(settlements, &self.of_all);
-        let forgotten = table.settled.forget(REMEMBERED_FOR, &self.of_all);
+        table.settled.add(settlements);
+        let forgotten = table.settled.forget(REMEMBERED_FOR);
         if table.count() == 0 {
             self.emptied.notify_waiters();
         }
@@ -239,7 +238,7 @@ impl Leases {
 
     /// Forgets what was settled too long ago to be asked for, also where nothing more is settled.
     pub(super) fn forget_old(&self) {
-        let forgotten = self.table().settled.forget(REMEMBERED_FOR, &self.of_all);
+        let forgotten = self.table().settled.forget(REMEMBERED_FOR);
         drop(forgotten);
     }
 
@@ -478,7 +477,7 @@ mod tests {
     #[test]
     fn what_is_handed_over_while_a_session_begins_is_not_lost_with_what_it_looks_for() {
         // Guard: `lose_handed` of the number that lacked its lease when the session began.
-        let leases = Leases::new(Arc::new(Remembered::by(1)));
+        let leases = Leases::new(Arc::new(Total::of(1)));
         let hand = |payload: &str| {
             let calm = leases.calm().expect("nothing is under way");
             leases.handed(payload.into(), calm);
@@ -495,7 +494,7 @@ mod tests {
 
     #[test]
     fn what_was_settled_lately_is_settled_again_where_the_server_holds_it_still() {
-        let leases = Leases::new(Arc::new(Remembered::by(1)));
+        let leases = Leases::new(Arc::new(Total::of(1)));
         let [settled, other] = [1, 2].map(Lease::Token);
         let end = End::Acked { job: "a" };
         leases.settled(vec![Settlement { lease: settled.clone(), end }]);

@@ -31,7 +31,6 @@ mod parts;
 mod pulse;
 mod ready;
 mod recent;
-mod remembered;
 mod runner;
 mod settle;
 mod signals;
@@ -464,6 +463,7 @@ async fn give_up(incarnation: &Incarnation) {
 async fn has_bodies(incarnation: &Incarnation) -> bool {
     let ended = async {
         while incarnation.lanes.iter().any(|lane| lane.slots.free() < lane.slots.total()) {
+            // Looked at again: nobody is woken by a slot that comes free.
             sleep(Duration::from_millis(5)).await;
         }
     };

@@ -7,8 +7,7 @@ use std::time::Duration;
 /// As much is fetched ahead as the slots will have started within this time.
 const AHEAD: Duration = Duration::from_millis(5);
 
-/// What was fetched ahead goes back when it has waited for so long. Until a body has ended bodies are taken to run for as
-/// long: if they run for longer, it goes back.
+/// What was fetched ahead goes back when it has waited for so long.
 pub(super) const AHEAD_AT_MOST: Duration = Duration::from_millis(10);
 
 /// At most so many jobs of a queue, or of a shard of one, however short they are; and of all together, unless one thread comes to the last of
@@ -90,12 +89,10 @@ impl Pace {
             return 0;
         }
         let (mean, backlog) = (self.mean_ns.load(Ordering::Relaxed), self.has_backlog());
-        let mean = match mean {
-            // A guess, where there was more than this worker's slots could take.
-            0 if !backlog => return 0,
-            0 => nanos(AHEAD_AT_MOST),
-            mean => mean,
-        };
+        if mean == 0 {
+            // Nothing is known.
+            return 0;
+        }
         let of_thread = (nanos(AHEAD) / (JOB_NS + mean)).max(AHEAD_JOBS);
         let of_all = ((slots as u64).saturating_mul(nanos(AHEAD)) / mean).min(of_thread);
         let equal_part = of_all / lanes.all.max(1);
@@ -169,9 +166,8 @@ mod tests {
     fn what_is_fetched_ahead_follows_the_time_that_bodies_take() {
         let pace = Pace::default();
         let ahead = |slots: [usize; 3]| slots.map(|slots| pace.ahead(slots, &alone()));
-        assert_eq!(ahead([100; 3]), [0; 3], "nothing is known, not even that more waits");
         pace.set_backlog(true);
-        assert_eq!(ahead([1, 2, 1_000]), [0, 1, 500], "a guess");
+        assert_eq!(ahead([100; 3]), [0; 3], "nothing is known but that more waits");
         pace.set_backlog(false);
         pace.ran(Duration::from_millis(10));
         assert_eq!(ahead([1, 2, 1_000]), [0, 1, 500]);

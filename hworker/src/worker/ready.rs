@@ -382,6 +382,7 @@ mod tests {
     fn what_has_waited_without_a_slot_is_taken_out_with_all_behind_it() {
         let (ready, slots) = (Ready::default(), Slots::new(1));
         ready.push(jobs(0..3), slots.take(1));
+        // The first have waited longer than the others by a clock.
         std::thread::sleep(Duration::from_millis(2));
         ready.push(jobs(3..5), None);
         assert!(ready.take_ahead(Duration::from_secs(60)).is_empty());

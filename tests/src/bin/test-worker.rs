@@ -2,11 +2,12 @@
 
 use std::io::Read;
 
-use hworker::{Registry, Worker};
-use hworker_tests::act;
+use hworker::Worker;
+use hworker_tests::common_jobs;
 use tracing_subscriber::filter::LevelFilter;
 
-/// With `HWORKER_TEST_JOBS=act` it knows that job alone; with `HWORKER_TEST_SUBSCRIBER`, a level, the log is not hworker's.
+/// It knows the common jobs, and with `HWORKER_TEST_JOBS=all` whatever this program links: one that runs at most once too, beside which
+/// nothing is fetched ahead. With `HWORKER_TEST_SUBSCRIBER`, a level, the log is not hworker's.
 #[tokio::main]
 async fn main() -> Result<(), hworker::Error> {
     end_with_the_test();
@@ -14,11 +15,15 @@ async fn main() -> Result<(), hworker::Error> {
         let level: LevelFilter = level.parse().expect("a level");
         tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).init();
     }
-    if std::env::var_os("HWORKER_TEST_JOBS").is_none() {
+    if std::env::var("HWORKER_TEST_JOBS").is_ok_and(|jobs| jobs == "all") {
         return hworker::run_all().await;
     }
-    let worker = Worker::builder().registry(Registry::new()).register::<act>();
-    worker.build()?.run().await.map(drop)
+    let stopped = Worker::builder().registry(common_jobs()).build()?.run().await?;
+    if stopped.cut_off || stopped.blocking_bodies_left > 0 {
+        // As `run_all()` does.
+        std::process::exit(0);
+    }
+    Ok(())
 }
 
 /// The test holds the other end of the input; when it is gone, nobody will stop this process.

@@ -35,6 +35,7 @@ impl Producer {
                     ) => {}
                     Err(error) => panic!("{error}"),
                 }
+                // The pace of the producer.
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
             accepted
@@ -121,6 +122,7 @@ async fn failover(cluster: &TestCluster) {
     while ended() == 0 {
         let job = act::with("there".into(), vec![]).on(cluster.client()).queue(&queues[1]);
         let _ = job.enqueue().await;
+        // The pace of the producer.
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     cluster.start_again(1);

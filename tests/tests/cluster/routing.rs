@@ -49,6 +49,7 @@ async fn a_slot_on_its_way_is_waited_for() {
     cluster.begin_moving(slot, from, to);
     let enqueue = act::with("job".into(), vec![]).on(cluster.client()).enqueue();
     let enqueue = tokio::spawn(enqueue);
+    // The server answers with ASK meanwhile.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(!enqueue.is_finished());
     cluster.finish_moving(slot, from, to);
@@ -133,7 +134,7 @@ async fn any_server_of_the_url_will_do() {
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_announce_names_or_nothing() {
     // Masters that announce a host name, or none at all, are reached.
-    // Guard: `node_of` and `place_of` in `store/cluster.rs`.
+    // Guard: `node_of` and `node_at` in `store/cluster.rs`.
     let cluster = TestCluster::start();
     for (kind, name) in [("hostname", "localhost"), ("unknown-endpoint", ""), ("hostname", "")] {
         for master in 0..cluster.masters() {

@@ -68,6 +68,7 @@ impl Gauge {
             gauge.0 += 1;
             gauge.1 = gauge.1.max(gauge.0);
         }
+        // The work of the body, beside which others may run.
         tokio::time::sleep(Duration::from_millis(30)).await;
         let mut gauge = self.0.lock().expect("no panic");
         gauge.0 -= 1;
@@ -134,6 +135,7 @@ async fn c4_multiple_processes() {
 
 #[hworker::job(timeout = "60s")]
 async fn yields_twice() {
+    // Not ready at the first poll.
     tokio::time::sleep(Duration::from_millis(1)).await;
     tokio::task::yield_now().await;
 }

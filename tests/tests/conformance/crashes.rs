@@ -12,7 +12,7 @@ use crate::{RECOVERED, SOON};
 async fn f8_crashes_are_bounded_and_counted_apart() {
     // A job that kills its worker -> after 4 of them, within 24 h, failed with the evidence, not run again; attempts
     // unchanged; the 99 jobs that ran beside it all succeed, each once.
-    // Guard: `Suspects`, and the look at `crashes` in `execute::check`.
+    // Guard: `Suspects`, and the look at `crashes` in `admit::check`.
     let server = TestServer::start();
     let settings = [("HWORKER_CONCURRENCY", "100")];
     // Beside it until it kills: the neighbours of the first two deaths are the same.
@@ -32,6 +32,7 @@ async fn f8_crashes_are_bounded_and_counted_apart() {
                 *worker = server.worker_process(&settings);
             }
         }
+        // The next look at the processes.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!((server.counter("failed"), server.counter("processed")), (1, 99));
@@ -89,11 +90,10 @@ async fn f8_crashes_count_for_a_day() {
 async fn f8_the_limit_is_a_setting() {
     // With a limit of 2 the job has failed at the second death; a job with on_crash=fail at the first, without a second run;
     // a crash that is a day old does not count.
-    // Guard: `HWORKER_CRASH_LIMIT`, `on_crash` and `CRASHES_COUNT_FOR_MS` in `execute::check`.
+    // Guard: `HWORKER_CRASH_LIMIT`, `on_crash` and `CRASHES_COUNT_FOR_MS` in `admit::check`.
     let server = TestServer::start();
-    let settings = [("HWORKER_CRASH_LIMIT", "2")];
-    let monitor =
-        server.worker_process(&[("HWORKER_CRASH_LIMIT", "2"), ("HWORKER_CONCURRENCY", "1")]);
+    let settings = [("HWORKER_TEST_JOBS", "all"), ("HWORKER_CRASH_LIMIT", "2")];
+    let monitor = server.worker_process(&[settings[0], settings[1], ("HWORKER_CONCURRENCY", "1")]);
     // It recovers, and takes nothing.
     server.enqueue("holds the slot", vec![vec![Act::Gate("free".into())]]).await;
     server.eventually("it is held", SOON, || server.begun("holds the slot") == 1);
@@ -115,6 +115,7 @@ async fn f8_the_limit_is_a_setting() {
         if worker.exited().is_some() {
             worker = server.worker_process(&settings);
         }
+        // The next look at the processes.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert_eq!((server.counter("failed"), server.counter("processed")), (2, 1));

@@ -12,7 +12,7 @@ use crate::SOON;
 #[tokio::test(flavor = "multi_thread")]
 async fn d1_dispatch_by_name() {
     // Jobs of two registered names in one list -> each body gets its own.
-    // Guard: the table by name in `execute::read`.
+    // Guard: the table by name in `admit::read`.
     let server = TestServer::start();
     for _ in 0..5 {
         server.enqueue("acted", vec![vec![]]).await;

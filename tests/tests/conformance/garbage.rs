@@ -21,7 +21,7 @@ async fn broken(server: &TestServer) -> Vec<Broken> {
 async fn d3_undecodable_raw_bytes() {
     // Push `{` -> moved to broken once, within 1 s, payload byte-identical, time recorded, worker alive. The same for other
     // bytes, pushed to an idle worker, and many at once.
-    // Guard: `Envelope::decode` in `execute::read` ends the lease as broken; `settle.lua` moves the bytes that it holds.
+    // Guard: `Envelope::decode` in `admit::read` ends the lease as broken; `settle.lua` moves the bytes that it holds.
     let server = TestServer::start();
     let mut worker = server.worker_process(&[]);
     server.enqueue("before", Vec::new()).await;

@@ -8,6 +8,7 @@
 
 mod arguments;
 mod bulk;
+mod coalesced;
 mod concurrency;
 mod crashes;
 mod dispatch;
@@ -16,7 +17,7 @@ mod enqueue;
 mod failure;
 mod foreign;
 mod garbage;
-mod gathered;
+
 mod harness;
 mod lost_lease;
 mod refused;

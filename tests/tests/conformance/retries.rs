@@ -59,7 +59,7 @@ async fn f7_backoff() {
 async fn f14_retry_deadline() {
     // No attempt starts after the deadline; job failed. Neither one that would be retried after it, nor one that waited for a
     // worker beyond it.
-    // Guard: `time_left` in `Attempts::within_bounds`, and the look at `retry_until` in `execute::check`.
+    // Guard: `time_left` in `Attempts::within_bounds`, and the look at `retry_until` in `admit::check`.
     let server = TestServer::start();
     let until = SystemTime::now() + Duration::from_millis(2500);
     let until_ms = until.duration_since(SystemTime::UNIX_EPOCH).expect("after 1970").as_millis();

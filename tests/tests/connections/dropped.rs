@@ -23,6 +23,7 @@ async fn a_dropped_client_leaves_no_task() {
     }
     let gone = async {
         while tasks() > before {
+            // The next look at the tasks of the runtime.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     };

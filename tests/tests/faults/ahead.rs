@@ -11,9 +11,6 @@ use hworker_tests::{
 
 use crate::support::{SOON, begins, counter, now_us, put, put_on, shortest, waits_by};
 
-/// Settings of a worker process that knows no job that runs at most once.
-const FETCHES_AHEAD: (&str, &str) = ("HWORKER_TEST_JOBS", "act");
-
 fn put_many(server: &TestServer, count: usize, name: &str, plan: &[Vec<Act>]) {
     let jobs = (0..count).map(|_| act::with(name.to_owned(), plan.to_vec()).on(server.client()));
     for job in jobs {
@@ -58,7 +55,7 @@ fn once() {}
 #[test]
 fn short_jobs_are_fetched_ahead_and_long_ones_are_not() {
     // More are leased than there are slots while short ones run, also where a job type of another queue runs at most once. Where bodies
-    // take longer than the time for which is fetched ahead, only by the guess at the start; where it is switched off, or a
+    // take longer than the time for which is fetched ahead, where it is switched off, or a
     // job type of the queue runs at most once, never.
     // Guard: `Pace`; `Lane::fetches_ahead`.
     let short = [vec![]];
@@ -120,33 +117,19 @@ fn what_may_be_ahead_is_all_of_the_one_queue_that_has_jobs() {
 }
 
 #[test]
-fn what_a_worker_took_ahead_before_it_knew_that_bodies_are_long_goes_back_to_the_front() {
-    // A worker with four slots starts, and twenty jobs wait, each of a minute -> it takes two ahead, and gives them back to the
-    // front; then it holds the four that run, and no others.
-    // Guard: `Pace::ahead` before a body has ended, and `Pace::halt`.
+fn a_worker_takes_nothing_ahead_before_a_body_has_ended() {
+    // A worker with four slots starts, and twenty jobs wait, each of a minute -> it holds the four that run, and no others.
+    // Guard: `mean` in `Pace::ahead`.
     let server = TestServer::start();
-    let proxy = Proxy::before(&server);
-    proxy.fault(1, "release", Fault::HoldRequest);
-    let names: Vec<_> = (0..20).map(|number| format!("long-{number}")).collect();
-    for name in &names {
-        put(&server, name, vec![vec![Act::Sleep(60_000)]]);
-    }
-    let url = proxy.url();
-    let settings = [FETCHES_AHEAD, ("HWORKER_REDIS_URL", &*url), ("HWORKER_CONCURRENCY", "4")];
-    let _worker = server.worker_process(&settings);
-    server.eventually("it is about to give back", SOON, || proxy.held() > 0);
-    assert_eq!(leased(&server), 6);
-    proxy.release();
-    server.eventually("it has given back", SOON, || leased(&server) == 4);
-    let begun = || names.iter().map(|name| server.begun(name)).sum::<usize>();
-    let running = || (leased(&server), begun()) == (4, 4);
-    server.eventually("four run", SOON, running);
-    server.holds("it takes no more", Duration::from_millis(500), running);
-    let waiting: Vec<String> = server.redis().ask(&["LRANGE", "hworker-jobs-default", "0", "-1"]);
-    assert_eq!(waiting.len(), 16);
-    for (envelope, name) in waiting.iter().rev().zip(&names[4..]) {
-        assert!(envelope.contains(&format!("\"{name}\"")), "{name} is not where it was");
-    }
+    put_many(&server, 20, "long", &[vec![Act::Sleep(60_000)]]);
+    let _worker = server.worker_process(&[("HWORKER_CONCURRENCY", "4")]);
+    let mut most = 0;
+    server.eventually("four run", SOON, || {
+        most = most.max(leased(&server));
+        server.begun("long") == 4
+    });
+    server.holds("it takes no more", Duration::from_millis(500), || leased(&server) == 4);
+    assert_eq!(most, 4);
 }
 
 #[test]
@@ -187,7 +170,7 @@ fn the_clock_is_on_time_while_bodies_of_some_milliseconds_are_waited_for() {
     // Guard: `matter` in `worker/lookout.rs`, and that it is said when nothing waits any more.
     let _machine = Machine::claim();
     let server = TestServer::start();
-    let worker = server.worker_process(&[FETCHES_AHEAD, ("HWORKER_CONCURRENCY", "100")]);
+    let worker = server.worker_process(&[("HWORKER_CONCURRENCY", "100")]);
     put(&server, "first", vec![]);
     server.eventually("it runs", SOON, || server.ended("first") == 1);
     assert!(!has_a_timer(&worker));
@@ -213,7 +196,7 @@ fn what_waits_behind_a_long_body_runs_elsewhere_in_order() {
     let server = TestServer::start();
     let proxy = Proxy::before(&server);
     let url = proxy.url();
-    let settings = [FETCHES_AHEAD, ("HWORKER_CONCURRENCY", "1")];
+    let settings = [("HWORKER_CONCURRENCY", "1")];
     let through = [&settings[..], &[("HWORKER_REDIS_URL", &*url)]].concat();
     let _worker = server.worker_process(&through);
     put_many(&server, 400, "short", &[vec![]]);
@@ -246,7 +229,7 @@ fn one_that_kills_its_worker_does_not_condemn_what_was_fetched_ahead() {
     // Guard: `Suspects`: nothing is fetched ahead while there are any, and they start when their neighbours have been given
     // back.
     let server = TestServer::start();
-    let settings = [FETCHES_AHEAD, ("HWORKER_CONCURRENCY", "4"), ("HWORKER_DEAD_AFTER", "2s")];
+    let settings = [("HWORKER_CONCURRENCY", "4"), ("HWORKER_DEAD_AFTER", "2s")];
     let worker = server.worker_process(&settings);
     put_many(&server, 300, "short", &[vec![]]);
     server.eventually("it is used to short jobs", SOON, || server.ended("short") == 300);
@@ -262,28 +245,6 @@ fn one_that_kills_its_worker_does_not_condemn_what_was_fetched_ahead() {
     assert_eq!(counter(&server, "failed"), 1);
     assert_eq!((server.begun("killer"), server.ended("killer")), (4, 0));
     assert!(server.ended("neighbour") >= 200);
-}
-
-#[test]
-fn one_that_kills_a_worker_that_has_just_started_does_not_condemn_what_that_took_ahead() {
-    // A worker that has just started, and takes bodies to run for 10 ms until one has ended, dies with a killer, three neighbours that
-    // run and two that it took ahead, whose return does not arrive -> the killer has failed after four deaths; every neighbour runs,
-    // and none fails.
-    // Guard: as above; the guess in `Pace::ahead`.
-    let server = TestServer::start();
-    let proxy = Proxy::before(&server);
-    proxy.fault(1, "release", Fault::HoldRequest);
-    put(&server, "killer", vec![vec![Act::Sleep(500), Act::Kill]]);
-    put_many(&server, 12, "neighbour", &[vec![Act::Sleep(1_000)]]);
-    let settings = [FETCHES_AHEAD, ("HWORKER_CONCURRENCY", "4"), ("HWORKER_DEAD_AFTER", "2s")];
-    let url = proxy.url();
-    let through = [&settings[..], &[("HWORKER_REDIS_URL", &*url)]].concat();
-    let worker = server.worker_process(&through);
-    let (deaths, held) = deaths_until_over(&server, &settings, worker, 13);
-    assert_eq!((deaths, held), (4, 6));
-    assert_eq!(counter(&server, "failed"), 1);
-    assert_eq!((server.begun("killer"), server.ended("killer")), (4, 0));
-    assert!(server.ended("neighbour") >= 12);
 }
 
 /// How often workers die, one after the other, until so many jobs have come to their end, and how many the first of them held.
@@ -304,6 +265,7 @@ fn deaths_until_over(
             }
             worker = server.worker_process(settings);
         }
+        // The next look at the process.
         std::thread::sleep(Duration::from_millis(20));
     }
     (deaths, held)
@@ -467,6 +429,7 @@ fn what_comes_after_many_that_do_not_end_is_found() {
 async fn blocks() {
     let start = Instant::now();
     while BLOCKS.load(Ordering::Acquire) && start.elapsed() < 2 * SOON {
+        // The body blocks until the test says so.
         std::thread::sleep(Duration::from_millis(1));
     }
 }

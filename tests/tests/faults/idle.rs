@@ -88,6 +88,7 @@ fn idle_worker_asks_next_to_nothing() {
     std::thread::sleep(Duration::from_secs(3));
     let monitored = Monitored::start(&server);
     let start = Instant::now();
+    // What the worker sends in this time is counted.
     std::thread::sleep(Duration::from_secs(15));
     let lines = monitored.lines();
     let each_second = lines.len() as f64 / start.elapsed().as_secs_f64();
@@ -147,6 +148,7 @@ fn a_hundred_idle_workers() {
     let start = Instant::now();
     let each_second = loop {
         let monitored = Monitored::start(&server);
+        // What the workers send in this time is counted.
         std::thread::sleep(Duration::from_secs(4));
         let lines = monitored.lines();
         if !lines.iter().any(|line| line.contains("HMGET")) {
@@ -167,6 +169,7 @@ fn a_hundred_idle_workers() {
         let (before, pushed) = (monitored.lines().len(), push(&server, &name));
         server.eventually("it ran", SOON, || server.ended(&name) == 1);
         took.push(ms_between(pushed, server.runs_of(&name)[0].at));
+        // It is idle, between jobs that come now and then.
         std::thread::sleep(Duration::from_secs(2));
         let lines = monitored.lines();
         let reserve = redis_hash("reserve");

@@ -285,12 +285,16 @@ fn what_dead_workers_were_handed_and_did_not_begin_runs() {
     // that may not -> another worker that bears no crash runs each of them, since none is known to have begun.
     // Guard: `handed` of a crash, in `check` of worker/admit.rs.
     for job in ["act_unless_crashed", "act_from_inbox", "act"] {
-        let stage = Stage::set(&[("HWORKER_DEAD_AFTER", "2s")]);
+        let stage = Stage::set(&[("HWORKER_TEST_JOBS", "all"), ("HWORKER_DEAD_AFTER", "2s")]);
         stage.waits_calmly();
         stage.worker.stop();
         let envelope = json!({ "job": job, "args": { "name": "job", "plan": [[]] } }).to_string();
         let _: u64 = stage.server.redis().ask(&["LPUSH", "hworker-jobs-default", &envelope]);
-        let settings = [("HWORKER_DEAD_AFTER", "2s"), ("HWORKER_CRASH_LIMIT", "1")];
+        let settings = [
+            ("HWORKER_TEST_JOBS", "all"),
+            ("HWORKER_DEAD_AFTER", "2s"),
+            ("HWORKER_CRASH_LIMIT", "1"),
+        ];
         let _other = stage.server.worker_process(&settings);
         stage.server.eventually("another runs it", 2 * SOON, || stage.server.ended("job") == 1);
         stage.server.drained(SOON);

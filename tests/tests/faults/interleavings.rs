@@ -242,6 +242,7 @@ fn a_killer_job_among_99_innocents() {
             worker = server.worker_process(&settings);
         }
         assert!(Instant::now() < give_up, "{}", server.report());
+        // The next look at the process.
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!((deaths, counter(&server, "failed"), counter(&server, "processed")), (4, 1, 99));
@@ -483,6 +484,7 @@ impl<S: Subscriber> Layer<S> for PutOff {
     fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
         let metadata = event.metadata();
         if metadata.target() == "hworker::worker::fetch" && *metadata.level() == Level::TRACE {
+            // The subscriber is slow.
             std::thread::sleep(Duration::from_millis(200));
         }
     }

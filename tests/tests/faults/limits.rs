@@ -276,6 +276,7 @@ fn stop_when_cut_leaves_blocking_bodies_alone() {
     put(&server, "job", vec![steps(), vec![]]);
     server.eventually("both run", SOON, || server.begun("blocks") + server.begun("job") == 2);
     proxy.unreachable(true);
+    // The server is away for longer than `dead_after`.
     std::thread::sleep(Duration::from_millis(5_500));
     proxy.unreachable(false);
     server.eventually("the async one runs again", SOON, || server.ended("job") == 1);
@@ -288,6 +289,7 @@ fn stop_when_cut_leaves_blocking_bodies_alone() {
 #[hworker::job(queue = "second")]
 async fn of_the_second(name: String, #[inject] runs: Runs, context: hworker::Context) {
     runs.note(&name, "begin", 0, &context);
+    // The work of the body.
     tokio::time::sleep(Duration::from_millis(20)).await;
     runs.note(&name, "end", 0, &context);
 }

@@ -71,6 +71,7 @@ fn killed_for(outage: Duration) {
     let url = server.url().to_owned();
     let busy = Busy::on(&server, &url);
     server.process().kill();
+    // The server is away.
     std::thread::sleep(outage);
     server.process().restart().expect("it starts again");
     busy.consumes_again();
@@ -104,6 +105,7 @@ fn server_unreachable_for_20_seconds() {
     let url = proxy.url();
     let busy = Busy::on(&server, &url);
     proxy.unreachable(true);
+    // The server is away.
     std::thread::sleep(Duration::from_secs(20));
     proxy.unreachable(false);
     busy.consumes_again();
@@ -176,6 +178,7 @@ fn an_outage_is_one_line_when_it_begins_and_one_when_it_is_over() {
     let server = TestServer::builder().append_only().start();
     logged(&server, server.url(), || {
         server.process().kill();
+        // The server is away, for longer than goes unsaid.
         std::thread::sleep(Duration::from_secs(6));
         server.restart();
     });
@@ -183,6 +186,7 @@ fn an_outage_is_one_line_when_it_begins_and_one_when_it_is_over() {
     let proxy = Proxy::before(&server);
     logged(&server, &proxy.url(), || {
         proxy.unreachable(true);
+        // The server is away, for longer than a call waits.
         std::thread::sleep(Duration::from_secs(9));
         proxy.unreachable(false);
     });
@@ -199,6 +203,7 @@ fn server_stalls() {
                 let url = server.url().to_owned();
                 let busy = Busy::on(&server, &url);
                 server.process().pause();
+                // The server is stopped.
                 std::thread::sleep(Duration::from_secs(seconds));
                 server.process().resume();
                 busy.consumes_again();
@@ -245,6 +250,7 @@ fn busy() {
             let _: u64 = other.ask(&["EVAL", long, "0"]);
         }
     });
+    // The first long script runs at the server.
     std::thread::sleep(Duration::from_millis(500));
     let during = act::with("during".into(), vec![]).on(server.client()).enqueue_blocking();
     let enqueued = match during {
@@ -351,6 +357,7 @@ fn misconf() {
     });
     let refused = act::with("refused".into(), vec![]).on(server.client()).enqueue_blocking();
     assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
+    // The server refuses writes, for longer than `dead_after`.
     std::thread::sleep(Duration::from_secs(9));
     let _: String = server.redis().ask(&["CONFIG", "SET", "stop-writes-on-bgsave-error", "no"]);
     busy.consumes_again();
@@ -373,6 +380,7 @@ fn read_only() {
     let refused = act::with("refused".into(), vec![]).on(server.client()).enqueue_blocking();
     assert!(matches!(refused, Err(Error::Unavailable { .. })), "{refused:?}");
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
+    // The server is a replica, for longer than `dead_after`.
     std::thread::sleep(Duration::from_secs(7).saturating_sub(start.elapsed()));
     let _: String = server.redis().ask(&["REPLICAOF", "NO", "ONE"]);
     busy.consumes_again();
@@ -408,6 +416,7 @@ fn under_load(server: &TestServer, mut strike: impl FnMut()) {
     }
     for _ in 0..20 {
         strike();
+        // The faults come one after the other.
         std::thread::sleep(Duration::from_millis(150));
     }
     server.eventually("all that are surely in ran", 3 * SOON, || {
@@ -604,6 +613,7 @@ fn d9_stopped_worker_settles_too_late() {
     let second = server.worker_process(&[]);
     wait_for_workers(&server, 2);
     first.stop();
+    // The worker is stopped, for longer than `dead_after`.
     std::thread::sleep(Duration::from_secs(8));
     server.eventually("all run elsewhere", SOON, || all.iter().all(|name| server.begun(name) == 2));
     first.go_on();
@@ -656,6 +666,7 @@ fn o2_atomic_transitions() {
         let mut workers = [server.worker_process(&settings), server.worker_process(&settings)];
         server.eventually("jobs are under leases", SOON, || held() > before);
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        // The workers are killed at any time.
         std::thread::sleep(Duration::from_millis((random >> 33) % 40));
         for worker in &mut workers {
             worker.kill();
@@ -696,6 +707,7 @@ fn a_cut_while_a_batch_is_on_its_way() {
     let started = Instant::now();
     while counter(&server, "processed") < 1_000 && started.elapsed() < 3 * SOON {
         proxy.cut();
+        // The faults come one after the other.
         std::thread::sleep(Duration::from_millis(120));
     }
     server.drained(SOON);

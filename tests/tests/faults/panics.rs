@@ -125,7 +125,7 @@ fn a_waker_that_panics_costs_no_lease() {
 #[test]
 fn an_error_that_panics_when_it_is_dropped_costs_no_lease() {
     // Returned in time, after the timeout, and by a blocking body within its grace and after it: each attempt ends as it would without that.
-    // Guard: `panic::discard`, and `Caught` around what a blocking body returns.
+    // Guard: `Caught` around a finish that is dropped, and around what a blocking body returns.
     let server = TestServer::start();
     let settings = [("HWORKER_CONCURRENCY", "4"), ("TOKIO_WORKER_THREADS", "4")];
     let mut worker = server.worker_process(&settings);

@@ -216,12 +216,12 @@ fn t9_no_recovery_wanted() {
     // `on_crash = "fail"`: crashed job goes to failed instead of re-run (at most once).
     // Guard: `on_crash` where a job is taken.
     let server = TestServer::start();
-    let mut first = server.worker_process(&[]);
+    let mut first = server.worker_process(&[("HWORKER_TEST_JOBS", "all")]);
     let plan = vec![vec![Act::Sleep(HOUR_MS)]];
     let job = act_unless_crashed::with("once".to_owned(), plan).on(server.client());
     let id = job.enqueue_blocking().expect("enqueued");
     server.eventually("it runs", SOON, || server.begun("once") == 1);
-    let _second = server.worker_process(&[]);
+    let _second = server.worker_process(&[("HWORKER_TEST_JOBS", "all")]);
     let worker = begins(&server, "once")[0].worker.clone();
     first.kill();
     server.eventually("it has failed", RECOVERED + SOON, || counter(&server, "failed") == 1);

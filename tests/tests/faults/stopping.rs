@@ -115,7 +115,8 @@ fn g4_a_stop_that_is_cut_short_casts_no_suspicion() {
     // too many here; a job that runs at most once has failed.
     // Guard: `stopping` in `heartbeat.lua`, and of a crash in `check` of worker/admit.rs.
     let server = TestServer::start();
-    let settings = [("HWORKER_CRASH_LIMIT", "1"), ("HWORKER_DEAD_AFTER", "2s")];
+    let settings =
+        [("HWORKER_TEST_JOBS", "all"), ("HWORKER_CRASH_LIMIT", "1"), ("HWORKER_DEAD_AFTER", "2s")];
     let mut first = server.worker_process(&settings);
     put(&server, "innocent", first_run_hangs());
     let once = act_unless_crashed::with("once".into(), first_run_hangs());
@@ -231,6 +232,7 @@ fn a_stop_while_the_server_is_unreachable_is_bounded() {
     let mut late = server.worker_process(&settings);
     let mut nowhere =
         server.worker_process(&[("HWORKER_REDIS_URL", "redis+unix:///nowhere/redis.sock")]);
+    // The processes are at their first tries to connect.
     std::thread::sleep(Duration::from_millis(500));
     let start = Instant::now();
     for process in [&busy, &idle, &late, &nowhere] {
@@ -263,7 +265,7 @@ fn stop_when_cut_leaves_healthy_bodies_alone() {
 fn stop_when_cut() {
     // `stop_when_cut(true)` stops async bodies `dead_after` less 1 s after the last heartbeat that was answered, so that
     // no other worker runs them at the same time.
-    // Guard: `stop_if_cut`.
+    // Guard: `deadlines::stop_when_cut`.
     let server = TestServer::start();
     let proxy = Proxy::before(&server);
     let url = proxy.url();

@@ -146,7 +146,8 @@ fn a_blocking_body_that_ignores_its_timeout_is_given_up() {
     // is free again; and the process exits with 0 on SIGTERM although the body never returns.
     // Guard: `BLOCKING_GRACE`; threads of our own, which `run_all()` leaves behind.
     let server = TestServer::start();
-    let mut worker = server.worker_process(&[("HWORKER_CONCURRENCY", "1")]);
+    let settings = [("HWORKER_TEST_JOBS", "all"), ("HWORKER_CONCURRENCY", "1")];
+    let mut worker = server.worker_process(&settings);
     let plan = vec![vec![Act::Block(HOUR_MS)]];
     let job = act_blocking::with("blocks".into(), plan).on(server.client());
     job.timeout(Duration::from_secs(1)).max_attempts(1).enqueue_blocking().expect("enqueued");
@@ -166,7 +167,7 @@ fn a_blocking_body_that_ignores_its_timeout_is_given_up() {
 #[test]
 fn a_body_that_blocks_every_thread_of_the_runtime() {
     // Heartbeats go on, no re-run before the timeout, and the supervisor settles at the deadline + grace.
-    // Guard: the supervisor's thread and its `keep_deadlines`.
+    // Guard: the supervisor's thread and its `deadlines::keep`.
     let names = ["one", "two", "three"];
     let server = TestServer::start();
     put_blocking(&server, &names);

@@ -307,6 +307,7 @@ async fn op7_inside_another_program() {
     server.eventually("it runs", SOON, || server.begun("inside") == 1);
     assert_eq!(server.runs_of("inside")[0].pid, std::process::id());
     stop.send(()).expect("it listens");
+    // A worker that did not wait for what runs would end within this.
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert!(!worker.is_finished(), "it waits for what runs");
     server.open("go");

@@ -23,6 +23,7 @@ impl Wake for Hanging {
         let supervisor = std::thread::current().name() == Some("hworker-supervisor");
         while supervisor && WAKER_HANGS.load(Ordering::Acquire) {
             HANGS.store(true, Ordering::Release);
+            // It hangs until the test says so.
             std::thread::sleep(Duration::from_millis(10));
         }
     }

@@ -178,6 +178,7 @@ async fn produce(client: hworker::Client, stop: Arc<AtomicBool>) -> HashSet<Stri
             }
             Err(error) => panic!("{error}"),
         }
+        // The pace of the producer.
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     accepted
@@ -204,6 +205,7 @@ async fn an_old_master_that_lives_on_is_left() {
         }
         last = jobs(0);
         assert!(std::time::Instant::now() < given_up, "still at the old master: {last}");
+        // The next look at the old master.
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     for _ in 0..10 {

@@ -9,9 +9,9 @@ use crate::worker::outbox::WakeAt;
 use crate::worker::pace::Lanes;
 use crate::worker::trip::Trip;
 
-/// So many jobs are asked for by one call, unless calls are rare: enough for the call to cost little, few enough for the server to answer others
+/// So many jobs are asked for by one call: enough for the call to cost little, few enough for the server to answer others
 /// in between, and for the first of many to start while the rest are on their way.
-pub(super) const CALL_JOBS: usize = 300;
+const CALL_JOBS: usize = 300;
 
 /// While so many bytes wait for a slot nothing is fetched ahead: some calls' worth, so that there is something to start while the next
 /// are under way.
@@ -75,7 +75,7 @@ impl Fetch {
         let unclaimed = free.saturating_sub(due);
 
         let target = if bytes < AHEAD_BYTES { self.target() } else { 0 };
-        let most = self.call_jobs.min(self.may_ask);
+        let most = CALL_JOBS.min(self.may_ask);
         let slots = if reserving { unclaimed.min(most) } else { 0 };
         let ahead = if reserving { target.saturating_sub(due).min(most - slots) } else { 0 };
         let want = slots + ahead;

@@ -1,13 +1,10 @@
-//! A task that sends what has gathered.
+//! The task that sends what waits in a coalescer.
 
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::{Handle, RuntimeFlavor};
-
-use super::tell::{MANY, tell, tell_in_halves, tell_together};
-use super::{Caller, Client, Gather, LONG_WRITE, State, Waiting};
+use super::{Caller, Client, Coalescer, Waiting};
 use crate::join::join_all;
 use crate::reconnect::Reconnect;
 use crate::store::{Connection, Fault, FaultKind, LAST_MOMENT};
@@ -19,35 +16,28 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Jobs of a refused command that are sent each alone at the same time.
 const SINGLY: usize = 100;
 
-/// A task that sends what has gathered.
 pub(super) struct Sender {
-    gather: Arc<Gather>,
+    coalescer: Arc<Coalescer>,
     client: Client,
     reconnect: Reconnect,
-    /// How many jobs are under way.
-    sending: usize,
-    /// It tries jobs singly that were refused together, and is counted among those who do.
-    trying_singly: bool,
-    /// Nothing waits any more, and who comes next is not ours.
+    /// Nothing waits any more; the next caller that waits starts another.
     ended: bool,
 }
 
 impl Sender {
-    /// Starts one that is counted as there.
-    pub(super) fn start(gather: Arc<Gather>, client: Client) {
-        let reconnect = Reconnect::soon();
-        let sender =
-            Self { gather, client, reconnect, sending: 0, trying_singly: false, ended: false };
+    /// Starts the one that is noted as there.
+    pub(super) fn start(coalescer: Arc<Coalescer>, client: Client) {
+        let sender = Self { coalescer, client, reconnect: Reconnect::soon(), ended: false };
         tokio::spawn(sender.run());
     }
 
     async fn run(mut self) {
         while !self.ended {
-            let Some(give_up) = self.gather.expire(Instant::now()) else {
-                self.end_if(|state| state.waiting.is_empty());
+            let Some(give_up) = self.coalescer.expire(Instant::now()) else {
+                self.end_if_idle();
                 continue;
             };
-            let Gather { queue, confirms, .. } = &*self.gather;
+            let Coalescer { queue, confirms, .. } = &*self.coalescer;
             let connection = self.client.connection_that_confirms(queue, *confirms);
             let left = give_up.saturating_duration_since(Instant::now());
             let connected = within(left, pin!(connection)).await;
@@ -65,49 +55,44 @@ impl Sender {
         }
     }
 
-    fn end_if(&mut self, is_over: impl FnOnce(&mut State) -> bool) {
-        let mut state = self.gather.state();
-        // Asked in any case: it may note something too.
-        if is_over(&mut state) && !self.ended {
+    fn end_if_idle(&mut self) {
+        let mut state = self.coalescer.state();
+        if state.waiting.is_empty() {
+            state.has_sender = false;
             self.ended = true;
-            state.senders -= 1;
         }
     }
 
     /// Waits a moment before the next try, or gives up where a further one would not help.
     async fn not_reached(&mut self, fault: Fault) {
         if !fault.passes() {
-            let waiting = std::mem::take(&mut self.gather.state().waiting);
+            let waiting = std::mem::take(&mut self.coalescer.state().waiting);
             for job in waiting {
                 job.caller.tell(Err(fault.clone()));
             }
             return;
         }
-        self.gather.state().kept_from = Some(fault);
+        self.coalescer.state().kept_from = Some(fault);
         // Never so long that somebody could come during the pause and have to give up before its end.
         let longest = self.client.inner.enqueue_within / 10;
         let pause = self.reconnect.next_pause().min(longest);
-        self.gather.expire(Instant::now() + pause);
+        self.coalescer.expire(Instant::now() + pause);
         tokio::time::sleep(pause).await;
     }
 
-    /// Sends what has gathered, and tells each caller what became of his job.
+    /// Sends what waits, and tells each caller what became of its job.
     async fn send(&mut self, connection: Connection) {
-        self.gather.state().connection = Some(connection.clone());
-        let mut commands: Vec<_> = self.gather.take().into_iter().map(Command::of).collect();
+        self.coalescer.state().connection = Some(connection.clone());
+        let mut commands: Vec<_> = self.coalescer.take().into_iter().map(Command::of).collect();
         let jobs: usize = commands.iter().map(|command| command.envelopes.len()).sum();
-        self.sending = jobs;
-        let sent_at = Instant::now();
         let results = self.write(&connection, &mut commands).await;
-        let took = sent_at.elapsed();
-        let nobody_came = self.gather.has_written(std::mem::take(&mut self.sending), took);
         let mut kept_from = None;
         let mut answered = Vec::with_capacity(commands.len());
         let mut refused = Vec::new();
         for (result, command) in results.into_iter().zip(commands) {
             match result {
                 Err(fault) if fault.passes() => {
-                    self.gather.put_back(command.jobs(), fault.clone());
+                    self.coalescer.put_back(command.jobs(), fault.clone());
                     kept_from = Some(fault);
                 }
                 Err(fault) if fault.kind == FaultKind::Denied && command.envelopes.len() > 1 => {
@@ -117,57 +102,22 @@ impl Sender {
             }
         }
         if jobs <= 1 {
-            // Before the answer: who enqueues one job after the other then sends the next himself.
-            self.end_if(|state| state.waiting.is_empty());
+            // Before the answer: a caller that enqueues one job after the other then sends the next itself.
+            self.end_if_idle();
         }
-        if jobs >= MANY && self.gather.state().tells_together() {
-            let began = Instant::now();
-            if is_current_thread() && self.gather.state().come_back_in_halves(jobs, took) {
-                tell_in_halves(answered, || self.gather.state().sending > 0).await;
-            } else {
-                tell_together(answered).await;
-            }
-            self.gather.state().told_together(began.elapsed());
-        } else {
-            tell(answered);
+        for (result, callers) in answered {
+            callers.into_iter().flatten().for_each(|caller| caller.tell(result.clone()));
         }
-        if !refused.is_empty() {
-            self.trying_singly = true;
-            if self.gather.tries_singly() {
-                Self::start(Arc::clone(&self.gather), self.client.clone());
-            }
-            for (refusal, command) in refused {
-                kept_from = self.send_singly(&connection, command, &refusal).await.or(kept_from);
-            }
-            self.trying_singly = false;
-            self.gather.state().trying_singly -= 1;
+        for (refusal, command) in refused {
+            kept_from = self.send_singly(&connection, command, &refusal).await.or(kept_from);
         }
-        match kept_from {
-            Some(fault) => self.not_reached(fault).await,
-            None => self.reached(jobs, nobody_came).await,
+        if let Some(fault) = kept_from {
+            return self.not_reached(fault).await;
         }
-    }
-
-    /// After a write of so many jobs, while which others came or nobody did.
-    async fn reached(&mut self, jobs: usize, nobody_came: bool) {
         self.reconnect.succeeded();
-        self.end_if(|state| state.reached() && jobs > 1);
-        if self.ended || jobs <= 1 {
-            return;
-        }
-        // Those who were answered may have the next at once: then it is better to stay than to be started again.
-        let (answered_at, mut came) = (Instant::now(), 0);
-        loop {
-            tokio::task::yield_now().await;
-            // And where writes are long, to go when all of them are back.
-            let before = std::mem::replace(&mut came, self.gather.to_go_together());
-            if came <= before || answered_at.elapsed() >= LONG_WRITE {
-                break;
-            }
-        }
-        if nobody_came {
-            self.end_if(|state| state.another_takes_it());
-        }
+        self.coalescer.state().kept_from = None;
+        // The callers may have their next jobs at once, which then go together.
+        tokio::task::yield_now().await;
     }
 
     /// Writes all commands at once and awaits their replies, longest for those who came last; on a slow line as long as something passes.
@@ -190,7 +140,7 @@ impl Sender {
         }
         let (time, count) = (last - began, envelopes.len());
         // Each is made at once, ahead of the question.
-        let queue = &self.gather.queue;
+        let queue = &self.coalescer.queue;
         let calls = async {
             let calls = envelopes.into_iter().map(|jobs| queue.enqueue(connection, jobs, time));
             let (enqueued, confirmed) =
@@ -241,11 +191,11 @@ impl Sender {
             let last = jobs.iter().map(|job| job.caller.give_up).max();
             let left = last.unwrap_or(Instant::now()).saturating_duration_since(Instant::now());
             if let Err(fault) = connection.free_to_write(left).await {
-                self.gather.put_back(jobs, fault.clone());
+                self.coalescer.put_back(jobs, fault.clone());
                 return Some(fault);
             }
             let now = Instant::now();
-            self.gather.expire(now);
+            self.coalescer.expire(now);
             let rest = jobs.split_off(jobs.len().min(SINGLY));
             let (over, several): (Vec<_>, Vec<_>) =
                 jobs.into_iter().partition(|job| job.caller.give_up <= now);
@@ -259,7 +209,7 @@ impl Sender {
             let calls = several.iter().map(|job| {
                 let time = job.caller.give_up.saturating_duration_since(now).max(LAST_MOMENT);
                 let envelopes = std::slice::from_ref(&job.envelope);
-                self.gather.queue.enqueue(connection, envelopes, time)
+                self.coalescer.queue.enqueue(connection, envelopes, time)
             });
             let (enqueued, confirmed) =
                 tokio::join!(biased; join_all(calls), connection.confirm(several.len()));
@@ -274,16 +224,11 @@ impl Sender {
                 }
             }
             if let Some(fault) = &kept_from {
-                self.gather.put_back(put_back, fault.clone());
+                self.coalescer.put_back(put_back, fault.clone());
             }
         }
         kept_from
     }
-}
-
-/// Whether one thread runs all tasks of this runtime.
-fn is_current_thread() -> bool {
-    Handle::current().runtime_flavor() == RuntimeFlavor::CurrentThread
 }
 
 impl Drop for Sender {
@@ -291,15 +236,11 @@ impl Drop for Sender {
         if self.ended {
             return;
         }
-        // The runtime ends before its turn came: nobody else would answer.
-        let waiting = {
-            let mut state = self.gather.state();
-            state.sending -= self.sending;
-            state.trying_singly -= usize::from(self.trying_singly);
-            state.senders -= 1;
-            // The other sender, if there is one, goes with the same runtime.
-            std::mem::take(&mut state.waiting)
-        };
+        // The runtime ends before their turn came: nobody else would answer.
+        let mut state = self.coalescer.state();
+        state.has_sender = false;
+        let waiting = std::mem::take(&mut state.waiting);
+        drop(state);
         for job in waiting {
             job.caller.tell(Err(Fault::not_sent("the runtime that was to send it has ended")));
         }

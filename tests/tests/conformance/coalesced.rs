@@ -1,8 +1,7 @@
 //! Enqueues that come at the same time share a write, and nothing else: each ends as it would have ended alone.
 //!
 //! The runtimes have one thread, on which tasks are first polled in the order in which they were spawned: of those that
-//! are spawned together the first two send their own jobs, and the others gather. Of what comes while they are under way
-//! less than half as much waits.
+//! are spawned together the first two send their own jobs, and the others wait for the sender.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -50,25 +49,6 @@ impl Setup {
         all
     }
 
-    /// Each of the next writes takes this long at least.
-    fn slow_down(&self, writes: usize) {
-        for nth in 1..=writes as u32 {
-            self.proxy.fault(nth, "LPUSH", Fault::Delay(Duration::from_millis(2)));
-        }
-    }
-
-    /// Sends as many slow writes as it takes until the client knows them as such. The queue is empty before and after.
-    async fn let_writes_take_long(&self) {
-        // Twice `CallTime::CALLS`, which counts the write of each round in which others are gathered: the first of all was not slow.
-        let rounds = 2 * 64;
-        self.slow_down(rounds * (ALONE + 1));
-        for _ in 0..rounds {
-            results(self.spawn_many(ALONE + 1).await).await;
-        }
-        assert!(self.proxy.all_happened());
-        self.server.redis().ask::<u64>(&["DEL", "hworker-jobs-default"]);
-    }
-
     /// The names of the jobs in the queue, the next to run first.
     fn names(&self) -> Vec<String> {
         names(&self.server, "default")
@@ -111,7 +91,7 @@ async fn results(all: Vec<Enqueued>) -> Vec<Result<JobId, Error>> {
 
 #[tokio::test]
 async fn concurrent_enqueues_share_one_write_in_the_order_of_their_arrival() {
-    // Guard: `Gather::alone` lets only so many go alone; `Gather::take` takes all that waits, up to 1000 for each command.
+    // Guard: `ALONE` lets only so many go alone; `Coalescer::take` takes all that waits, up to 1000 for each command.
     let setup = connected(SOON).await;
     for (count, commands) in [(100, 1), (2500, 3)] {
         let before = setup.proxy.count("LPUSH");
@@ -131,36 +111,9 @@ async fn concurrent_enqueues_share_one_write_in_the_order_of_their_arrival() {
 }
 
 #[tokio::test]
-async fn half_as_many_again_go_with_a_second_write_and_those_after_them_wait() {
-    // Guard: `State::wants_sender`; where writes take long, `State::some_come_back` no longer holds when these come.
-    for takes_long in [false, true] {
-        let setup = connected(SOON).await;
-        if takes_long {
-            setup.let_writes_take_long().await;
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-        let before = setup.proxy.count("LPUSH");
-        setup.proxy.fault(1, "LPUSH", Fault::HoldRequest);
-        let mut all = setup.spawn_many(ALONE + 4).await;
-        for number in ALONE + 4..ALONE + 9 {
-            all.push(setup.spawn(number));
-            settle_down().await;
-        }
-        setup.proxy.release();
-        let ids = results(all).await;
-        assert!(ids.iter().all(Result::is_ok), "{ids:?}");
-        // Four with the first, two with the second as soon as there were two, and then the three that came later.
-        assert_eq!(setup.proxy.count("LPUSH") - before, ALONE + 3);
-        assert_eq!(setup.names(), numbers(ALONE + 9));
-    }
-}
-
-#[tokio::test]
-async fn a_few_wait_for_the_write_that_is_under_way_where_many_were_there() {
-    // Guard: `State::takes` remembers how many were there.
+async fn what_comes_during_a_write_goes_with_the_next_one() {
+    // Guard: `State::has_sender`.
     let setup = connected(SOON).await;
-    results(setup.spawn_many(ALONE + 20).await).await;
-    setup.server.redis().ask::<u64>(&["DEL", "hworker-jobs-default"]);
     let before = setup.proxy.count("LPUSH");
     setup.proxy.fault(1, "LPUSH", Fault::HoldRequest);
     let mut all = setup.spawn_many(ALONE + 4).await;
@@ -171,37 +124,9 @@ async fn a_few_wait_for_the_write_that_is_under_way_where_many_were_there() {
     setup.proxy.release();
     let ids = results(all).await;
     assert!(ids.iter().all(Result::is_ok), "{ids:?}");
-    // Four with the first, and seven with the next: as a second write two of them would leave five to a third.
+    // Four with the first write, and seven with the next.
     assert_eq!(setup.proxy.count("LPUSH") - before, ALONE + 2);
     assert_eq!(setup.names(), numbers(ALONE + 11));
-}
-
-#[tokio::test]
-async fn callers_who_come_back_go_together_where_writes_take_long() {
-    // Guard: `State::another_takes_it`.
-    const JOBS: usize = 30;
-    let setup = connected(SOON).await;
-    setup.let_writes_take_long().await;
-    setup.slow_down(2 * JOBS + ALONE);
-    let enqueue = || {
-        let client = setup.client.clone();
-        tokio::spawn(async move {
-            for number in 0..JOBS {
-                let job = act::with(number.to_string(), Vec::new()).on(&client);
-                job.enqueue().await.expect("enqueued");
-            }
-        })
-    };
-    let before = setup.proxy.count("LPUSH");
-    let mut tasks: Vec<_> = (0..10).map(|_| enqueue()).collect();
-    settle_down().await;
-    tasks.extend((0..10).map(|_| enqueue()));
-    for task in tasks {
-        task.await.expect("no panic");
-    }
-    let writes = setup.proxy.count("LPUSH") - before;
-    // In two groups that wait for each other it would be twice as many.
-    assert!(writes <= JOBS + JOBS / 4, "{writes}");
 }
 
 #[tokio::test]
@@ -239,7 +164,7 @@ async fn a_gathered_write_whose_answer_is_lost_is_uncertain_for_each_and_never_s
 
 #[tokio::test]
 async fn what_was_not_sent_waits_for_the_server_and_keeps_its_order() {
-    // Guard: the task's next try after a failed connection, and `Gather::put_back`.
+    // Guard: the task's next try after a failed connection, and `Coalescer::put_back`.
     let server = TestServer::builder().append_only().start();
     let proxy = Proxy::before(&server);
     let client = Client::builder().redis_url(proxy.url()).enqueue_within(SOON).build();
@@ -261,7 +186,7 @@ async fn what_was_not_sent_waits_for_the_server_and_keeps_its_order() {
 
 #[tokio::test]
 async fn who_cannot_be_served_in_time_is_told_why_in_time() {
-    // Guard: `Gather::expire`; the pause that is never longer than the time that is left.
+    // Guard: `Coalescer::expire`; the pause that is never longer than the time that is left.
     let server = TestServer::start();
     let client =
         Client::builder().redis_url(server.url()).enqueue_within(Duration::from_millis(500));
@@ -280,7 +205,7 @@ async fn who_cannot_be_served_in_time_is_told_why_in_time() {
 
 #[tokio::test]
 async fn time_limits_end_what_is_under_way_as_uncertain_and_withdraw_what_waits() {
-    // Guard: the caller's limit in `Sender::write`, and `Gather::expire` before anything is taken.
+    // Guard: the caller's limit in `Sender::write`, and `Coalescer::expire` before anything is taken.
     let setup = connected(Duration::from_millis(700)).await;
     setup.proxy.fault(1, "LPUSH", Fault::HoldRequest);
     let under_way = setup.spawn_many(8).await;
@@ -306,7 +231,7 @@ async fn time_limits_end_what_is_under_way_as_uncertain_and_withdraw_what_waits(
 
 #[tokio::test]
 async fn a_dropped_future_withdraws_what_waits_and_takes_no_neighbour_along() {
-    // Guard: the task that sends for all; `Gather::expire` and `Gather::take`, which leave out who has gone.
+    // Guard: the task that sends for all; `Coalescer::expire` and `Coalescer::take`, which leave out who has gone.
     let setup = connected(SOON).await;
     setup.proxy.fault(1, "LPUSH", Fault::HoldRequest);
     let mut under_way = setup.spawn_many(8).await;
@@ -346,7 +271,7 @@ async fn a_future_that_nobody_polls_holds_up_nobody() {
 
 #[tokio::test]
 async fn a_key_of_the_wrong_type_fails_its_own_queue_only() {
-    // Guard: each queue has a gathering and commands of its own.
+    // Guard: each queue has a coalescer and commands of its own.
     let setup = connected(SOON).await;
     setup.server.redis().ask::<String>(&["SET", "hworker-jobs-wrong", "x"]);
     let job = |number: usize| {
@@ -399,62 +324,6 @@ async fn jobs_that_are_tried_alone_do_not_wait_for_each_other() {
     setup.proxy.release();
     assert!(results(all).await.iter().all(Result::is_ok));
     assert_eq!(setup.names(), numbers(60));
-}
-
-#[tokio::test]
-async fn who_comes_while_others_are_tried_alone_does_not_wait_for_them() {
-    // Guard: `State::trying_singly`, for which `Sender::send` starts another sender for who waits, and `State::wants_sender` for who comes.
-    for comes_sooner in [true, false] {
-        let setup = connected(SOON).await;
-        setup.proxy.fault(ALONE as u32 + 1, "LPUSH", Fault::Refuse);
-        setup.proxy.fault(ALONE as u32 + 2, "LPUSH", Fault::HoldReply);
-        let before = setup.proxy.count("LPUSH");
-        let proxy = &setup.proxy;
-        let eventually = async |count| {
-            let are_there = || async { proxy.count("LPUSH") - before == count };
-            setup.server.eventually_async("all are there", SOON, are_there).await;
-        };
-        proxy.unreachable(true);
-        let mut all = setup.spawn_many(60).await;
-        if comes_sooner {
-            all.push(setup.spawn(60));
-            settle_down().await;
-        }
-        proxy.unreachable(false);
-        eventually(60 + 1 + usize::from(comes_sooner)).await;
-        if !comes_sooner {
-            all.push(setup.spawn(60));
-            eventually(60 + 2).await;
-        }
-        proxy.release();
-        assert!(results(all).await.iter().all(Result::is_ok));
-        let mut names = setup.names();
-        names.sort_by_key(|name| name.parse::<usize>().expect("a number"));
-        assert_eq!(names, numbers(61));
-    }
-}
-
-#[tokio::test]
-async fn a_few_wait_for_the_write_that_is_under_way_once_others_have_been_tried_alone() {
-    // Guard: `Sender::send` takes itself out of `State::trying_singly`: else another sender would start for anybody.
-    let setup = connected(SOON).await;
-    setup.proxy.fault(ALONE as u32 + 1, "LPUSH", Fault::Refuse);
-    let before = setup.proxy.count("LPUSH");
-    results(setup.spawn_many(ALONE + 20).await).await;
-    assert_eq!(setup.proxy.count("LPUSH") - before, ALONE + 1 + 20, "they were tried alone");
-    setup.server.redis().ask::<u64>(&["DEL", "hworker-jobs-default"]);
-    let before = setup.proxy.count("LPUSH");
-    setup.proxy.fault(1, "LPUSH", Fault::HoldRequest);
-    let mut all = setup.spawn_many(ALONE + 4).await;
-    for number in ALONE + 4..ALONE + 7 {
-        all.push(setup.spawn(number));
-        settle_down().await;
-    }
-    setup.proxy.release();
-    let ids = results(all).await;
-    assert!(ids.iter().all(Result::is_ok), "{ids:?}");
-    assert_eq!(setup.proxy.count("LPUSH") - before, ALONE + 2);
-    assert_eq!(setup.names(), numbers(ALONE + 7));
 }
 
 #[tokio::test]

@@ -1,0 +1,345 @@
+//! Concurrent enqueues share one write.
+//!
+//! One or two concurrent callers each send their own job, on a connection that exists already. Further callers leave their jobs with
+//! the coalescer of the queue: its sender, one task, sends all that wait with one write, and what has arrived since when that is
+//! answered. No job waits for a batch to fill, and none depends on another caller's future: the sender lives as long as there is
+//! something to send, and a job that waits can be withdrawn until the sender takes it.
+
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
+
+use tokio::runtime::{Handle, Id};
+use tokio::sync::{OnceCell, oneshot};
+
+use self::sender::Sender;
+use super::Client;
+use crate::durability::Durability;
+use crate::store::{
+    Connection, Fault, FaultKind, LAST_MOMENT, Queue, SCRIPT_BYTES, SCRIPT_JOBS, WRITE_BYTES,
+};
+
+/// Commands that one write has at most; a command holds 1000 jobs or 1 MB, a write 4 MB. What is beyond stays
+/// withdrawable.
+const COMMANDS: usize = 8;
+
+/// Callers that may each send their own job at once. With one, two callers in turn would pay for a task that has nothing to share;
+/// with more, fewer jobs share a write.
+const ALONE: usize = 2;
+
+/// The coalescers of a client: one for each queue, or shard of one, and runtime.
+#[derive(Debug, Default)]
+pub(super) struct Coalescers(RwLock<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    of: HashMap<Id, HashMap<Box<str>, Arc<Coalescer>>>,
+    count: usize,
+    sweep_at: usize,
+}
+
+impl Coalescers {
+    fn of(
+        &self,
+        runtime: Id,
+        queue: &str,
+        confirms: Option<Durability>,
+        make: impl FnOnce() -> Queue,
+    ) -> Arc<Coalescer> {
+        // Who waits for replicas does not hold up others. No queue has a blank in its name.
+        let of_its_own = confirms.map(|asked| format!("{queue} {asked:?}"));
+        let queue = of_its_own.as_deref().unwrap_or(queue);
+        let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(coalescer) = kept.get(runtime, queue) {
+            return coalescer;
+        }
+        drop(kept);
+        let mut kept = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if let Some(coalescer) = kept.get(runtime, queue) {
+            return coalescer;
+        }
+        if kept.count >= kept.sweep_at {
+            kept.sweep();
+        }
+        let coalescer = Arc::new(Coalescer::new(make(), confirms));
+        kept.of.entry(runtime).or_default().insert(queue.into(), Arc::clone(&coalescer));
+        kept.count += 1;
+        coalescer
+    }
+}
+
+impl Kept {
+    fn get(&self, runtime: Id, queue: &str) -> Option<Arc<Coalescer>> {
+        self.of.get(&runtime)?.get(queue).cloned()
+    }
+
+    /// Forgets those that nobody uses, of queues with changing names and of runtimes that have ended.
+    fn sweep(&mut self) {
+        self.of.retain(|_, queues| {
+            queues.retain(|_, coalescer| Arc::strong_count(coalescer) > 1);
+            !queues.is_empty()
+        });
+        self.count = self.of.values().map(HashMap::len).sum();
+        self.sweep_at = (2 * self.count).max(64);
+    }
+}
+
+/// The jobs that wait to be enqueued into one queue, in one runtime.
+#[derive(Debug)]
+pub(super) struct Coalescer {
+    queue: Queue,
+    /// How safe its jobs have to be.
+    confirms: Option<Durability>,
+    /// The registry of queues has its queue.
+    registered: OnceCell<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// How many callers send their own jobs just now.
+    direct: usize,
+    /// There is a sender; always while something waits.
+    has_sender: bool,
+    /// In the order of their tickets.
+    waiting: VecDeque<Waiting>,
+    last_ticket: u64,
+    /// The connection that was used last.
+    connection: Option<Connection>,
+    /// What kept the last try from the server, since the last that reached it.
+    kept_from: Option<Fault>,
+}
+
+/// A job that waits for its turn.
+#[derive(Debug)]
+struct Waiting {
+    envelope: Vec<u8>,
+    caller: Caller,
+}
+
+/// Who waits for what becomes of a job.
+#[derive(Debug)]
+struct Caller {
+    ticket: u64,
+    give_up: Instant,
+    answer: oneshot::Sender<Result<(), Fault>>,
+}
+
+impl Client {
+    /// Puts a job at the back of a queue, with those that others put there at the same time.
+    ///
+    /// # Cancel safety
+    /// When it is dropped, the job is enqueued or not, and certainly not if its turn had not come.
+    pub(crate) async fn push(
+        &self,
+        runtime: Id,
+        queue: &str,
+        envelope: Vec<u8>,
+        confirms: Option<Durability>,
+    ) -> Result<(), Fault> {
+        let coalescers = &self.inner.coalescers;
+        let coalescer = match self.next_shard(queue) {
+            None => coalescers.of(runtime, queue, confirms, || self.queue(queue)),
+            Some(shard) => coalescers.of(runtime, &shard.label, confirms, || shard.clone()),
+        };
+        if coalescer.registered.initialized() {
+            return self.push_to(&coalescer, envelope).await;
+        }
+        let pushed = Box::pin(self.push_to(&coalescer, envelope));
+        Box::pin(self.register_beside(&coalescer, pushed)).await
+    }
+
+    /// The coalescer of this queue, if the registry may not have the queue yet.
+    pub(super) fn unregistered(
+        &self,
+        queue: &Queue,
+        confirms: Option<Durability>,
+    ) -> Option<Arc<Coalescer>> {
+        let runtime = Handle::try_current().ok()?.id();
+        let coalescer = self.inner.coalescers.of(runtime, &queue.label, confirms, || queue.clone());
+        (!coalescer.registered.initialized()).then_some(coalescer)
+    }
+
+    /// Enqueues, and adds the queue to the registry. The jobs do not wait for that, nor does it matter to them what becomes of it: if it
+    /// is not done with them, the next enqueue tries again. On one server both go over the same connection, and the registry is first.
+    pub(super) async fn register_beside<T>(
+        &self,
+        coalescer: &Coalescer,
+        mut enqueue: impl Future<Output = T> + Unpin,
+    ) -> T {
+        let registered = coalescer.registered.get_or_try_init(|| async {
+            match self.register_queues(&[&coalescer.queue.name], coalescer.confirms).await {
+                // Who may do no more than enqueue.
+                Err(fault) if fault.kind == FaultKind::Denied => Ok(()),
+                registered => registered,
+            }
+        });
+        tokio::select! {
+            biased;
+            _ = registered => enqueue.await,
+            enqueued = &mut enqueue => enqueued,
+        }
+    }
+
+    async fn push_to(&self, coalescer: &Arc<Coalescer>, envelope: Vec<u8>) -> Result<(), Fault> {
+        let give_up = self.give_up();
+        let waits = match coalescer.enter(envelope, give_up) {
+            Turn::Waits(waits) => waits,
+            Turn::Direct(direct, envelope) => {
+                let within = self.inner.enqueue_within.max(LAST_MOMENT);
+                let envelopes = std::slice::from_ref(&envelope);
+                match coalescer.queue.enqueue(&direct.connection, envelopes, within).await {
+                    Err(fault) if fault.passes() => {
+                        drop(direct);
+                        let mut state = coalescer.state();
+                        state.kept_from = Some(fault);
+                        state.wait(envelope, give_up)
+                    }
+                    result => return result,
+                }
+            }
+        };
+        if waits.needs_sender {
+            Sender::start(Arc::clone(coalescer), self.clone());
+        }
+        // Only a runtime that ended while the job was under way gives no answer.
+        let ended = |_| Err(Fault::unanswered("the runtime that sent it has ended"));
+        waits.answer.await.unwrap_or_else(ended)
+    }
+}
+
+/// What a caller is to do with its job.
+enum Turn<'a> {
+    /// Send it.
+    Direct(Direct<'a>, Vec<u8>),
+    Waits(Waits),
+}
+
+/// A caller whose job is with the sender.
+struct Waits {
+    answer: oneshot::Receiver<Result<(), Fault>>,
+    /// It has to start the sender.
+    needs_sender: bool,
+}
+
+/// The turn of a caller that sends its own job.
+struct Direct<'a> {
+    coalescer: &'a Coalescer,
+    connection: Connection,
+}
+
+impl Drop for Direct<'_> {
+    fn drop(&mut self) {
+        self.coalescer.state().direct -= 1;
+    }
+}
+
+impl State {
+    /// Leaves a job to the sender.
+    fn wait(&mut self, envelope: Vec<u8>, give_up: Instant) -> Waits {
+        let (answered, answer) = oneshot::channel();
+        self.last_ticket += 1;
+        let caller = Caller { ticket: self.last_ticket, give_up, answer: answered };
+        self.waiting.push_back(Waiting { envelope, caller });
+        Waits { answer, needs_sender: !std::mem::replace(&mut self.has_sender, true) }
+    }
+}
+
+impl Coalescer {
+    fn new(queue: Queue, confirms: Option<Durability>) -> Self {
+        Self { queue, confirms, registered: OnceCell::new(), state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A turn of one's own, where hardly anybody's job is under way and the connection is there. What follows is not held up
+    /// by it, whether its future is polled or not: it is behind it on the same connection. Where it would be, since the server
+    /// waits for replicas, more go together.
+    fn enter(&self, envelope: Vec<u8>, give_up: Instant) -> Turn<'_> {
+        let mut state = self.state();
+        if self.confirms.is_none() && state.direct < ALONE && !state.has_sender {
+            let connection = state.connection.clone().filter(Connection::is_alive);
+            if let Some(connection) = connection {
+                state.direct += 1;
+                return Turn::Direct(Direct { coalescer: self, connection }, envelope);
+            }
+        }
+        Turn::Waits(state.wait(envelope, give_up))
+    }
+
+    /// Sends those away whose time is over at this moment; gives the earliest time of the others.
+    fn expire(&self, at: Instant) -> Option<Instant> {
+        let mut state = self.state();
+        // Who has dropped its future has withdrawn its job.
+        state.waiting.retain(|job| !job.caller.answer.is_closed());
+        let first = state.waiting.iter().map(|job| job.caller.give_up).min()?;
+        if first > at {
+            return Some(first);
+        }
+        let fault = state.kept_from.clone();
+        let fault =
+            fault.unwrap_or_else(|| Fault::not_sent("the server could not be reached in time"));
+        let (over, left): (VecDeque<_>, _) =
+            state.waiting.drain(..).partition(|job| job.caller.give_up <= at);
+        state.waiting = left;
+        let next = state.waiting.iter().map(|job| job.caller.give_up).min();
+        drop(state);
+        for job in over {
+            job.caller.tell(Err(fault.clone()));
+        }
+        next
+    }
+
+    /// Takes what one write holds, as the jobs of each command.
+    fn take(&self) -> Vec<Vec<Waiting>> {
+        let mut state = self.state();
+        let mut commands: Vec<Vec<Waiting>> = Vec::new();
+        let (mut bytes, mut sent) = (0, 0);
+        while let Some(next) = state.waiting.front() {
+            if next.caller.answer.is_closed() {
+                state.waiting.pop_front();
+                continue;
+            }
+            bytes += next.envelope.len();
+            let fits = |command: &Vec<Waiting>| {
+                command.len() < SCRIPT_JOBS && bytes <= SCRIPT_BYTES && sent + bytes <= WRITE_BYTES
+            };
+            if !commands.last().is_some_and(fits) {
+                sent += bytes - next.envelope.len();
+                let is_full = sent > 0 && sent + next.envelope.len() > WRITE_BYTES;
+                if is_full || commands.len() == COMMANDS {
+                    break;
+                }
+                bytes = next.envelope.len();
+                commands.push(Vec::with_capacity(state.waiting.len().min(SCRIPT_JOBS)));
+            }
+            let (Some(command), Some(next)) = (commands.last_mut(), state.waiting.pop_front())
+            else {
+                break;
+            };
+            command.push(next);
+        }
+        commands
+    }
+
+    /// Puts back what certainly was not sent, each job in the place that it had.
+    fn put_back(&self, jobs: Vec<Waiting>, fault: Fault) {
+        let mut state = self.state();
+        state.waiting.extend(jobs);
+        state.waiting.make_contiguous().sort_by_key(|job| job.caller.ticket);
+        state.kept_from = Some(fault);
+    }
+}
+
+impl Caller {
+    fn tell(self, result: Result<(), Fault>) {
+        // Who has dropped its future does not want to know.
+        let _ = self.answer.send(result);
+    }
+}

@@ -187,7 +187,6 @@ pub(crate) fn implementation(model: &JobModel, definition: &TokenStream) -> Toke
 fn definition(model: &JobModel) -> TokenStream {
     let private = &model.private;
     let (policy, needs, start) = (policy(model), needs(model), start(model));
-    let reads_attempt = reads_attempt(model);
     let (aliases, blocking) = (&model.args.aliases, !model.is_async());
     let queue = model.args.queue.as_ref();
     let queue = queue.map_or_else(|| quote!(#private::DEFAULT_QUEUE), |queue| quote!(#queue));
@@ -210,7 +209,6 @@ fn definition(model: &JobModel) -> TokenStream {
             policy: #policy,
             encrypted: #encrypted,
             blocking: #blocking,
-            reads_attempt: #reads_attempt,
             needs: #needs,
             start: #start,
         }
@@ -258,17 +256,6 @@ fn backoff(private: &TokenStream, backoff: &OrPath<Backoff>) -> TokenStream {
         }
         OrPath::Path(path) => quote!(#private::Backoff::Custom(#path)),
     }
-}
-
-/// Whether any parameter is made from the attempt.
-fn reads_attempt(model: &JobModel) -> TokenStream {
-    let private = &model.private;
-    let mut each = model.injected().map(|param| {
-        let ty = &param.ty;
-        quote_spanned!(ty.span()=> <#ty as #private::Inject>::READS_ATTEMPT)
-    });
-    let Some(first) = each.next() else { return quote!(false) };
-    quote!(#first #(|| #each)*)
 }
 
 /// A closure that collects what the parameters need from the worker.

@@ -31,7 +31,6 @@ fn definition(model: &JobModel) -> TokenStream {
             policy: #private::Policy::DEFAULT,
             encrypted: #private::Encrypted::No,
             blocking: false,
-            reads_attempt: false,
             needs: |_| {},
             start: |_| loop {},
         }

@@ -1,8 +1,8 @@
 //! The client: where the server is, and the connections to it.
 
 mod builder;
-mod connections;
 mod coalesce;
+mod connections;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
-use self::connections::{Connections, Purpose};
 use self::coalesce::Coalescers;
+use self::connections::{Connections, Purpose};
 use crate::config::{EncryptionConfig, Limits, NO_KEYS};
 use crate::context::state_in_body;
 use crate::durability::Durability;

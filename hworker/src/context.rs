@@ -323,11 +323,6 @@ impl Needs {
     note = "a parameter whose type is called `State` or `Context` is taken for hworker's"
 )]
 pub trait Inject: Sized {
-    /// Whether [`inject`](Inject::inject) looks at the attempt, and not only at what the worker was given. A job of which no
-    /// parameter does so can start a little earlier: before the worker knows its lease, and so its token, which is 0 for an
-    /// `inject` that asks for it although it says `false` here. If it cannot start then, it is injected anew when it does.
-    const READS_ATTEMPT: bool = true;
-
     /// Names what the worker must have been given, so that a missing piece is an error when the worker starts.
     fn needs(needs: &mut Needs) {
         let _ = needs;
@@ -366,8 +361,6 @@ impl<T> Deref for State<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> Inject for State<T> {
-    const READS_ATTEMPT: bool = false;
-
     fn needs(needs: &mut Needs) {
         needs.state::<T>();
     }

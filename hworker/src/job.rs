@@ -64,8 +64,6 @@ pub struct Definition {
     pub encrypted: Encrypted,
     /// Whether the body is not async and so runs on a thread of its own.
     pub blocking: bool,
-    /// Whether a parameter is made from the attempt, with its token.
-    pub reads_attempt: bool,
     /// Adds what the parameters need from the worker.
     pub needs: fn(&mut Needs),
     /// Decodes the arguments and makes the body, without running it.

@@ -7,12 +7,9 @@
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use crate::encryption::is_sealed;
 use crate::envelope::{CRASHES, Crash, Envelope, Rewrite};
 use crate::log::say;
-use crate::store::{
-    Connection, Fault, FaultKind, FromInbox, Lease, Queue, Recovered, SCRIPT_BYTES,
-};
+use crate::store::{Connection, Fault, FaultKind, Lease, Queue, Recovered, SCRIPT_BYTES};
 use crate::time::{ServerClock, day, millis};
 
 /// How long a worker must be watched before it is declared dead.
@@ -235,48 +232,34 @@ pub(crate) async fn recover(
     is_dead: bool,
 ) -> Result<Recovery, Fault> {
     let today = day(clock.unix_ms());
-    // What is in the inbox may be large, and is not for this connection.
-    let first = queue.recover(shared, worker, seen, &today, &FromInbox::Nothing, &[]).await?;
-    let Recovered::Given { left, inbox, declared, .. } = first else {
+    let first = queue.recover(shared, worker, seen, &today, &[]).await?;
+    let Recovered::Given { jobs: mut given, left, declared, inbox } = first else {
         return Ok(Recovery::Alive);
     };
-    let anything = left > 0 || inbox > 0;
     if declared {
         say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, "a worker is dead");
     }
-    if !anything {
-        return Ok(Recovery::Done);
-    }
-    if !declared && !is_dead {
-        return Ok(Recovery::WithAnother);
-    }
-    let stopping = queue.remembered(shared, &[worker]).await?.iter().any(|record| record.stopping);
-    let dead = Dead { worker, seen, stopping };
-    let mut given = 0;
-    let rest = async {
-        let own = connect.await?;
-        // What is in the inbox is younger than what has a lease, and goes back before it.
-        if inbox > 0 {
-            given += recover_inbox(queue, &own, clock, &dead).await?;
-        }
-        if left > 0 {
-            given += recover_leases(queue, &own, clock, &dead).await?;
-            // What a half-open connection captured meanwhile.
-            given += recover_inbox(queue, &own, clock, &dead).await?;
-        }
-        Ok(())
+    let nothing_is_left = left == 0 && inbox == 0;
+    let result = if nothing_is_left {
+        Ok(Recovery::Done)
+    } else if !declared && !is_dead {
+        Ok(Recovery::WithAnother)
+    } else {
+        let rest = async {
+            let records = queue.remembered(shared, &[worker]).await?;
+            let stopping = records.iter().any(|record| record.stopping);
+            let dead = Dead { worker, seen, stopping };
+            give_back(queue, &connect.await?, clock, &dead, &mut given).await
+        };
+        rest.await.map(|()| Recovery::Done)
     };
-    let rest: Result<(), Fault> = rest.await;
     if given > 0 {
         say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, jobs = given, "recovered the jobs of a dead worker");
     }
-    Ok(match rest {
-        Ok(()) => Recovery::Done,
-        Err(fault) => {
-            say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, "the recovery of a dead worker will be tried again: {fault}");
-            Recovery::Failed
-        }
-    })
+    Ok(result.unwrap_or_else(|fault| {
+        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, "the recovery of a dead worker will be tried again: {fault}");
+        Recovery::Failed
+    }))
 }
 
 /// A worker that died: its heartbeat as it was last seen, and whether it had been told to stop.
@@ -290,42 +273,21 @@ impl Dead<'_> {
     /// What is noted in the jobs that it held.
     fn crash(&self, now: u64) -> Crash {
         let (worker, stopping) = (self.worker.to_owned(), self.stopping);
-        Crash { at: now, worker, handed: false, stopping }
+        Crash { at: now, worker, stopping }
     }
 }
 
-/// Gives back what is in the inbox, beginning with what came there last.
-async fn recover_inbox(
+/// Gives back the leases, and what is in the inbox beside them; what a half-open connection captures meanwhile too. Counts them.
+async fn give_back(
     queue: &Queue,
     on: &Connection,
     clock: &ServerClock,
     dead: &Dead<'_>,
-) -> Result<u64, Fault> {
-    let (mut given, mut from_inbox) = (0, FromInbox::Last);
-    loop {
-        let now = clock.unix_ms();
-        match queue.recover(on, dead.worker, dead.seen, &day(now), &from_inbox, &[]).await? {
-            Recovered::Given { jobs, handed: last, .. } => {
-                given += jobs;
-                let Some(was) = last else { return Ok(given) };
-                let instead = handed(&was, dead.crash(now), queue.largest());
-                from_inbox = FromInbox::Give { was, instead };
-            }
-            Recovered::Alive => return Ok(given),
-        }
-    }
-}
-
-async fn recover_leases(
-    queue: &Queue,
-    on: &Connection,
-    clock: &ServerClock,
-    dead: &Dead<'_>,
-) -> Result<u64, Fault> {
+    given: &mut u64,
+) -> Result<(), Fault> {
     let keys = &queue.keys.worker(dead.worker);
     let mut leases = queue.leases(on, keys).await?;
     leases.sort_by_key(|lease| std::cmp::Reverse(lease.token()));
-    let mut given = 0;
     for some in leases.chunks(CHUNK) {
         let sizes = match queue.held_bytes(on, keys, some).await {
             // A user with the rights of an earlier version: each by itself.
@@ -342,14 +304,24 @@ async fn recover_leases(
                 .into_iter()
                 .map(|(lease, payload)| crashed(lease, payload, dead.crash(now), most))
                 .collect();
-            let (today, inbox) = (day(now), FromInbox::Nothing);
-            match queue.recover(on, dead.worker, dead.seen, &today, &inbox, &crashed).await? {
-                Recovered::Given { jobs, .. } => given += jobs,
-                Recovered::Alive => return Ok(given),
+            match queue.recover(on, dead.worker, dead.seen, &day(now), &crashed).await? {
+                Recovered::Given { jobs, .. } => *given += jobs,
+                Recovered::Alive => return Ok(()),
             }
         }
     }
-    Ok(given)
+    loop {
+        let today = day(clock.unix_ms());
+        match queue.recover(on, dead.worker, dead.seen, &today, &[]).await? {
+            Recovered::Given { jobs, inbox, .. } => {
+                *given += jobs;
+                if inbox == 0 {
+                    return Ok(());
+                }
+            }
+            Recovered::Alive => return Ok(()),
+        }
+    }
 }
 
 /// How many of these sizes, from the first, come to no more than so many bytes together; one at the least.
@@ -376,19 +348,6 @@ fn crashed(lease: Lease, payload: Vec<u8>, crash: Crash, most: usize) -> (Lease,
         say!(INFO, { lease = lease.clone(), worker = worker.clone() }, %lease, worker, "a lease holds something that cannot be decoded; it goes back as it is");
     }
     (lease, rewritten.unwrap_or(payload))
-}
-
-/// The envelope of a job that was handed over, with that as its first crash, where its body may have begun before its lease was known. One with
-/// crashes does not begin so, so whatever is handed to workers that are gone, this comes once.
-fn handed(payload: &[u8], crash: Crash, most: usize) -> Option<Vec<u8>> {
-    // As far as the envelope says it; who meets the job next knows its type too.
-    let may_begin = |envelope: &Envelope<'_>| {
-        envelope.crashes.is_empty() && envelope.retry_until.is_none() && !is_sealed(envelope.args())
-    };
-    Envelope::decode(payload).ok().filter(may_begin)?;
-    let mut rewrite = Rewrite::of(payload)?;
-    rewrite.set("crashes", &[Crash { handed: true, ..crash }]);
-    Some(rewrite.bytes_within(if payload.len() > most { usize::MAX } else { most }))
 }
 
 #[cfg(test)]
@@ -427,24 +386,6 @@ mod tests {
             assert_eq!(accepted(&mut monitor, Sweeps::Lately), std::slice::from_ref(&late));
             assert_eq!(accepted(&mut monitor, Sweeps::Everyone), [late.clone(), long.clone()]);
         }
-    }
-
-    #[test]
-    fn what_was_handed_over_bears_a_crash_where_it_may_have_begun() {
-        let marked = |fields: &str| {
-            let payload = format!(r#"{{"id":"7","job":"a","args":{{}}{fields}}}"#);
-            handed(payload.as_bytes(), crash("w", 3), 1000)
-                .map(|bytes| String::from_utf8(bytes).expect("text"))
-        };
-        let noted = r#""crashes":[{"at":3,"worker":"w","handed":true}]"#;
-        let begun = format!(r#"{{"id":"7","job":"a","args":{{}},{noted}}}"#);
-        assert_eq!(marked(""), Some(begun));
-        for held in
-            [r#","crashes":[{"at":1,"worker":"v"}]"#, r#","retry_until":9"#, ",", r#","attempt":0"#]
-        {
-            assert_eq!(marked(held), None, "{held}");
-        }
-        assert_eq!(handed(br#"{"job":"a","args":{"$sealed":{}}}"#, crash("w", 3), 1000), None);
     }
 
     #[test]

@@ -61,7 +61,8 @@ fn every_guard_that_a_comment_names_exists() {
         .collect();
     let code: Vec<HashSet<&str>> = code.iter().map(|code| words(code).collect()).collect();
     let exists = |name: &str| {
-        if name.ends_with(".rs") || name.ends_with(".lua") || name.ends_with(".toml") {
+        let ending = Path::new(name).extension();
+        if ending.is_some_and(|ending| ["rs", "lua", "toml"].iter().any(|one| ending == *one)) {
             return sources.iter().any(|path| path.ends_with(name));
         }
         // What is in what, as `module::function` and `Type::method`, is to be found in one file.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use hworker::{BoxError, Context, Outcome, Registry};
 use serde::{Deserialize, Serialize};
 
+use crate::errors::{strange, strange_blocking, wakes_with_a_panic};
 use crate::runs::{Runner, Runs};
 
 /// What a body does.
@@ -62,9 +63,9 @@ pub async fn act(
     perform(name, plan, Runner::from(&context), Some(&context), runs).await
 }
 
-/// The same without a look at the attempt: it may start before its lease is known.
+/// The same without a look at the attempt.
 #[hworker::job(backoff = "0s")]
-pub async fn act_from_inbox(
+pub async fn act_without_context(
     name: String,
     plan: Vec<Vec<Act>>,
     #[inject] runs: Runs,
@@ -113,10 +114,11 @@ pub async fn weigh(name: String, text: String, context: Context, #[inject] runs:
     runs.note(&name, &format!("{} bytes", text.len()), 0, &context);
 }
 
-/// The jobs that change nothing for others.
+/// All jobs but the one beside which nothing is fetched ahead.
 pub fn common_jobs() -> Registry {
-    let registry = Registry::new().with::<act>().with::<act_from_inbox>().with::<act_once>();
-    registry.with::<act_blocking>().with::<weigh>()
+    let registry = Registry::new().with::<act>().with::<act_without_context>().with::<act_once>();
+    let registry = registry.with::<act_blocking>().with::<weigh>();
+    registry.with::<strange>().with::<strange_blocking>().with::<wakes_with_a_panic>()
 }
 
 async fn perform(

@@ -38,7 +38,7 @@ pub use cluster::TestCluster;
 pub use deployment::Deployment;
 pub use errors::{How, strange, strange_blocking, wakes_with_a_panic};
 pub use jobs::{
-    Act, act, act_blocking, act_from_inbox, act_once, act_unless_crashed, common_jobs, weigh,
+    Act, act, act_blocking, act_once, act_unless_crashed, act_without_context, common_jobs, weigh,
 };
 pub use process::{Process, produce};
 pub use proxy::{Fault, Proxy, SCRIPTS};

@@ -182,8 +182,6 @@ impl Runs {
 }
 
 impl Inject for Runs {
-    const READS_ATTEMPT: bool = false;
-
     /// The worker's state or, in a worker process, the server that its environment names.
     fn inject(context: &Context) -> Result<Self, BoxError> {
         static OF_THE_PROCESS: std::sync::OnceLock<Runs> = std::sync::OnceLock::new();

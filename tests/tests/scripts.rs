@@ -155,14 +155,18 @@ impl Both {
             Call::Heartbeat { id } => self.heartbeat(*id),
             Call::Reserve { id, session, want } => self.reserve(*id, *session, *want),
             Call::Settle { id, lease, job, end } => self.settle(*id, *lease, *job, *end),
-            Call::Recover { id, unchanged, last, chunk } => {
-                self.recover(*id, *unchanged, *last, chunk)
-            }
+            Call::Recover { id, unchanged, chunk } => self.recover(*id, *unchanged, chunk),
             Call::TakeParked { id, session, token } => self.take_parked(*id, *session, *token),
             Call::BreakParked { token } => {
                 let keys = [key("parked"), key("broken"), key("stat"), key("stat") + ":20260101"];
                 let args = ["1000", "1000", &self.lease(*token), "why"].map(str::to_owned);
                 Answered::Held(list(&self.script("break_parked", &keys, &args)) == ["ok", "1"])
+            }
+            Call::ReturnInbox { id } => {
+                let (inbox, jobs) = (of_worker("inbox", *id), key("jobs"));
+                let back = ["LMOVE", &inbox, &jobs, "LEFT", "RIGHT"];
+                while self.ask::<Option<String>>(&back).is_some() {}
+                Answered::Done
             }
             Call::Retire { id } => {
                 let keys = [
@@ -377,13 +381,7 @@ impl Both {
         [settled, reserved]
     }
 
-    fn recover(
-        &mut self,
-        id: Id,
-        unchanged: bool,
-        last: Option<Job>,
-        chunk: &[(Lease, Job)],
-    ) -> Answered {
+    fn recover(&mut self, id: Id, unchanged: bool, chunk: &[(Lease, Job)]) -> Answered {
         let keys = [
             key("workers"),
             of_worker("worker", id),
@@ -396,10 +394,7 @@ impl Both {
         let worker = format!("w.{id}");
         let heard: Option<String> = self.ask(&["ZSCORE", &key("workers"), &worker]);
         let seen = heard.filter(|_| unchanged).unwrap_or_else(|| "17".to_owned());
-        // Where nothing of the inbox is wanted it is left as it is; what goes back from there goes as it is.
-        let most = if last.is_some() { "1000" } else { "" };
-        let mut args = [&worker, &seen, "1000", most].map(str::to_owned).to_vec();
-        args.extend([last.map(envelope).unwrap_or_default(), String::new()]);
+        let mut args = [&worker, &seen, "1000"].map(str::to_owned).to_vec();
         for (lease, job) in chunk {
             args.extend([self.lease(*lease), envelope(*job)]);
         }
@@ -407,9 +402,7 @@ impl Both {
         if reply[0] == "alive" {
             return Answered::Alive;
         }
-        let (given, left, inbox) = (size(&reply[1]), size(&reply[2]), size(&reply[4]));
-        assert_eq!(reply.len() > 5, last.is_some() && inbox > 0, "what is last then: {reply:?}");
-        Answered::Given(given, left, inbox)
+        Answered::Given(size(&reply[1]), size(&reply[2]), size(&reply[4]))
     }
 
     fn number(&self, name: &str) -> Lease {
@@ -552,11 +545,10 @@ impl Step {
                 let mut chunk = record.progress.clone();
                 chunk.truncate(other.index(3));
                 chunk.reverse();
-                let inbox = record.inbox.first().copied();
-                let last = if pick.index(4) == 0 { Some(fresh) } else { inbox };
-                Call::Recover { id, unchanged: flag, last, chunk }
+                Call::Recover { id, unchanged: flag, chunk }
             }
-            20 => Call::Retire { id },
+            20 if flag => Call::Retire { id },
+            20 => Call::ReturnInbox { id },
             21 => {
                 let (id, lease, _) = lease?;
                 Call::Revoke { id, lease }
@@ -762,26 +754,23 @@ fn an_end_needs_no_more_than_its_own_structures() {
 }
 
 #[test]
-fn an_inbox_goes_back_job_by_job_and_only_what_was_said_to_be_there_changed() {
+fn an_inbox_goes_back_by_the_thousand_in_its_order() {
     let server = TestServer::start();
     let mut both = Both::new(&server);
     let (workers, inbox, jobs) = (key("workers"), of_worker("inbox", 1), key("jobs"));
     let _: u64 = both.ask(&["ZADD", &workers, "5", "w.1"]);
-    // Two that are equal, one that is larger than a worker takes, one more; the last came first.
-    let large = "x".repeat(20);
-    let _: u64 = both.ask(&["RPUSH", &inbox, "equal", "equal", &large, "first"]);
+    for number in 0..1_001 {
+        let _: u64 = both.ask(&["LPUSH", &inbox, &number.to_string()]);
+    }
     let mut keys = vec![workers, of_worker("worker", 1), of_worker("progress", 1), inbox];
     keys.extend([jobs.clone(), key("stat"), key("stat") + ":20260101"]);
-    let mut recover = |most: &str, handed: &str, instead: &str| {
-        let args = ["w.1", "5", "1000", most, handed, instead].map(str::to_owned);
+    let mut recover = || {
+        let args = ["w.1", "5", "1000"].map(str::to_owned);
         list(&both.script("recover", &keys, &args))
     };
-    assert_eq!(recover("", "", ""), ["ok", "0", "0", "1", "4"], "the first declares it dead");
-    assert_eq!(recover("10", "", ""), ["ok", "0", "0", "0", "4", "equal"]);
-    assert_eq!(recover("10", "other", "no"), ["ok", "0", "0", "0", "4", "equal"], "not there");
-    assert_eq!(recover("10", "equal", "changed"), ["ok", "1", "0", "0", "3", "equal"]);
-    assert_eq!(recover("10", "equal", ""), ["ok", "2", "0", "0", "1", "first"], "and the large");
-    assert_eq!(recover("10", "first", "1st"), ["ok", "1", "0", "0", "0"]);
+    assert_eq!(recover(), ["ok", "1000", "0", "1", "1"], "the first declares it dead");
+    assert_eq!(recover(), ["ok", "1", "0", "0", "0"]);
     let back: Vec<String> = both.ask(&["LRANGE", &jobs, "0", "-1"]);
-    assert_eq!(back, ["changed", "equal", &large, "1st"], "the oldest runs first");
+    let oldest_right: Vec<_> = (0..1_001).rev().map(|number| number.to_string()).collect();
+    assert_eq!(back, oldest_right, "the oldest runs first");
 }

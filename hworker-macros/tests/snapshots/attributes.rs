@@ -109,7 +109,6 @@ impl ::hworker::__private::Job for send_old {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         blocking: false,
-        reads_attempt: false,
         needs: |needs| {},
         start: |invocation| {
             let args = invocation.args::<send_old>()?;

@@ -77,7 +77,6 @@ impl ::hworker::__private::Job for tick {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         blocking: true,
-        reads_attempt: false,
         needs: |needs| {},
         start: |invocation| {
             let args = invocation.args::<tick>()?;

@@ -150,9 +150,6 @@ impl ::hworker::__private::Job for report {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         blocking: false,
-        reads_attempt: <State<Pool> as ::hworker::__private::Inject>::READS_ATTEMPT
-            || <hworker::Context as ::hworker::__private::Inject>::READS_ATTEMPT
-            || <Tenant as ::hworker::__private::Inject>::READS_ATTEMPT,
         needs: |needs| {
             <State<Pool> as ::hworker::__private::Inject>::needs(needs);
             <hworker::Context as ::hworker::__private::Inject>::needs(needs);

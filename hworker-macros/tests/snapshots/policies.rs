@@ -97,7 +97,6 @@ impl crate::background::__private::Job for Send {
         },
         encrypted: crate::background::__private::encryption::YES,
         blocking: false,
-        reads_attempt: false,
         needs: |needs| {},
         start: |invocation| {
             let args = invocation.args::<Send>()?;

@@ -92,7 +92,6 @@ impl ::hworker::__private::Job for send {
         policy: ::hworker::__private::Policy::DEFAULT,
         encrypted: ::hworker::__private::Encrypted::No,
         blocking: false,
-        reads_attempt: false,
         needs: |_| {},
         start: |_| loop {},
     };

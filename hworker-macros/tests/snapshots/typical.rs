@@ -104,7 +104,6 @@ impl ::hworker::__private::Job for send_welcome {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         blocking: false,
-        reads_attempt: false,
         needs: |needs| {},
         start: |invocation| {
             let args = invocation.args::<send_welcome>()?;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 
-use super::connections::Connections;
 use super::coalesce::Coalescers;
+use super::connections::Connections;
 use super::{Client, Inner, Spread};
 use crate::config::{self, EncryptionSettings, Limits, TlsFiles, UrlSource, defaults};
 use crate::durability::Durability;

@@ -88,10 +88,6 @@ pub struct Crash {
     pub at: u64,
     /// The id of the worker that died.
     pub worker: String,
-    /// It had been handed the job a moment before, so that it is not known whether the body had begun. That counts beside other crashes, and
-    /// not alone.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub handed: bool,
     /// It had been told to stop, as at a deploy: what ended it is whoever lost patience, and no suspicion falls on the job, unless it runs
     /// at most once (`on_crash = "fail"`).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

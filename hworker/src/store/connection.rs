@@ -26,9 +26,6 @@ use crate::time::within;
 /// How long making a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// What a connection may bring while it is made.
-const GREETING_BYTES: usize = 64 * 1024;
-
 /// What is under way gets a moment even at the end: its answer is worth more than none.
 pub(crate) const LAST_MOMENT: Duration = Duration::from_millis(100);
 
@@ -69,7 +66,6 @@ pub(super) async fn open_with(
         });
     let meter = seat.map_or_else(Arc::default, |seat| Arc::clone(seat.meter()));
     let connecting = async {
-        meter.allow(GREETING_BYTES);
         meter.set_reads_first(false);
         let line = server.connect(&meter).await?;
         MultiplexedConnection::new_with_config(server.info.redis_settings(), line, config).await

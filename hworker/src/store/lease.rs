@@ -17,9 +17,6 @@ use crate::keys::{Keys, WorkerKeys};
 /// crashes, of which 32 take 3.5 KB under names as those of pods; its errors give way instead.
 const WRITTEN_BY_WORKERS: usize = 8 * 1024;
 
-/// What an answer has around a payload is less than this.
-const ANSWER_BYTES: usize = 64;
-
 /// One worker's hold on one attempt.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lease {
@@ -116,6 +113,13 @@ pub(crate) enum Reserved {
     Void,
     /// The session is an old one.
     Stale,
+}
+
+impl Reserved {
+    /// Whether it brought nothing, and set nothing aside.
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self, Self::Jobs { jobs, set_aside: 0, .. } if jobs.is_empty())
+    }
 }
 
 /// The end of a lease.
@@ -483,27 +487,6 @@ impl Queue {
             }
         }
         call
-    }
-
-    /// Waits until the server hands a job into the worker's inbox, at most so long; gives the job, which is in the inbox still.
-    pub(crate) async fn wait(
-        &self,
-        on: &Connection,
-        worker: &WorkerKeys,
-        at_most: Duration,
-    ) -> Result<Option<Vec<u8>>, Fault> {
-        let answer = on.call(&self.wait_command(worker, at_most), at_most + CALL_WITHIN).await?;
-        if answer == Value::Nil { Ok(None) } else { bytes("BLMOVE", answer).map(Some) }
-    }
-
-    /// As many bytes as such a wait may bring.
-    pub(crate) fn wait_bytes(&self) -> usize {
-        self.largest().saturating_add(ANSWER_BYTES)
-    }
-
-    /// Whether a worker takes a payload of this size, or `reserve` sets it aside.
-    pub(crate) fn takes(&self, payload: &[u8]) -> bool {
-        payload.len() <= self.largest()
     }
 
     /// The most bytes that an envelope may come to.

@@ -70,27 +70,15 @@ pub(crate) struct Heard {
 /// What `recover` answers.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Recovered {
-    /// `declared` is true of the call that made it dead; `inbox` is how many are in its inbox, and `handed` the last of them, if
-    /// it was asked for.
+    /// `declared` is true of the call that made it dead; `left` and `inbox` are how many leases it has still, and how many jobs are in
+    /// its inbox.
     Given {
         jobs: u64,
         left: u64,
         declared: bool,
         inbox: u64,
-        handed: Option<Vec<u8>>,
     },
     Alive,
-}
-
-/// What is to be done with the inbox of a dead worker.
-#[derive(Debug)]
-pub(crate) enum FromInbox {
-    /// Nothing: what is there may be much.
-    Nothing,
-    /// To say what is there last.
-    Last,
-    /// To give that back, changed or as it is, and to say what is last then.
-    Give { was: Vec<u8>, instead: Option<Vec<u8>> },
 }
 
 /// What another worker's record says to a monitor.
@@ -276,7 +264,6 @@ impl Queue {
         worker: &str,
         seen: &str,
         day: &str,
-        from_inbox: &FromInbox,
         jobs: &[(Lease, Vec<u8>)],
     ) -> Result<Recovered, Fault> {
         let keys = self.keys.worker(worker);
@@ -294,14 +281,6 @@ impl Queue {
             ],
         );
         call.arg(worker).arg(seen).number(DAY_TTL_S);
-        let most = self.largest() as u64;
-        match from_inbox {
-            FromInbox::Nothing => call.arg("").arg("").arg(""),
-            FromInbox::Last => call.number(most).arg("").arg(""),
-            FromInbox::Give { was, instead } => {
-                call.number(most).arg(was).arg(instead.as_deref().unwrap_or_default())
-            }
-        };
         for (lease, envelope) in jobs {
             call.lease(lease).arg(envelope);
         }
@@ -312,7 +291,6 @@ impl Queue {
                 left: reply.count()?,
                 declared: reply.count()? == 1,
                 inbox: reply.count()?,
-                handed: if reply.left() > 0 { Some(reply.bytes()?) } else { None },
             }),
             "alive" => Ok(Recovered::Alive),
             word => Err(Fault::reply("recover", format!("unknown word `{word}`"))),

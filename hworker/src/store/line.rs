@@ -4,7 +4,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -54,7 +54,7 @@ impl Endpoint {
             (ConnectionAddr::TcpTls { host, port, .. }, Some(certificates)) => {
                 let tcp = tcp(host, *port, settings).await?;
                 // What passes shows before a whole record of TLS is there.
-                let tcp = Metered { is_raw: true, ..Metered::new(tcp, meter) };
+                let tcp = Metered::new(tcp, meter);
                 Box::new(super::tls::connect(certificates, host, tcp).await?)
             }
             _ => return Err(io::Error::other("this kind of address is not supported here")),
@@ -106,23 +106,9 @@ pub(super) struct Meter {
     written: AtomicU64,
     /// Whoever writes reads first each time, as while a connection is made nobody does.
     reads_first: AtomicBool,
-    /// How many bytes may arrive; where there is none, as many as come.
-    left: Option<AtomicUsize>,
 }
 
 impl Meter {
-    /// One of a line that ends once it brings more than it may.
-    pub(super) fn bounded() -> Self {
-        Self { left: Some(AtomicUsize::new(0)), ..Self::default() }
-    }
-
-    /// From now on so many bytes may arrive, where there is a bound.
-    pub(super) fn allow(&self, bytes: usize) {
-        if let Some(left) = &self.left {
-            left.store(bytes, Ordering::Release);
-        }
-    }
-
     pub(super) fn set_reads_first(&self, reads_first: bool) {
         self.reads_first.store(reads_first, Ordering::Release);
     }
@@ -140,13 +126,6 @@ impl Meter {
     fn passes(&self, bytes: usize) {
         self.passed.fetch_add(bytes as u64, Ordering::Relaxed);
     }
-
-    fn arrives(&self, bytes: usize) -> io::Result<()> {
-        let Some(left) = &self.left else { return Ok(()) };
-        let take = |left: usize| left.checked_sub(bytes);
-        let taken = left.fetch_update(Ordering::AcqRel, Ordering::Acquire, take);
-        taken.map(drop).map_err(|_| io::Error::other("the server sends more than a job may have"))
-    }
 }
 
 /// A socket whose bytes are counted.
@@ -155,8 +134,6 @@ pub(super) struct Metered<S> {
     meter: Arc<Meter>,
     /// It took no more when it was last written to.
     full: bool,
-    /// Its bytes are those of TLS, of which there are more than the server sends.
-    is_raw: bool,
     /// When bytes last passed.
     passed_at: Instant,
     /// There was something to read when it was last looked at: behind an answer the line may have ended.
@@ -166,7 +143,7 @@ pub(super) struct Metered<S> {
 impl<S: Socket> Metered<S> {
     fn new(socket: S, meter: &Arc<Meter>) -> Self {
         let (meter, passed_at) = (Arc::clone(meter), Instant::now());
-        Self { socket, meter, full: false, is_raw: false, passed_at, had_unread: false }
+        Self { socket, meter, full: false, passed_at, had_unread: false }
     }
 
     fn write(
@@ -213,7 +190,7 @@ impl<S: Socket> AsyncRead for Metered<S> {
         let read = buffer.filled().len() - before;
         self.passed_at = Instant::now();
         self.meter.passes(read);
-        Poll::Ready(if self.is_raw { Ok(()) } else { self.meter.arrives(read) })
+        Poll::Ready(Ok(()))
     }
 }
 
@@ -318,28 +295,6 @@ mod tests {
 
     fn metered(meter: &Arc<Meter>) -> Metered<Scripted> {
         Metered::new(Scripted::default(), meter)
-    }
-
-    #[test]
-    fn a_bounded_line_brings_what_it_may_and_fails_then() {
-        let meter = Arc::new(Meter::bounded());
-        meter.allow(10);
-        let mut line = metered(&meter);
-        line.socket.brings = vec![5, 5, 6];
-        let mut reads = || {
-            let mut bytes = [0; 100];
-            let mut buffer = ReadBuf::new(&mut bytes);
-            let mut context = Context::from_waker(std::task::Waker::noop());
-            match Pin::new(&mut line).poll_read(&mut context, &mut buffer) {
-                Poll::Ready(read) => read.map(|()| buffer.filled().len()),
-                Poll::Pending => panic!("it is ready"),
-            }
-        };
-        assert_eq!(reads().expect("it may"), 6);
-        assert!(reads().is_err(), "eleven are one too many");
-        meter.allow(5);
-        assert_eq!(reads().expect("it may again"), 5);
-        assert_eq!(meter.passed(), 16);
     }
 
     #[test]

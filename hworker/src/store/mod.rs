@@ -32,7 +32,7 @@ pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use inspect::{BrokenEntry, Load, Portion, RunningEntry, WorkerEntry, server_time};
 pub(crate) use lease::{End, Lease, LeaseMap, Reserved, Settled, Settlement};
 pub(crate) use life::{
-    Asked, Beat, FromInbox, Heard, Reconciled, Recovered, connection_id, end_wait, lengths,
+    Asked, Beat, Heard, Reconciled, Recovered, connection_id, end_wait, lengths,
 };
 pub(crate) use parked::ParkedEntry;
 pub(crate) use queues::QueueRegistry;

@@ -31,16 +31,6 @@ impl Seat {
         self.seated.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A seat whose connection ends once it brings more than it is allowed to.
-    pub(crate) fn bounded() -> Self {
-        Self { meter: Arc::new(Meter::bounded()), ..Self::default() }
-    }
-
-    /// From now on the connection may bring so many bytes, where it is bounded.
-    pub(crate) fn allow(&self, bytes: usize) {
-        self.meter.allow(bytes);
-    }
-
     /// Grows as long as its connections are not silent.
     pub(crate) fn passed(&self) -> u64 {
         self.meter.passed()

@@ -7,7 +7,6 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::decide::{Evidence, Transition};
-use super::handed::Hold;
 use super::incarnation::{Core, Incarnation, Lane};
 use super::settle;
 use super::throttle::{Reason, Warning};
@@ -27,7 +26,7 @@ const CRASHES_COUNT_FOR_MS: u64 = 86_400_000;
 /// A job that is this worker's, decoded.
 #[derive(Debug)]
 pub(super) struct Job {
-    pub(super) hold: Hold,
+    pub(super) lease: Lease,
     pub(super) id: JobId,
     pub(super) definition: &'static Definition,
     pub(super) number: u32,
@@ -84,34 +83,6 @@ pub(super) fn admit(
     })
 }
 
-/// Decodes a job that is in the inbox, if it may start from there: nothing about it has to be decided, or settled, and its body cannot
-/// ask for its token. What may not is met again under its lease.
-pub(super) fn admit_handed(
-    incarnation: &Incarnation,
-    lane: &Lane,
-    number: u64,
-    payload: Vec<u8>,
-) -> Option<Admitted> {
-    let job = read(&incarnation.core, Hold::in_inbox(number), payload).ok()?;
-    let starts = starts_from_inbox(&job);
-    lane.note_kind(starts);
-    starts.then(|| Admitted { job: Arc::new(job), suspect: None })
-}
-
-/// Whether such a job may start before its lease is known: not one that runs at most once, since a crash would be no proof that it
-/// ran; nor one with crashes, so that those that may be none stay one; nor one that is decoded for longer, or may not run at all.
-pub(super) fn starts_from_inbox(job: &Job) -> bool {
-    type_starts_from_inbox(job.definition)
-        && job.crashes.is_empty()
-        && job.retry_until.is_none()
-        && !job.is_encrypted()
-}
-
-/// Whether any job of this type may.
-pub(super) fn type_starts_from_inbox(definition: &Definition) -> bool {
-    !definition.reads_attempt && definition.policy.on_crash == OnFault::Retry
-}
-
 /// The settlement of a lease, unless somebody else sees to it.
 pub(super) fn settlement(lane: &Lane, lease: Lease, end: End) -> Option<Settlement> {
     lane.leases.end(&lease).then_some(Settlement { lease, end })
@@ -124,7 +95,7 @@ fn check(
     lease: Lease,
     payload: Vec<u8>,
 ) -> Result<Admitted, End> {
-    let job = read(&incarnation.core, Hold::Lease(lease), payload);
+    let job = read(&incarnation.core, lease, payload);
     let job = Arc::new(job.map_err(|(why, payload)| why.end(incarnation, lane, &payload))?);
     let at_most_once = job.definition.policy.on_crash == OnFault::Fail;
     if at_most_once && lane.fetches_ahead {
@@ -138,14 +109,10 @@ fn check(
 
     let recent =
         |crash: &&Crash| !crash.stopping && now.saturating_sub(crash.at) < CRASHES_COUNT_FOR_MS;
-    let (handed, held): (Vec<_>, Vec<_>) =
-        job.crashes.iter().filter(recent).partition(|crash| crash.handed);
-    let handed = if type_starts_from_inbox(job.definition) { handed.len() } else { 0 };
-    // What may have begun is no proof by itself: a connection that is half open is handed jobs too.
-    let crashes = if held.is_empty() { 0 } else { held.len() + handed };
+    let crashes = job.crashes.iter().filter(recent).count();
     let limit = incarnation.core.config.crash_limit;
     // At most once does not wear off after a day.
-    let fails = at_most_once && job.crashes.iter().any(|crash| !crash.handed);
+    let fails = at_most_once && !job.crashes.is_empty();
     if fails || crashes >= limit {
         let message = if fails {
             "its worker died while it ran, and it runs at most once".to_owned()
@@ -164,10 +131,8 @@ fn check(
         let evidence = Evidence::new("deadline", message);
         return Err(settle::end(incarnation, lane, &job, Transition::Fail(evidence)));
     }
-    let suspect = lane
-        .suspects
-        .room_for(held.len() + handed, limit)
-        .map_err(|()| released(&job, SUSPECT_PAUSE_MS))?;
+    let suspect =
+        lane.suspects.room_for(crashes, limit).map_err(|()| released(&job, SUSPECT_PAUSE_MS))?;
     Ok(Admitted { job, suspect })
 }
 
@@ -176,13 +141,13 @@ pub(super) fn released(job: &Job, delay_ms: u64) -> End {
 }
 
 /// Decodes everything but the arguments, which are opened where they are encrypted. What cannot be read is given back.
-pub(super) fn read(core: &Core, hold: Hold, payload: Vec<u8>) -> Result<Job, (Unread, Vec<u8>)> {
+pub(super) fn read(core: &Core, lease: Lease, payload: Vec<u8>) -> Result<Job, (Unread, Vec<u8>)> {
     let payload = String::from_utf8(payload).map_err(|error| {
         let reason = not_utf8(&error.utf8_error());
         let payload = error.into_bytes();
         (undecodable(reason, &payload), payload)
     })?;
-    match without_payload(core, hold, &payload) {
+    match without_payload(core, lease, &payload) {
         Ok(job) => Ok(Job { payload, ..job }),
         Err(why) => Err((why, payload.into_bytes())),
     }
@@ -193,7 +158,7 @@ fn undecodable(reason: String, payload: &[u8]) -> Unread {
     Header::of_newer(payload).map_or(Unread::Broken(reason), |newer| unknown(&newer))
 }
 
-fn without_payload(core: &Core, hold: Hold, payload: &str) -> Result<Job, Unread> {
+fn without_payload(core: &Core, lease: Lease, payload: &str) -> Result<Job, Unread> {
     let envelope =
         Envelope::decode_text(payload).map_err(|reason| undecodable(reason, payload.as_bytes()))?;
     let known = core.jobs.get(&*envelope.job).filter(|_| envelope.v <= crate::envelope::VERSION);
@@ -216,7 +181,7 @@ fn without_payload(core: &Core, hold: Hold, payload: &str) -> Result<Job, Unread
         crashes: envelope.crashes,
         args,
         opened,
-        hold,
+        lease,
         payload: String::new(),
     })
 }

@@ -65,7 +65,7 @@ async fn work<J: Job>(ends: fn(&End) -> bool) {
     for first in (1..=jobs() as u64).step_by(TOGETHER) {
         let tokens = (first..).take(TOGETHER);
         let mut jobs = tokens.map(|token| (Lease::Token(token), payload.clone())).collect();
-        assert!(lane.leases.reserved(0, &mut jobs).is_none());
+        lane.leases.reserved(0, &mut jobs);
         for (lease, payload) in jobs {
             let slot = lane.slots.try_acquire().expect("a slot");
             let job = WaitingJob::Reserved(lease, payload);

@@ -16,7 +16,7 @@ use crate::backoff::Backoff;
 use crate::job::Policy;
 use crate::join::join_all;
 use crate::log::say;
-use crate::store::{End, Fault, Settlement};
+use crate::store::{End, Settlement};
 use crate::time::day;
 
 /// Deadlines are looked at so often.
@@ -88,17 +88,15 @@ fn overdue(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mut Unsent) {
     let limit = BLOCKING_GRACE + 2 * TICK;
     for running in lane.leases.running() {
         let job = &running.job;
-        // One whose lease is not known yet can be settled by nobody.
-        let overdue = running.context.deadline().elapsed() >= limit && job.hold.lease().is_some();
-        if !overdue || !lane.leases.end_attempt(job) {
+        let overdue = running.context.deadline().elapsed() >= limit;
+        if !overdue || !lane.leases.end(&job.lease) {
             continue;
         }
         running.context.cancel();
         let policy = without_user_code(&job.definition.policy);
         let transition = decided(incarnation, job, Finish::TimedOut(job.timeout), &policy);
         let end = conclude(incarnation, lane, job, transition);
-        let settlement = lane.leases.settlement(job, end);
-        unsent.extend(settlement.map(|settlement| (Arc::clone(lane), settlement)));
+        unsent.push((Arc::clone(lane), Settlement { lease: job.lease.clone(), end }));
     }
 }
 
@@ -118,16 +116,12 @@ async fn give_to_others(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mu
             unsent.push((Arc::clone(lane), Settlement { lease, end }));
         }
     }
-    if let Ok(connection) = incarnation.core.client.connection(&lane.queue).await
-        && lane.leases.gives_inbox_back()
-    {
-        let returned = lane.queue.return_inbox(&connection, &lane.keys).await;
-        if !returned.as_ref().is_err_and(Fault::may_be_under_way) {
-            lane.leases.has_given_inbox_back();
-        }
-        if let Err(fault) = returned {
-            say!(DEBUG, "the inbox of a stuck runtime could not be given back: {fault}");
-        }
+    let given_back = async {
+        let connection = incarnation.core.client.connection(&lane.queue).await?;
+        lane.queue.return_inbox(&connection, &lane.keys).await
+    };
+    if let Err(fault) = given_back.await {
+        say!(DEBUG, "the inbox of a stuck runtime could not be given back: {fault}");
     }
 }
 

@@ -14,10 +14,9 @@ use tracing::instrument::{Instrument, Instrumented};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Span, debug, info_span};
 
-use super::admit::{Admitted, Job, admit, admit_handed, park, read, released, starts_from_inbox};
+use super::admit::{Admitted, Job, admit, park, read, released};
 use super::alarm::Alarm;
 use super::decide::{Attempts, Evidence, Finish, Transition, decide};
-use super::handed::Hold;
 use super::incarnation::{Incarnation, Lane};
 use super::leases::Running;
 use super::panic::{self, Caught, Panic};
@@ -110,17 +109,12 @@ pub(super) async fn start(
 ) -> First {
     let admitted = match job {
         WaitingJob::Admitted(admitted) => Ok(admitted),
-        // One that may not start from there is left to whoever finds it under its lease.
-        WaitingJob::Handed(number, payload) => {
-            admit_handed(incarnation, lane, number, payload).ok_or(None)
-        }
         WaitingJob::Reserved(lease, payload) => admit(incarnation, lane, lease, payload),
     };
     let Admitted { job, suspect } = match admitted {
         Ok(admitted) => admitted,
         Err(settlement) => return First::Ended(Over(settlement, Room { slot, _suspect: None })),
     };
-    lane.note_kind(starts_from_inbox(&job));
     let room = Room { slot, _suspect: suspect };
     let started = Started { context: context(lane, &job, now + job.timeout), job, at: now };
     run(incarnation, lane, started, room).await
@@ -160,7 +154,7 @@ impl Started {
             }
         };
         // The supervisor may have settled it, or it was lost: what happened here counts for nothing then.
-        let end = lane.leases.end_attempt(job).then(|| match transition {
+        let end = lane.leases.end(&job.lease).then(|| match transition {
             None => released(job, 0),
             Some(transition) => conclude(incarnation, lane, job, transition),
         });
@@ -173,7 +167,7 @@ impl Started {
                 );
             });
         }
-        lane.leases.settlement(job, end?)
+        Some(Settlement { lease: job.lease.clone(), end: end? })
     }
 }
 
@@ -252,9 +246,9 @@ fn outcome(end: Option<&End>) -> &'static str {
     }
 }
 
-/// The settlement of a job that is not started, unless somebody else sees to it. What is in the inbox only comes under a lease yet.
+/// The settlement of a job that is not started, unless somebody else sees to it.
 fn unstarted(lane: &Lane, job: &Job, end: impl FnOnce() -> End) -> Option<Settlement> {
-    let lease = job.hold.lease()?;
+    let lease = &job.lease;
     lane.leases.end(lease).then(|| Settlement { lease: lease.clone(), end: end() })
 }
 
@@ -335,8 +329,7 @@ fn context(lane: &Lane, job: &Job, deadline: Instant) -> Context {
         job: job.definition.name,
         number: job.number,
         max_attempts: job.max_attempts,
-        // Nobody can ask for that of a job that starts from the inbox.
-        token: job.hold.lease().map_or(0, Lease::token),
+        token: job.lease.token(),
         deadline,
         scope: Arc::clone(&lane.scope),
         end: crate::context::End::default(),
@@ -345,8 +338,7 @@ fn context(lane: &Lane, job: &Job, deadline: Instant) -> Context {
 
 /// Why this worker cannot run a job that is parked; `None` where it can.
 pub(super) fn why_not(incarnation: &Incarnation, lane: &Lane, payload: Vec<u8>) -> Option<String> {
-    let hold = Hold::Lease(Lease::Token(0));
-    let job = match read(&incarnation.core, hold, payload) {
+    let job = match read(&incarnation.core, Lease::Token(0), payload) {
         Ok(job) => job,
         Err((why, _)) => return Some(why.why()),
     };

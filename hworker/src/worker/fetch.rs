@@ -17,7 +17,7 @@ use self::look::{NUMBERS, NextLook};
 use self::plan::{Ask, Awaits};
 use super::alarm::Alarm;
 use super::bulky::{Refused, report_slow};
-use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside, say_lost};
+use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside};
 use super::incarnation::{Incarnation, Lane};
 use super::outages::{self, Side};
 use super::outbox::WakeAt;
@@ -29,8 +29,8 @@ use crate::guarded::guarded;
 use crate::log::say;
 use crate::reconnect::Reconnect;
 use crate::store::{
-    CALL_WITHIN, Connection, End, Fault, FaultKind, Lease, Reconciled, Reserved,
-    SCRIPT_JOBS, Seat, Settled, Settlement,
+    CALL_WITHIN, Connection, End, Fault, FaultKind, Reconciled, Reserved, SCRIPT_JOBS, Seat,
+    Settled, Settlement,
 };
 use crate::time::day;
 
@@ -172,7 +172,6 @@ impl Fetch {
         let connection = connection.confirming(incarnation.core.config.settles());
         let believed = lane.leases.believed();
         let record = record(incarnation);
-        lane.leases.takes_inbox();
         let reconciled = lane
             .queue
             .reconcile(&connection, &lane.keys, &incarnation.id, self.first, &record)
@@ -183,13 +182,7 @@ impl Fetch {
         self.connected_at = Instant::now();
         incarnation.core.clock.heard(now);
 
-        let mut comparison = lane.leases.begin(session, &believed, leases);
-        if let Some(number) = comparison.lacking {
-            find_handed(lane, &connection, number, &mut comparison.unseen).await?;
-            if let Some(job) = lane.leases.lose_handed(number) {
-                say_lost(lane, &job);
-            }
-        }
+        let comparison = lane.leases.begin(session, &believed, leases);
         // After the comparison: only what is sent from now on brings something new.
         lane.session.store(session, Ordering::Release);
         lane.parked.look_anew();
@@ -200,10 +193,9 @@ impl Fetch {
             say!(INFO, { queue = lane.queue.name.clone(), jobs = comparison.unseen.len() }, %queue, jobs, "giving back jobs whose hand-over was lost");
         }
         for lease in comparison.unseen {
-            if lane.leases.never_start(&lease) {
-                let end = End::Released { delay_ms: 0, envelope: None };
-                lane.settle(Some(Settlement { lease, end }));
-            }
+            lane.leases.never_start(&lease);
+            let end = End::Released { delay_ms: 0, envelope: None };
+            lane.settle(Some(Settlement { lease, end }));
         }
         for lease in comparison.lost {
             report_lost(lane, &lease);
@@ -350,8 +342,6 @@ impl Fetch {
         let want = slots.len() + ahead;
         let asks = ask.look || want > 0;
         let halts = lane.pace.halts();
-        let taking = asks.then(|| lane.leases.takes_inbox());
-        let handed = lane.leases.handed_number().filter(|_| asks);
         if asks {
             lane.asks.one_is_sent();
         }
@@ -367,7 +357,7 @@ impl Fetch {
         };
         let looks = ask.look;
         let sent_at = Instant::now();
-        Trip { sent_at, batch, slots, ahead, looks, halts, taking, handed, replies, answer: None }
+        Trip { sent_at, batch, slots, ahead, looks, halts, asks, replies, answer: None }
     }
 
     /// In one call.
@@ -421,7 +411,7 @@ impl Fetch {
         let lane = Arc::clone(&self.lane);
         let (settled, reserved) = replies;
         let asked = trip.asked();
-        let Trip { sent_at, batch, mut slots, ahead, halts, taking, handed, replies, .. } = trip;
+        let Trip { sent_at, batch, slots, ahead, halts, asks, replies, .. } = trip;
         // It holds the batch too.
         drop(replies);
         let batch = Arc::unwrap_or_clone(batch);
@@ -442,31 +432,18 @@ impl Fetch {
             }
         }
         let under_way = reserved.as_ref().is_err_and(Fault::may_be_under_way);
-        if let Some(taking) = taking.filter(|_| !under_way) {
-            lane.leases.took_inbox(taking);
-        }
         match reserved {
             Ok(None) => {}
             Ok(Some(Reserved::Jobs { mut jobs, left, set_aside })) => {
                 report_set_aside(&self.incarnation, &lane, set_aside);
-                lane.settle_found(lane.leases.reserved(session, &mut jobs));
+                lane.leases.reserved(session, &mut jobs);
                 self.more = left > 0;
                 let numbers = left == 0 && jobs.len() >= NUMBERS && lane.pace.is_short();
                 lane.pace.set_backlog(self.more || numbers);
                 self.next_look = numbers.then(|| NextLook::after(jobs.len()));
                 // What was meanwhile given back because it waited too long is older than this.
-                let mut ahead = if lane.pace.halts() == halts { ahead } else { 0 };
-                if handed.is_some() && jobs.len() > slots.len() {
-                    // What came with a wait, and has not started: there was a slot for it, and is still, or will be soon.
-                    slots.extend(lane.slots.take(1));
-                    ahead += 1;
-                }
+                let ahead = if lane.pace.halts() == halts { ahead } else { 0 };
                 hand_over(&self.incarnation, &lane, jobs, slots, ahead);
-                if handed.is_some_and(|number| lane.leases.forget_unless_started(number)) {
-                    return Some(Left::Reconnect(
-                        "a job that was handed over is under another lease, or gone".into(),
-                    ));
-                }
             }
             Ok(Some(Reserved::Void)) => return Some(Left::Void),
             Ok(Some(Reserved::Stale)) => {
@@ -478,12 +455,10 @@ impl Fetch {
                 if under_way {
                     self.asked_too_much(asked);
                 }
-                // What was handed over is in the inbox still.
-                self.look |= handed.is_some();
                 fault = fault.or(Some(why));
             }
         }
-        if taking.is_some() {
+        if asks {
             lane.asks.one_is_over();
         }
         if let Some(fault) = fault {
@@ -619,22 +594,6 @@ impl Drop for Trips {
             self.lane.outbox.put_back(trip.into_batch());
         }
     }
-}
-
-/// Looks for the job whose body has started from the inbox among leases that were never seen, and leaves it out of them.
-pub(super) async fn find_handed(
-    lane: &Lane,
-    connection: &Connection,
-    number: u64,
-    unseen: &mut Vec<Lease>,
-) -> Result<(), Fault> {
-    if unseen.is_empty() {
-        return Ok(());
-    }
-    let mut held = lane.queue.held(connection, &lane.keys, unseen).await?;
-    lane.settle_found(lane.leases.find(number, &mut held));
-    *unseen = held.into_iter().map(|(lease, _)| lease).collect();
-    Ok(())
 }
 
 async fn until(alarm: &mut Alarm, at: Option<Instant>) {

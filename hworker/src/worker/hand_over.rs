@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
-use super::admit::{Job, admit};
+use super::admit::admit;
 use super::incarnation::{Incarnation, Lane};
 use super::ready::WaitingJob;
 use super::slots::Slot;
@@ -45,7 +45,7 @@ pub(super) fn hand_over(
     if !suspects.is_empty() {
         // If one of these ends the process, what it holds beside them is under suspicion too: the least possible.
         let beyond = start.split_off(slots.len().saturating_sub(suspects.len()).min(start.len()));
-        back.extend(beyond.iter().filter_map(WaitingJob::lease).cloned());
+        back.extend(beyond.iter().map(WaitingJob::lease).cloned());
     }
     for lease in back {
         lane.give_back(&lease);
@@ -75,24 +75,17 @@ pub(super) fn report_set_aside(incarnation: &Incarnation, lane: &Lane, payloads:
 
 /// Gives back everything that was not started.
 pub(super) fn give_all_back(lane: &Lane) {
-    // What is in the inbox comes under a lease yet, and goes back then.
     let jobs = lane.ready.take_all();
     let suspects = lane.suspects.take_held_back();
-    let suspects = suspects.iter().filter_map(|(suspect, _)| suspect.job.hold.lease());
-    for lease in jobs.iter().filter_map(WaitingJob::lease).chain(suspects) {
+    let suspects = suspects.iter().map(|(suspect, _)| &suspect.job.lease);
+    for lease in jobs.iter().map(WaitingJob::lease).chain(suspects) {
         lane.give_back(lease);
     }
 }
 
 /// A lease was given to another: says so, and cancels the body.
 pub(super) fn report_lost(lane: &Lane, lease: &Lease) {
-    if let Some(job) = lane.leases.lose(lease) {
-        say_lost(lane, &job);
-    }
-}
-
-/// Says that a job was given to another, and its body cancelled.
-pub(super) fn say_lost(lane: &Lane, job: &Job) {
+    let Some(job) = lane.leases.lose(lease) else { return };
     say!(WARN, { name = job.definition.name, id = job.id.clone(), queue = lane.queue.name.clone() },
         job = name, %id, %queue, "the lease was lost, the job is cancelled: another worker has it");
 }

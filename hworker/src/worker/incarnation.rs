@@ -10,7 +10,7 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::admit::{Admitted, released, type_starts_from_inbox};
+use super::admit::{Admitted, released};
 use super::census::Census;
 use super::leases::{Leases, Running};
 use super::liveness::Liveness;
@@ -117,11 +117,6 @@ pub(super) struct Lane {
     pub(super) wait_lost: Notify,
     /// Whether a wait may be sent.
     pub(super) waiting: tokio::sync::watch::Sender<bool>,
-    /// Whether the job that was met last may start from the inbox: the next is likely to be of that kind too.
-    starts_from_inbox: AtomicBool,
-    /// Nothing does: settlements wait for replicas or disks, and what is sent behind them too; or the first crash of a job is its last, and it
-    /// has to be sure that it was one.
-    starts_under_lease: bool,
     /// Counts the waits, when each is sent and again when it is over: odd while one is under way.
     pub(super) waits: AtomicU64,
 }
@@ -141,10 +136,8 @@ impl Incarnation {
         let id: Arc<str> = format!("{}.{}", core.config.name, &random[..12]).into();
         let slots = Slots::new(core.config.concurrency);
         let mut rooms = HashMap::new();
-        let shared = Shared {
-            lookout: Arc::default(),
-            recent: Arc::new(Total::of(core.queues.len())),
-        };
+        let shared =
+            Shared { lookout: Arc::default(), recent: Arc::new(Total::of(core.queues.len())) };
         let lane = |queue: &Queue| {
             let room = || Room::new(&core.config, &queue.name, &slots);
             let room = rooms.entry(Arc::clone(&queue.name)).or_insert_with(room);
@@ -225,11 +218,6 @@ impl Lane {
             differs: AtomicBool::new(false),
             wait_lost: Notify::new(),
             waiting: tokio::sync::watch::Sender::new(false),
-            starts_from_inbox: AtomicBool::new(
-                core.jobs.values().any(|definition| type_starts_from_inbox(definition)),
-            ),
-            starts_under_lease: core.config.settles().asks().is_some()
-                || core.config.crash_limit == 1,
             waits: AtomicU64::new(0),
         }
     }
@@ -306,22 +294,13 @@ impl Lane {
             self.give_back(&lease);
         }
         for Running { job, .. } in self.leases.running() {
-            if self.leases.end_attempt(&job) {
-                self.settle(self.leases.settlement(&job, released(&job, 0)));
-            }
+            self.finish(&job.lease, released(&job, 0));
         }
     }
 
     /// An attempt is over; there may be something to send.
     pub(super) fn settle(&self, settlement: Option<Settlement>) {
         self.settle_and_free(settlement, ());
-    }
-
-    /// Settles what had ended before its lease was known, if it was such a one.
-    pub(super) fn settle_found(&self, settlement: Option<Settlement>) {
-        if settlement.is_some() {
-            self.settle(settlement);
-        }
     }
 
     /// The same as [`Lane::settle`], and what the attempt held is free: after its settlement has its place in the order, so that jobs that run
@@ -339,34 +318,10 @@ impl Lane {
         wakes
     }
 
-    /// Whether the job that is met now may start from the inbox.
-    pub(super) fn note_kind(&self, starts: bool) {
-        if self.starts_from_inbox.load(Ordering::Relaxed) != starts {
-            self.starts_from_inbox.store(starts, Ordering::Relaxed);
-        }
-    }
-
-    /// The next job is not to be answered by a wait, whatever its type.
-    pub(super) fn starts_nothing_from_inbox(&self) {
-        self.starts_from_inbox.store(false, Ordering::Relaxed);
-    }
-
-    /// Whether the next job may start from the inbox if it comes with a wait that is sent now; in which state of that.
-    pub(super) fn calm(&self) -> Option<u64> {
-        let starts = self.starts_from_inbox.load(Ordering::Relaxed);
-        let starts = starts && !self.starts_under_lease && !self.suspects.cautious();
-        starts.then(|| self.leases.calm()).flatten()
-    }
-
     /// Asks the loop that fetches to look at the server.
     pub(super) fn look(&self) {
         self.look.store(true, Ordering::Release);
         self.changed.notify_one();
-    }
-
-    /// The same, when its turn comes for another reason.
-    pub(super) fn look_later(&self) {
-        self.look.store(true, Ordering::Release);
     }
 
     /// Whether that was asked for.

@@ -105,10 +105,6 @@ async fn look(incarnation: &Incarnation, bodies: &Handle, mut lanes: Vec<Seen<'_
                 // Whoever takes it has not ended: it is a part of the same future.
                 let _ = seen.gives_back.send(taken_back(seen.lane, &waited));
             }
-            if seen.lane.leases.lacking().is_some() {
-                // A body that blocks before its job is under its lease keeps whoever started it from saying so.
-                seen.lane.changed.notify_one();
-            }
             wait_for_ticks |= seen.waits_for_ticks();
             if !seen.lane.ready.is_empty() {
                 lookout.tell();
@@ -193,7 +189,7 @@ fn taken_back(lane: &Arc<Lane>, waited: &[WaitingJob]) -> Unsent {
         let end = End::Released { delay_ms: 0, envelope: None };
         (Arc::clone(lane), Settlement { lease, end })
     };
-    let leases = waited.iter().filter_map(WaitingJob::lease);
+    let leases = waited.iter().map(WaitingJob::lease);
     leases.filter(|lease| lane.leases.end(lease)).cloned().map(released).collect()
 }
 

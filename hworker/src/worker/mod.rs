@@ -14,7 +14,6 @@ mod endpoint;
 mod execute;
 mod fetch;
 mod hand_over;
-mod handed;
 mod health;
 mod idle;
 mod incarnation;

@@ -146,7 +146,7 @@ async fn take(
     match lane.queue.take_parked(on, &lane.keys, session, wanted).await? {
         Reserved::Jobs { mut jobs, .. } => {
             lane.parked.looked.store(last, Ordering::Release);
-            lane.settle_found(lane.leases.reserved(session, &mut jobs));
+            lane.leases.reserved(session, &mut jobs);
             hand_over(incarnation, lane, jobs, slots, 0);
             Ok(true)
         }

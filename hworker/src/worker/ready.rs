@@ -45,25 +45,21 @@ pub(super) struct Waiting {
 /// How far it has been looked at.
 #[derive(Debug)]
 pub(super) enum WaitingJob {
-    /// In the inbox, under this number.
-    Handed(u64, Vec<u8>),
     Reserved(Lease, Vec<u8>),
     Admitted(Admitted),
 }
 
 impl WaitingJob {
-    /// The lease, except of what is in the inbox.
-    pub(super) fn lease(&self) -> Option<&Lease> {
+    pub(super) fn lease(&self) -> &Lease {
         match self {
-            Self::Handed(..) => None,
-            Self::Reserved(lease, _) => Some(lease),
-            Self::Admitted(admitted) => admitted.job.hold.lease(),
+            Self::Reserved(lease, _) => lease,
+            Self::Admitted(admitted) => &admitted.job.lease,
         }
     }
 
     fn size(&self) -> usize {
         match self {
-            Self::Handed(_, payload) | Self::Reserved(_, payload) => payload.len(),
+            Self::Reserved(_, payload) => payload.len(),
             Self::Admitted(admitted) => admitted.job.payload.len(),
         }
     }
@@ -258,7 +254,7 @@ mod tests {
     }
 
     fn tokens(jobs: &[WaitingJob]) -> Vec<u64> {
-        jobs.iter().filter_map(|job| Some(job.lease()?.token())).collect()
+        jobs.iter().map(|job| job.lease().token()).collect()
     }
 
     #[test]
@@ -271,7 +267,7 @@ mod tests {
         for expected in 0..4 {
             match ready.next(&mut kept) {
                 Next::Start { job, slot, .. } => {
-                    assert_eq!(job.lease().map(Lease::token), Some(expected));
+                    assert_eq!(job.lease().token(), expected);
                     started.push(slot);
                 }
                 Next::NeedsSlot => assert_eq!(expected, 3, "all three slots are in use"),

@@ -12,9 +12,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, sleep_until, timeout_at};
 use tokio_util::sync::CancellationToken;
 
-use super::deadlines::{self, Unsent};
-use super::fetch::find_handed;
-use super::hand_over::{report_lost, report_set_aside};
+use super::deadlines;
+use super::hand_over::report_lost;
 use super::incarnation::{Incarnation, Lane};
 use super::liveness;
 use super::lookout;
@@ -23,10 +22,7 @@ use crate::log::say;
 use crate::monitor::{self, Monitor, Recovery, Sweeps, Task};
 use crate::reconnect::Reconnect;
 use crate::scheduler;
-use crate::store::{
-    Asked, Beat, CALL_WITHIN, Connection, End, Fault, FaultKind, Heard, Lease, Reserved,
-    Settlement, lengths,
-};
+use crate::store::{Asked, Beat, Connection, Fault, FaultKind, Heard, Lease, lengths};
 use crate::time::millis;
 
 /// From the sending of one heartbeat to that of the next.
@@ -106,9 +102,6 @@ struct Heart {
     /// However many die at once, every monitor makes only so many connections for them.
     recoveries_at_once: Arc<Semaphore>,
     recoveries: JoinSet<(String, String, Result<Recovery, Fault>)>,
-    /// The call that takes the inbox, if it is under way. It is not given up with what else follows a heartbeat: until it is answered
-    /// nothing starts from there.
-    takes_inbox: JoinSet<()>,
     timer: Option<Timer>,
     /// When the server was last not reached.
     failed_at: Option<Instant>,
@@ -145,7 +138,6 @@ impl Heart {
             unfinished: HashMap::new(),
             recoveries_at_once: Arc::new(Semaphore::new(RECOVERIES_AT_ONCE)),
             recoveries: JoinSet::new(),
-            takes_inbox: JoinSet::new(),
             timer: None,
             failed_at: None,
             unseen: None,
@@ -454,7 +446,7 @@ impl Heart {
         // A wait is lost only if it is the same all the time: under load one follows another, and jobs come in between.
         let same_wait = || !wait.is_multiple_of(2) && lane.waits.load(Ordering::Acquire) == wait;
         let waits_in_vain = |waiting: u64| waiting > 0 && same_wait();
-        let differs = heard.leases != lane.leases.known() as u64 || lane.leases.lacking().is_some();
+        let differs = heard.leases != lane.leases.count() as u64;
         if !differs && heard.inbox == 0 && !waits_in_vain(heard.waiting) {
             return Ok(());
         }
@@ -486,15 +478,6 @@ impl Heart {
                     lane.wait_lost.notify_waiters();
                 }
                 lane.look();
-                while self.takes_inbox.try_join_next().is_some() {}
-                if inbox > 0 && lane.leases.lacking().is_some() && self.takes_inbox.is_empty() {
-                    let (incarnation, lane) = (Arc::clone(&self.incarnation), Arc::clone(&lane));
-                    self.takes_inbox.spawn(Arc::clone(&self.incarnation).with(async move {
-                        if let Err(fault) = take_inbox(&incarnation, &lane).await {
-                            say!(DEBUG, { queue = lane.queue.name.clone() }, %queue, "the inbox was not taken, the next heartbeat tries again: {fault}");
-                        }
-                    }));
-                }
             }
         }
         Ok(())
@@ -505,11 +488,7 @@ impl Heart {
         let lane = &self.lane;
         let believed = lane.leases.believed();
         let server = lane.queue.leases(connection, &lane.keys).await?;
-        let mut comparison = lane.leases.compare(&believed, server);
-        // A body that blocks the runtime may be under one of them: its deadline is kept here.
-        if let Some(number) = lane.leases.lacking() {
-            find_handed(lane, connection, number, &mut comparison.unseen).await?;
-        }
+        let comparison = lane.leases.compare(&believed, server);
         for lease in &comparison.lost {
             report_lost(lane, lease);
         }
@@ -518,40 +497,6 @@ impl Heart {
         }
         Ok(comparison.unseen.into_iter().collect())
     }
-}
-
-/// Puts the job whose body has started from the inbox under its lease, where the loop that fetches does not come to that: the body may
-/// block the whole runtime, and its deadline is kept from then on.
-async fn take_inbox(incarnation: &Incarnation, lane: &Arc<Lane>) -> Result<(), Fault> {
-    let connection = incarnation.core.client.connection(&lane.queue).await?;
-    // The loop that fetches may have come to it while there was no connection.
-    if lane.leases.lacking().is_none() {
-        return Ok(());
-    }
-    let session = lane.session.load(Ordering::Acquire);
-    let taking = lane.leases.takes_inbox();
-    let reserved = lane.queue.reserve(&connection, &lane.keys, session, 0, CALL_WITHIN).await;
-    // One that is not answered may take it later.
-    if !reserved.as_ref().is_err_and(Fault::may_be_under_way) {
-        lane.leases.took_inbox(taking);
-    }
-    if let Reserved::Jobs { mut jobs, set_aside, .. } = reserved? {
-        report_set_aside(incarnation, lane, set_aside);
-        lane.settle_found(lane.leases.reserved(session, &mut jobs));
-        // What else was there did not begin, and is sent back from here for the same reason.
-        let others = jobs.into_iter().filter(|(lease, _)| lane.leases.end(lease));
-        let release = End::Released { delay_ms: 0, envelope: None };
-        let settlement = |lease| Settlement { lease, end: release.clone() };
-        let mut unsent: Unsent =
-            others.map(|(lease, _)| (Arc::clone(lane), settlement(lease))).collect();
-        while !unsent.is_empty() {
-            deadlines::send(incarnation, &mut unsent).await;
-            if !unsent.is_empty() {
-                sleep(REFUSED_AGAIN).await;
-            }
-        }
-    }
-    Ok(())
 }
 
 /// What a dead worker leaves behind is moved on a connection of its own: it may be much, and heartbeats must not queue behind it.

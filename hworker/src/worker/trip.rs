@@ -55,14 +55,12 @@ pub(super) struct Trip {
     /// For the first of the jobs that it reserves.
     pub(super) slots: Vec<Slot>,
     pub(super) ahead: usize,
-    /// It was sent to look at the server, where there may be no more than what was handed over.
+    /// It was sent to look at the server, where there may be nothing.
     pub(super) looks: bool,
     /// How often what was fetched ahead had been given back when it was sent.
     pub(super) halts: u64,
-    /// In which session it takes the inbox, if it does.
-    pub(super) taking: Option<u64>,
-    /// The job in the inbox that it is to bring under a lease.
-    pub(super) handed: Option<u64>,
+    /// It asks for jobs.
+    pub(super) asks: bool,
     pub(super) replies: Answers,
     pub(super) answer: Option<Replies>,
 }

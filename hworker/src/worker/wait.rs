@@ -1,9 +1,6 @@
 //! Waiting on the server, on a connection of its own: an idle worker asks nothing, and the server hands the next job
 //! into this worker's inbox, which counts as its lease even if the answer is lost.
-//!
-//! There are two ways to wait. Where the job may start from the inbox (`handed.rs`), the answer brings it, and the loop that
-//! fetches takes the inbox afterwards; until it has, nothing is sent here. Else a reserve is sent along with the wait, so that the
-//! server does that at once.
+//! A reserve is sent along with the wait, so that the server moves the job on under its lease at once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -13,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::hand_over::{hand_over, report_set_aside};
 use super::incarnation::{Incarnation, Lane};
-use super::ready::WaitingJob;
 use super::turn::Seated;
 use crate::log::say;
 use crate::reconnect::Reconnect;
@@ -38,39 +34,12 @@ const SAY_EVERY: Duration = Duration::from_secs(60);
 /// have taken what was handed over.
 const IN_VAIN: u32 = 3;
 
-/// How to wait.
-enum Way {
-    /// The answer brings the job, which may start from the inbox if nothing disturbs this calm.
-    Handed(u64),
-    /// A reserve is sent along, which takes the inbox in this session.
-    Reserved(u64),
-}
-
-/// What a wait brought.
-enum Brought {
-    /// The job that is in the inbox, and in which calm it was waited for.
-    Handed(Option<Vec<u8>>, u64),
-    Reserved(Reserved),
-}
-
-impl Brought {
-    fn is_nothing(&self) -> bool {
-        match self {
-            Self::Handed(job, _) => job.is_none(),
-            Self::Reserved(Reserved::Jobs { jobs, set_aside, .. }) => {
-                jobs.is_empty() && *set_aside == 0
-            }
-            Self::Reserved(_) => false,
-        }
-    }
-}
-
 /// Sends a wait whenever one is wanted, until the worker stops.
 pub(super) fn run(
     incarnation: Arc<Incarnation>,
     lane: Arc<Lane>,
 ) -> Seated<impl Future<Output = ()>> {
-    let seat = Seat::bounded();
+    let seat = Seat::default();
     Seated::new(keep_waiting(incarnation, lane, seat.clone()), seat, Arc::default())
 }
 
@@ -91,8 +60,7 @@ async fn keep_waiting(incarnation: Arc<Incarnation>, lane: Arc<Lane>, seat: Seat
                 failing_since = None;
                 let began = Instant::now();
                 let fault =
-                    serve(&incarnation, &lane, &connection, &seat, id, &mut wanted, &mut said)
-                        .await;
+                    serve(&incarnation, &lane, &connection, id, &mut wanted, &mut said).await;
                 seat.clear();
                 let ended_well = fault.is_none();
                 say!(DEBUG, { queue = lane.queue.name.clone() }, %queue, "the connection for waiting has ended: {fault:?}");
@@ -124,7 +92,6 @@ async fn serve(
     incarnation: &Arc<Incarnation>,
     lane: &Arc<Lane>,
     connection: &Connection,
-    seat: &Seat,
     id: u64,
     wanted: &mut tokio::sync::watch::Receiver<bool>,
     said: &mut Option<Instant>,
@@ -147,16 +114,7 @@ async fn serve(
         }
         // Before its reserve is counted: one that is counted under an older session asks under no newer one.
         let session = lane.session.load(Ordering::Acquire);
-        let Some(way) = way(lane) else {
-            // What was wanted was so before that loop has seen what the last wait brought.
-            tokio::select! {
-                changed = wanted.changed() => { changed.ok()?; }
-                () = connection.ended() => return None,
-                () = incarnation.stopping.cancelled() => return None,
-            }
-            continue;
-        };
-        let wait = wait(lane, connection, seat, session, way);
+        let wait = lane.queue.reserve_when_handed(connection, &lane.keys, session, WAIT);
         tokio::pin!(wait);
         let since = Instant::now();
         let under_way = UnderWay::begin(incarnation, lane);
@@ -179,21 +137,12 @@ async fn serve(
             // Whoever decides about the next wait has to see first what came with this one.
             lane.waiting.send_replace(false);
         }
-        let nothing = brought.as_ref().is_ok_and(Brought::is_nothing);
+        let nothing = brought.as_ref().is_ok_and(Reserved::is_nothing);
         in_vain = if nothing && since.elapsed() < WAIT / 2 { in_vain + 1 } else { 0 };
         let fault = brought.map(|brought| match brought {
-            Brought::Handed(job, calm) => {
-                // One that is too large for a worker is set aside by the server.
-                if let Some(payload) = job.filter(|payload| lane.queue.takes(payload)) {
-                    lane.leases.handed(payload, calm);
-                }
-                if !starts(incarnation, lane) {
-                    lane.look();
-                }
-            }
-            Brought::Reserved(Reserved::Jobs { mut jobs, left, set_aside }) => {
+            Reserved::Jobs { mut jobs, left, set_aside } => {
                 report_set_aside(incarnation, lane, set_aside);
-                lane.settle_found(lane.leases.reserved(session, &mut jobs));
+                lane.leases.reserved(session, &mut jobs);
                 // A wait is sent while a slot is free, which is free still, or will be soon.
                 let count = jobs.len();
                 let slots: Vec<_> = lane.slots.take(count).collect();
@@ -209,8 +158,8 @@ async fn serve(
                 }
             }
             // What was handed into the inbox since is for the new session to take.
-            Brought::Reserved(Reserved::Stale) => lane.look(),
-            Brought::Reserved(Reserved::Void) => incarnation.void.cancel(),
+            Reserved::Stale => lane.look(),
+            Reserved::Void => incarnation.void.cancel(),
         });
         drop(under_way);
         match fault {
@@ -226,21 +175,6 @@ async fn serve(
             }
         }
     }
-}
-
-/// Has the job that was handed over started, if it may start here and now; says whether somebody is about to. Whoever starts it wakes the loop that fetches once its body was
-/// polled: what that sends to put the job under its lease wakes the server, which may take this core for its script.
-fn starts(incarnation: &Incarnation, lane: &Lane) -> bool {
-    // One that was declared dead meanwhile hears so with the answer.
-    let alive = lane.pulse.age().is_some_and(|age| age < incarnation.core.config.dead_after);
-    if !alive || !lane.pulse.is_fresh() || !lane.ready.is_empty() {
-        return false;
-    }
-    let Some((number, payload)) = lane.leases.waits_in_inbox() else { return false };
-    let Some(slot) = lane.slots.try_acquire() else { return false };
-    lane.look_later();
-    // Where all who could start it are at something else, they may be for long.
-    lane.add([WaitingJob::Handed(number, payload)], [slot])
 }
 
 /// A wait that is under way, until what it brought is handed over.
@@ -260,43 +194,6 @@ impl Drop for UnderWay<'_> {
         if incarnation.stopping.is_cancelled() {
             // Who retires waits for that, so that nothing is handed to a worker that has retired.
             lane.changed.notify_one();
-        }
-    }
-}
-
-/// The way that fits; none while a job that was handed over is without its lease: on this connection a reserve would overtake that
-/// which brings it.
-fn way(lane: &Lane) -> Option<Way> {
-    lane.calm().map(Way::Handed).or_else(|| lane.leases.takes_inbox_beside().map(Way::Reserved))
-}
-
-/// Waits once.
-async fn wait(
-    lane: &Lane,
-    connection: &Connection,
-    seat: &Seat,
-    session: u64,
-    way: Way,
-) -> Result<Brought, Fault> {
-    match way {
-        Way::Handed(calm) => {
-            seat.allow(lane.queue.wait_bytes());
-            let job = lane.queue.wait(connection, &lane.keys, WAIT).await;
-            if job.is_err() {
-                // It may have brought more than a job may have; the same again would do so again.
-                lane.starts_nothing_from_inbox();
-            }
-            Ok(Brought::Handed(job?, calm))
-        }
-        Way::Reserved(taking) => {
-            seat.allow(usize::MAX);
-            let reserved =
-                lane.queue.reserve_when_handed(connection, &lane.keys, session, WAIT).await;
-            // One that is not answered may take it later.
-            if !reserved.as_ref().is_err_and(Fault::may_be_under_way) {
-                lane.leases.took_inbox(taking);
-            }
-            reserved.map(Brought::Reserved)
         }
     }
 }

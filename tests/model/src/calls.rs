@@ -22,13 +22,15 @@ pub enum Call {
     /// `settle.lua`, or `release.lua` for what is given back.
     Settle { id: Id, lease: Lease, job: Job, end: End },
     /// `recover.lua`.
-    Recover { id: Id, unchanged: bool, last: Option<Job>, chunk: Vec<(Lease, Job)> },
+    Recover { id: Id, unchanged: bool, chunk: Vec<(Lease, Job)> },
     /// `take_parked.lua`.
     TakeParked { id: Id, session: u8, token: Lease },
     /// `break_parked.lua`.
     BreakParked { token: Lease },
     /// `retire.lua`.
     Retire { id: Id },
+    /// `LMOVE` of all that is in the inbox, to the front of the list.
+    ReturnInbox { id: Id },
     /// `revoke.lua`.
     Revoke { id: Id, lease: Lease },
     /// `bury.lua`.
@@ -94,9 +96,9 @@ impl Server {
             Call::Settle { id, lease, job, end } => {
                 Answered::Held(self.settle(guards, *id, *lease, *job, *end))
             }
-            Call::Recover { id, unchanged, last, chunk } => {
+            Call::Recover { id, unchanged, chunk } => {
                 let chunk: Vec<_> = chunk.iter().map(|(lease, _)| *lease).collect();
-                match self.recover(guards, *id, *unchanged, *last, &chunk) {
+                match self.recover(guards, *id, *unchanged, &chunk) {
                     Recovered::Alive => Answered::Alive,
                     Recovered::Given { jobs, left, inbox } => Answered::Given(jobs, left, inbox),
                 }
@@ -106,6 +108,10 @@ impl Server {
             }
             Call::BreakParked { token } => Answered::Held(self.break_parked(*token)),
             Call::Retire { id } => Answered::Count(self.retire(*id)),
+            Call::ReturnInbox { id } => {
+                self.return_inbox(*id);
+                Answered::Done
+            }
             Call::Revoke { id, lease } => Answered::Held(self.revoke(*id, *lease)),
             Call::Bury { id } => Answered::Held(self.bury(*id)),
             Call::HandOver { id } => {

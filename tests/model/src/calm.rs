@@ -91,10 +91,10 @@ fn rank(state: &State, action: Action, hangs: Option<Job>) -> Option<u8> {
         Action::Wake(_) if !runs(state) => 1,
         Action::Restart(_) if !runs(state) => 2,
         Action::Receive(_) => 3,
-        Action::ReserveWithWait(_) | Action::ReserveArrives(_) | Action::TakeArrives(_) => 4,
-        Action::ReceiveWait(_) | Action::ReceiveTaken(_) => 5,
+        Action::ReserveWithWait(_) => 4,
+        Action::ReceiveWait(_) => 5,
         Action::PutDown(_) => 6,
-        Action::SideSettle(_) | Action::SendReturn(_) | Action::ReturnArrives(_) => 7,
+        Action::SideSettle(_) => 7,
         Action::Settle(_) | Action::TakeParkedArrives(_) | Action::ReceiveParked(_) => 8,
         Action::Connect(_) => 9,
         Action::Suspect(_) => 10,
@@ -107,14 +107,8 @@ fn rank(state: &State, action: Action, hangs: Option<Job>) -> Option<u8> {
             }
             13
         }
-        Action::FinishHanded(number, End::Ack) => {
-            if state.processes[usize::from(number)].handed?.job == hangs.unwrap_or(Job::MAX) {
-                return None;
-            }
-            13
-        }
         Action::Park(..) => 13,
-        Action::Start(..) | Action::StartHanded(_) => 14,
+        Action::Start(..) => 14,
         Action::TakeParked(_) | Action::Reserve(_) => 15,
         Action::Recover(_) => 16,
         Action::Sweep(..) => 17,

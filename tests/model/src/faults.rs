@@ -2,7 +2,7 @@
 
 use crate::server::{End, Id, Known, OLD};
 use crate::state::{
-    APART, Action, Allowed, CUT_ROUNDS, Late, Model, Phase, Returning, State, Taking, Up, Waiting,
+    APART, Action, Allowed, CUT_ROUNDS, Late, Model, Phase, State, Taking, Up, Waiting,
 };
 
 impl Model {
@@ -62,12 +62,9 @@ impl Model {
             for held in process.table.iter().filter(|held| held.phase == Phase::Running) {
                 actions.push(Action::Overdue(number, held.lease));
             }
-            let may = process.returning == Returning::No && !process.lacks_lease();
-            if self.from_inbox && process.registered && may {
+            let record = state.server.records.get(usize::from(process.id));
+            if record.is_some_and(|record| !record.inbox.is_empty()) && !state.refusing {
                 actions.push(Action::ReturnInbox(number));
-                if cut {
-                    actions.push(Action::ReturnLate(number));
-                }
             }
         }
         if cut {
@@ -78,15 +75,11 @@ impl Model {
     fn cuts(&self, state: &State, number: u8, actions: &mut Vec<Action>) {
         let process = &state.processes[usize::from(number)];
         if process.connected || process.answer.is_some() {
-            if process.asked.is_some() && !state.refusing {
-                actions.push(Action::ReserveLate(number));
-            }
             actions.push(Action::Cut(number));
         }
         if process.wait != Waiting::No {
             if process.connected
                 && process.answer.is_none()
-                && process.asked.is_none()
                 && matches!(process.wait, Waiting::Answered(_, crate::state::Answer::Jobs(_)))
             {
                 actions.push(Action::SuspectLate(number));
@@ -99,12 +92,6 @@ impl Model {
         if state.refusing {
             return;
         }
-        if process.returning == Returning::Sent {
-            actions.push(Action::ReturnLate(number));
-        }
-        if matches!(process.taking, Taking::Sent(_)) {
-            actions.push(Action::TakeLate(number));
-        }
         if matches!(process.unparking, Taking::Sent(_)) {
             actions.push(Action::TakeParkedLate(number));
             actions.push(Action::TakeParkedUnanswered(number));
@@ -113,11 +100,7 @@ impl Model {
         self.moves(state, number, &mut moves);
         for action in moves {
             match action {
-                // Where it is sent apart it can break then.
-                Action::Reserve(_) if !self.from_inbox => {
-                    actions.push(Action::ReserveLate(number));
-                }
-                Action::WaitAlone(_) => actions.push(Action::WaitAloneLate(number)),
+                Action::Reserve(_) => actions.push(Action::ReserveLate(number)),
                 Action::Connect(_) => actions.push(Action::ConnectLate(number)),
                 Action::Wait(_) => actions.push(Action::WaitLate(number)),
                 Action::Recover(_) if self.guards.one_step_recover => {
@@ -176,14 +159,8 @@ impl Model {
                 }
             }
             Action::ReturnInbox(number) => {
-                let process = &mut state.processes[usize::from(number)];
-                // What has not started does not start any more.
-                process.handed = None;
-                process.returning = Returning::Begun;
-                if self.guards.return_counted_at_once {
-                    process.returning = Returning::Sent;
-                    process.takes_inbox();
-                }
+                let (server, process) = state.at(number);
+                server.return_inbox(process.id);
             }
             Action::BeatLost(number, executed) => {
                 let id = state.processes[usize::from(number)].id;
@@ -216,7 +193,7 @@ impl Model {
         match action {
             Action::Cut(number) => {
                 let process = &mut state.processes[usize::from(number)];
-                (process.connected, process.answer, process.asked) = (false, None, None);
+                (process.connected, process.answer) = (false, None);
             }
             Action::SuspectLate(number) => state.suspect(number),
             Action::CutWait(number, half_open) => {
@@ -232,7 +209,7 @@ impl Model {
                 let process = &mut state.processes[usize::from(number)];
                 process.connected = false;
                 let (id, session) = (process.id, process.session);
-                let want = process.asked.take().unwrap_or(process.room() as u8);
+                let want = process.room() as u8;
                 state.late.push(Late::Reserve { id, session, want });
             }
             Action::SettleLate(number) => {
@@ -246,41 +223,13 @@ impl Model {
             Action::SideSettleUnanswered(number) => self.side_settle(state, number, false),
             Action::ConnectLate(number) => {
                 let process = &mut state.processes[usize::from(number)];
-                self.takes_inbox(process);
                 let id = process.id;
                 state.late.push(Late::Reconcile { id });
             }
             Action::WaitLate(number) => {
                 let process = &state.processes[usize::from(number)];
                 let (id, session) = (process.id, process.session);
-                state.late.push(Late::Wait { id, session, alone: false });
-            }
-            Action::WaitAloneLate(number) => {
-                let id = state.processes[usize::from(number)].id;
-                state.late.push(Late::Wait { id, session: 0, alone: true });
-            }
-            Action::ReturnLate(number) => {
-                let process = &mut state.processes[usize::from(number)];
-                process.handed = process.handed.filter(|_| process.lacks_lease());
-                if process.returning == Returning::No {
-                    process.takes_inbox();
-                }
-                process.returning = Returning::No;
-                // The supervisor's connection broke, and so the other is made anew too.
-                (process.connected, process.answer, process.asked) = (false, None, None);
-                if self.guards.return_outlasts_session {
-                    process.unreturned = true;
-                }
-                state.late.push(Late::Return { id: process.id });
-            }
-            Action::TakeLate(number) => {
-                let process = &mut state.processes[usize::from(number)];
-                // As above.
-                (process.connected, process.answer, process.asked) = (false, None, None);
-                let taking = std::mem::replace(&mut process.taking, Taking::No);
-                if let Taking::Sent(session) = taking {
-                    state.late.push(Late::Reserve { id: process.id, session, want: 0 });
-                }
+                state.late.push(Late::Wait { id, session });
             }
             Action::TakeParkedLate(number) => {
                 let process = &mut state.processes[usize::from(number)];
@@ -299,11 +248,11 @@ impl Model {
                 }
             }
             Action::RecoverLate(number) => {
-                let (server, process) = state.at(number);
+                let process = &mut state.processes[usize::from(number)];
                 if let Some(mut recovery) = process.recovery.take() {
-                    let (last, chunk) = recovery.next(server);
+                    let chunk = recovery.next();
                     let (id, unchanged) = (recovery.id, recovery.unchanged);
-                    state.late.push(Late::Recover { id, unchanged, last, chunk });
+                    state.late.push(Late::Recover { id, unchanged, chunk });
                 }
             }
             _ => {}
@@ -318,7 +267,6 @@ impl Late {
             | Self::Settle { id, .. }
             | Self::Recover { id, .. }
             | Self::Reconcile { id }
-            | Self::Return { id }
             | Self::TakeParked { id, .. }
             | Self::Wait { id, .. } => *id,
         }
@@ -330,9 +278,6 @@ impl crate::state::Process {
         self.excused = true;
         for held in &mut self.table {
             held.excused = true;
-        }
-        if let Some(handed) = &mut self.handed {
-            handed.excused = true;
         }
     }
 }

@@ -46,20 +46,6 @@ pub struct Guards {
     pub parked_token_grows: bool,
     /// `reconcile.lua`: gives back what was never seen.
     pub unseen_given_back: bool,
-    /// A body starts from the inbox only if nothing that takes the inbox was sent since before the wait: `Inbox::calm`.
-    pub calm: bool,
-    /// What a reserve brings is known again if its body has started from the inbox: `Leases::reserved`.
-    pub recognised: bool,
-    /// The same among the leases that `reconcile.lua` lists: `find_handed`.
-    pub searched: bool,
-    /// What the supervisor's comparison found meanwhile is not given back as never seen.
-    pub still_unseen: bool,
-    /// What it found is not taken again from the answer of a reserve that brings it later.
-    pub found_once: bool,
-    /// That the supervisor gives the inbox back is counted in one step with the look whether it may.
-    pub return_counted_at_once: bool,
-    /// Giving the inbox back without an answer is not over with the next reconcile: no session makes it stale.
-    pub return_outlasts_session: bool,
 }
 
 impl Guards {
@@ -86,12 +72,5 @@ impl Guards {
         looked_after_answer: true,
         parked_token_grows: true,
         unseen_given_back: true,
-        calm: true,
-        recognised: true,
-        searched: true,
-        still_unseen: true,
-        found_once: true,
-        return_counted_at_once: true,
-        return_outlasts_session: true,
     };
 }

@@ -18,7 +18,6 @@ impl Model {
             allowed,
             guards: Guards::ALL,
             symmetric: true,
-            from_inbox: false,
             deploy: false,
             settling: crate::calm::Memo::default(),
         }
@@ -42,13 +41,6 @@ impl Model {
     #[must_use]
     pub fn deploy(mut self) -> Self {
         self.deploy = true;
-        self
-    }
-
-    /// With waits of both ways: a body may start from the inbox.
-    #[must_use]
-    pub fn from_inbox(mut self) -> Self {
-        self.from_inbox = true;
         self
     }
 
@@ -80,7 +72,6 @@ impl Model {
             faults: self.faults,
             started_after_end: false,
             doubled: false,
-            cancelled_in_vain: false,
         }
     }
 
@@ -141,12 +132,6 @@ impl State {
     #[must_use]
     pub fn doubled(&self) -> bool {
         self.doubled
-    }
-
-    /// Whether a body was cancelled as lost although its worker held the job.
-    #[must_use]
-    pub fn cancelled_in_vain(&self) -> bool {
-        self.cancelled_in_vain
     }
 
     /// The server.

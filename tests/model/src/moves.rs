@@ -3,8 +3,8 @@
 use crate::guards::Guards;
 use crate::server::{End, Id, Known, OLD, Recovered, Reserved, Wait};
 use crate::state::{
-    APART, Action, Answer, Carried, Handed, Held, Late, Model, Phase, Process, Recovery, Returning,
-    SIGHTINGS, STALE, State, Step, Taking, Up, Waiting,
+    APART, Action, Answer, Carried, Held, Late, Model, Phase, Process, Recovery, SIGHTINGS, STALE,
+    State, Step, Taking, Up, Waiting,
 };
 
 impl Model {
@@ -20,7 +20,6 @@ impl Model {
             Action::Connect(number) => {
                 let (server, process) = state.at(number);
                 let first = !process.registered;
-                self.takes_inbox(process);
                 let believed = process.believed().map(|held| held.lease).collect();
                 process.answer = Some(match server.reconcile(&self.guards, process.id, first) {
                     Some((session, leases)) => Answer::Session { session, leases, believed },
@@ -31,22 +30,7 @@ impl Model {
                 let process = &mut state.processes[usize::from(number)];
                 if let Some(answer) = process.answer.take() {
                     let session = process.session;
-                    let reserved = matches!(answer, Answer::Jobs(_));
-                    if reserved || answer == Answer::Stale {
-                        process.unanswered = process.unanswered.saturating_sub(1);
-                    }
                     self.receive(state, number, session, answer);
-                    if reserved {
-                        state.processes[usize::from(number)].is_without_lease();
-                    }
-                }
-            }
-            Action::Reserve(number) if self.from_inbox => {
-                let process = &mut state.processes[usize::from(number)];
-                process.asked = Some(process.room() as u8);
-                self.takes_inbox(process);
-                if let Some(handed) = &mut process.handed {
-                    handed.asked = true;
                 }
             }
             Action::Reserve(number) => {
@@ -75,10 +59,9 @@ impl Model {
                 let late = state.late.remove(usize::from(index));
                 self.execute_late(state, late);
             }
-            Action::Wait(_)
-            | Action::WaitAlone(_)
-            | Action::ReserveWithWait(_)
-            | Action::ReceiveWait(_) => self.waited(state, action),
+            Action::Wait(_) | Action::ReserveWithWait(_) | Action::ReceiveWait(_) => {
+                self.waited(state, action);
+            }
             _ if action.is_fault() => self.fault(state, action),
             _ => self.moved_rarely(state, action),
         }
@@ -140,50 +123,6 @@ impl Model {
                 let process = &mut state.processes[usize::from(number)];
                 process.table.retain(|held| held.lease != lease);
             }
-            Action::ReserveArrives(number) => {
-                let (server, process) = state.at(number);
-                if let Some(want) = process.asked.take() {
-                    let (id, session) = (process.id, process.session);
-                    let reserved = server.reserve(&self.guards, id, session, usize::from(want));
-                    process.answer = Some(reserved.into());
-                }
-            }
-            Action::StartHanded(number) => {
-                let process = &mut state.processes[usize::from(number)];
-                if let Some(handed) = &mut process.handed {
-                    let (job, excused) = (handed.job, handed.excused);
-                    handed.phase = Phase::Ending;
-                    begins(state, job, excused);
-                    if let Some(handed) = &mut state.processes[usize::from(number)].handed {
-                        handed.phase = Phase::Running;
-                    }
-                }
-            }
-            Action::FinishHanded(number, end) => {
-                state.processes[usize::from(number)].end_handed(end);
-                state.retries -= u8::from(matches!(end, End::Retry { .. }));
-            }
-            Action::Bind(number, lease) => {
-                let process = &mut state.processes[usize::from(number)];
-                if let Some(handed) = process.handed {
-                    process.bind(&mut vec![(lease, handed.job)]);
-                    process.found = Some(lease);
-                }
-            }
-            Action::SendReturn(number) => {
-                let process = &mut state.processes[usize::from(number)];
-                process.returning = Returning::Sent;
-                self.takes_inbox(process);
-            }
-            Action::ReturnArrives(number) => {
-                let (server, process) = state.at(number);
-                server.return_inbox(process.id);
-                process.returning = Returning::No;
-                process.unanswered = process.unanswered.saturating_sub(1);
-            }
-            Action::TakeInbox(_) | Action::TakeArrives(_) | Action::ReceiveTaken(_) => {
-                self.taken(state, action);
-            }
             Action::Sweep(number, id) => {
                 let process = &mut state.processes[usize::from(number)];
                 process.recovery = Some(Recovery { id, unchanged: true, step: Step::Mark });
@@ -226,59 +165,13 @@ impl Model {
         }
     }
 
-    /// The supervisor puts what is in the inbox under leases, and gives back what did not begin.
-    fn taken(&self, state: &mut State, action: Action) {
-        match action {
-            Action::TakeInbox(number) => {
-                let process = &mut state.processes[usize::from(number)];
-                process.taking = Taking::Sent(process.session);
-                self.takes_inbox(process);
-            }
-            Action::TakeArrives(number) => {
-                let (server, process) = state.at(number);
-                if let Taking::Sent(session) = process.taking {
-                    let reserved = server.reserve(&self.guards, process.id, session, 0);
-                    process.taking = Taking::Answered(session, reserved.into());
-                }
-            }
-            Action::ReceiveTaken(number) => {
-                let process = &mut state.processes[usize::from(number)];
-                let taking = std::mem::replace(&mut process.taking, Taking::No);
-                let Taking::Answered(session, answer) = taking else { return };
-                if session == process.session {
-                    process.unanswered = process.unanswered.saturating_sub(1);
-                } else if self.guards.late_answer_refused {
-                    return;
-                }
-                let Answer::Jobs(mut jobs) = answer else { return };
-                if self.guards.recognised {
-                    process.bind(&mut jobs);
-                }
-                let found = process.found.filter(|_| self.guards.found_once);
-                let (phase, excused) = (Phase::Ending, process.excused);
-                for (lease, job) in jobs {
-                    if process.held(lease).is_none() && found != Some(lease) {
-                        process.table.push(Held { lease, job, phase, excused });
-                        process.side.push((lease, job, End::Release { later: false }));
-                    }
-                }
-            }
-            _ => {}
-        }
-    }
-
     fn waited(&self, state: &mut State, action: Action) {
         match action {
             Action::Wait(number) => {
                 let (server, process) = state.at(number);
                 process.wait = Waiting::Sent;
                 let (id, session) = (process.id, process.session);
-                server.wait(Wait { id, session, alone: false, heard: true });
-            }
-            Action::WaitAlone(number) => {
-                let (server, process) = state.at(number);
-                process.wait = Waiting::Alone(true);
-                server.wait(Wait { id: process.id, session: 0, alone: true, heard: true });
+                server.wait(Wait { id, session, heard: true });
             }
             Action::ReserveWithWait(number) => {
                 let (server, process) = state.at(number);
@@ -290,20 +183,8 @@ impl Model {
             Action::ReceiveWait(number) => {
                 let process = &mut state.processes[usize::from(number)];
                 let wait = std::mem::replace(&mut process.wait, Waiting::No);
-                match wait {
-                    Waiting::Answered(session, answer) => {
-                        self.receive(state, number, session, answer);
-                    }
-                    Waiting::Brought(job, calm) => {
-                        let phase = Phase::Reserved;
-                        let (asked, end, excused) = (false, None, process.excused);
-                        let handed = Handed { job, phase, asked, end, excused };
-                        if process.handed.is_none() && (calm || !self.guards.calm) {
-                            process.handed = Some(handed);
-                            process.lacking = false;
-                        }
-                    }
-                    _ => {}
+                if let Waiting::Answered(session, answer) = wait {
+                    self.receive(state, number, session, answer);
                 }
             }
             _ => {}
@@ -364,47 +245,26 @@ impl Model {
                 // The first heartbeat follows at once.
                 process.due |= !process.registered;
                 (process.connected, process.registered) = (true, true);
-                // Everything that was sent before is stale.
-                process.unanswered = u8::from(process.returning == Returning::Sent);
-                process.found = None;
-                if !process.lacks_lease() {
-                    process.handed = None;
-                }
                 let there = |lease| leases.iter().any(|(held, _)| *held == lease);
                 process.table.retain(|held| {
                     held.phase == Phase::Ending
                         || !believed.contains(&held.lease)
                         || there(held.lease)
                 });
-                let unseen = leases.into_iter().filter(|(lease, _)| process.held(*lease).is_none());
-                let unseen: Vec<_> = unseen.collect();
-                process.lacking = process.lacks_lease();
-                if process.lacking && self.guards.searched && !unseen.is_empty() {
-                    process.connected = false;
-                    process.answer = Some(Answer::Payloads(unseen));
-                } else {
-                    self.compared(state, number, unseen);
+                for (lease, job) in leases {
+                    if process.held(lease).is_none() && self.guards.unseen_given_back {
+                        process.never_start(lease, job);
+                    }
                 }
             }
-            Answer::Payloads(mut unseen) => {
-                process.connected = true;
-                if process.lacking {
-                    process.bind(&mut unseen);
-                }
-                self.compared(state, number, unseen);
-            }
-            Answer::Jobs(mut jobs) => {
+            Answer::Jobs(jobs) => {
                 // A younger session has compared since, and gave back what it did not know.
                 if self.guards.late_answer_refused && session < process.session {
                     return;
                 }
                 let excused = process.excused;
-                if self.guards.recognised {
-                    process.bind(&mut jobs);
-                }
-                let found = process.found.filter(|_| self.guards.found_once);
                 for (lease, job) in jobs {
-                    if process.held(lease).is_some() || found == Some(lease) {
+                    if process.held(lease).is_some() {
                         continue;
                     }
                     let room = process.room() > 0 && !process.stopping;
@@ -415,40 +275,6 @@ impl Model {
                     }
                 }
             }
-        }
-    }
-
-    /// The last of a session's beginning: what is lost, and what was never seen.
-    fn compared(&self, state: &mut State, number: u8, unseen: Vec<(u8, u8)>) {
-        let (server, process) = state.at(number);
-        // What has come since is no concern of this session's beginning.
-        if std::mem::take(&mut process.lacking)
-            && process.lacks_lease()
-            && let Some(lost) = process.handed.take()
-        {
-            let held = &server.records[usize::from(process.id)].progress;
-            let in_vain = held.iter().any(|(_, job)| *job == lost.job);
-            state.cancelled_in_vain |= in_vain;
-        }
-        let process = &mut state.processes[usize::from(number)];
-        for (lease, job) in unseen {
-            if process.held(lease).is_some() {
-                if !self.guards.still_unseen {
-                    // Its body knows nothing of that.
-                    process.outbox.push((lease, job, End::Release { later: false }));
-                }
-                continue;
-            }
-            if self.guards.unseen_given_back {
-                process.never_start(lease, job);
-            }
-        }
-    }
-
-    /// A call is sent that takes the inbox; where nothing starts from there, nobody counts.
-    pub(crate) fn takes_inbox(&self, process: &mut Process) {
-        if self.from_inbox {
-            process.takes_inbox();
         }
     }
 
@@ -479,29 +305,23 @@ impl Model {
     fn recover(&self, state: &mut State, number: u8) {
         let (server, process) = state.at(number);
         let Some(mut recovery) = process.recovery.take() else { return };
-        let (last, chunk) = recovery.next(server);
+        let chunk = recovery.next();
         let id = recovery.id;
         if !self.guards.one_step_recover {
-            let jobs = server.take_back(&self.guards, id, last, &chunk);
+            let jobs = server.take_back(&self.guards, id, &chunk);
             process.carried = (!jobs.is_empty()).then_some(Carried::ToList(jobs));
         }
-        let last = last.filter(|_| self.guards.one_step_recover);
-        match server.recover(&self.guards, id, recovery.unchanged, last, &chunk) {
-            Recovered::Alive => {}
-            Recovered::Given { inbox, .. } => {
-                let inbox = inbox > 0 && self.guards.inbox_at_recover;
-                let progress = &server.records[usize::from(id)].progress;
-                let leases: Vec<_> = progress.iter().map(|(lease, _)| *lease).collect();
-                recovery.step = match recovery.step {
-                    Step::Mark | Step::Inbox if inbox => Step::Inbox,
-                    Step::Mark | Step::Inbox if !leases.is_empty() => Step::Chunks(leases),
-                    Step::Chunks(left) if !left.is_empty() => Step::Chunks(left),
-                    Step::Chunks(_) | Step::Last if inbox => Step::Last,
-                    _ => return,
-                };
-                process.recovery = Some(recovery);
-            }
+        if server.recover(&self.guards, id, recovery.unchanged, &chunk) == Recovered::Alive {
+            return;
         }
+        let progress = &server.records[usize::from(id)].progress;
+        let leases: Vec<_> = progress.iter().map(|(lease, _)| *lease).collect();
+        recovery.step = match recovery.step {
+            Step::Mark if !leases.is_empty() => Step::Chunks(leases),
+            Step::Chunks(left) if !left.is_empty() => Step::Chunks(left),
+            _ => return,
+        };
+        process.recovery = Some(recovery);
     }
 
     fn execute_late(&self, state: &mut State, late: Late) {
@@ -513,17 +333,16 @@ impl Model {
             Late::Settle { id, lease, job, end } => {
                 server.settle(&self.guards, id, lease, job, end);
             }
-            Late::Recover { id, unchanged, last, chunk } => {
-                server.recover(&self.guards, id, unchanged, last, &chunk);
+            Late::Recover { id, unchanged, chunk } => {
+                server.recover(&self.guards, id, unchanged, &chunk);
             }
             Late::Reconcile { id } => {
                 let first = server.records[usize::from(id)].known == Known::Missing;
                 server.reconcile(&self.guards, id, first);
             }
-            Late::Wait { id, session, alone } => {
-                server.wait(Wait { id, session, alone, heard: false });
+            Late::Wait { id, session } => {
+                server.wait(Wait { id, session, heard: false });
             }
-            Late::Return { id } => server.return_inbox(id),
             Late::TakeParked { id, session, token } => {
                 server.take_parked(&self.guards, id, session, token);
             }
@@ -532,14 +351,11 @@ impl Model {
 }
 
 impl Recovery {
-    /// What the next call gives back: what is last in the inbox, or a chunk of leases; there is one in each, the youngest first.
-    pub(crate) fn next(&mut self, server: &crate::Server) -> (Option<u8>, Vec<u8>) {
+    /// The leases that the next call gives back, beside the inbox; the youngest first.
+    pub(crate) fn next(&mut self) -> Vec<u8> {
         match &mut self.step {
-            Step::Mark => (None, Vec::new()),
-            Step::Inbox | Step::Last => {
-                (server.records[usize::from(self.id)].inbox.first().copied(), Vec::new())
-            }
-            Step::Chunks(leases) => (None, leases.pop().into_iter().collect()),
+            Step::Mark => Vec::new(),
+            Step::Chunks(leases) => leases.pop().into_iter().collect(),
         }
     }
 }
@@ -595,38 +411,6 @@ impl Process {
         let phase = Phase::Ending;
         self.table.push(Held { lease, job, phase, excused: true });
         self.outbox.push((lease, job, End::Release { later: false }));
-    }
-
-    /// The job that started from the inbox is among these, under its lease: known from now on, and settled if its body has
-    /// ended. One that has not started is like the others.
-    pub(crate) fn bind(&mut self, jobs: &mut Vec<(u8, u8)>) {
-        let Some(handed) = self.handed else { return };
-        let Some(at) = jobs.iter().position(|(_, job)| *job == handed.job) else { return };
-        self.handed = None;
-        if handed.phase == Phase::Reserved {
-            return;
-        }
-        let (lease, job) = jobs.remove(at);
-        self.table.push(Held { lease, job, phase: handed.phase, excused: handed.excused });
-        self.outbox.extend(handed.end.map(|end| (lease, job, end)));
-    }
-
-    /// A reserve that was sent after the job came was answered.
-    fn is_without_lease(&mut self) {
-        if self.handed.is_some_and(|handed| handed.asked) {
-            if self.lacks_lease() {
-                self.connected = false;
-            } else {
-                self.handed = None;
-            }
-        }
-    }
-
-    pub(crate) fn end_handed(&mut self, end: End) {
-        if let Some(handed) = &mut self.handed {
-            handed.phase = Phase::Ending;
-            handed.end = Some(end);
-        }
     }
 
     pub(crate) fn give_back(&mut self, lease: u8) {
@@ -696,16 +480,13 @@ impl State {
 
     /// Gives waiting jobs to those who wait.
     pub(crate) fn hand_over(&mut self) {
-        for (wait, job) in self.server.hand_over() {
+        for wait in self.server.hand_over() {
             if wait.heard {
                 let owner = self.processes.iter_mut().find(|process| process.id == wait.id);
                 if let Some(process) = owner {
-                    process.wait = match process.wait {
-                        Waiting::Alone(calm) => Waiting::Brought(job, calm),
-                        _ => Waiting::Handed(wait.session),
-                    };
+                    process.wait = Waiting::Handed(wait.session);
                 }
-            } else if !wait.alone {
+            } else {
                 // The reserve that was sent along is next on that connection.
                 let (id, session) = (wait.id, wait.session);
                 self.late.push(Late::Reserve { id, session, want: 0 });

@@ -11,7 +11,6 @@ impl State {
     /// Makes states alike that differ only in names: tokens are counted anew, and what nobody will look at is wiped.
     pub(crate) fn normalise(&mut self) {
         self.late.sort_unstable();
-        self.processes.iter_mut().for_each(Process::forget_found);
         self.rename_tokens();
         self.rename_sessions();
         let waited = |id: Id, state: &Self| state.server.waits.iter().any(|wait| wait.id == id);
@@ -92,10 +91,8 @@ impl State {
             if let Some(Answer::Session { session, .. }) = &mut process.answer {
                 visit(session);
             }
-            for taking in [&mut process.taking, &mut process.unparking] {
-                if let Taking::Sent(session) | Taking::Answered(session, _) = taking {
-                    visit(session);
-                }
+            if let Taking::Sent(session) | Taking::Answered(session, _) = &mut process.unparking {
+                visit(session);
             }
         }
     }
@@ -117,7 +114,6 @@ impl State {
             process.table.iter_mut().for_each(|held| visit(&mut held.lease));
             process.outbox.iter_mut().for_each(|(lease, ..)| visit(lease));
             process.side.iter_mut().for_each(|(lease, ..)| visit(lease));
-            process.found.iter_mut().for_each(&mut *visit);
             process.looked.iter_mut().for_each(&mut *visit);
             process.wants.iter_mut().for_each(&mut *visit);
             for answer in process.answers() {
@@ -128,11 +124,6 @@ impl State {
                             visit(lease);
                         }
                         believed.iter_mut().for_each(&mut *visit);
-                    }
-                    Answer::Payloads(leases) => {
-                        for (lease, _) in leases {
-                            visit(lease);
-                        }
                     }
                     Answer::Void | Answer::Stale => {}
                 }
@@ -192,7 +183,6 @@ impl State {
                 | Late::Settle { id, .. }
                 | Late::Recover { id, .. }
                 | Late::Reconcile { id }
-                | Late::Return { id }
                 | Late::TakeParked { id, .. }
                 | Late::Wait { id, .. } => rename(id),
             }
@@ -229,21 +219,9 @@ impl State {
 }
 
 impl Process {
-    /// What no answer brings a second time.
-    fn forget_found(&mut self) {
-        let found = self.found;
-        let mut jobs = self.answers().flat_map(|answer| match answer {
-            Answer::Jobs(jobs) => jobs.as_slice(),
-            _ => &[],
-        });
-        let comes_again = jobs.any(|(lease, _)| Some(*lease) == found);
-        drop(jobs);
-        self.found = found.filter(|_| comes_again);
-    }
-
     fn answers(&mut self) -> impl Iterator<Item = &mut Answer> {
         let unparking = self.unparking.answer();
-        let answers = [self.answer.as_mut(), self.wait.answer(), self.taking.answer(), unparking];
+        let answers = [self.answer.as_mut(), self.wait.answer(), unparking];
         answers.into_iter().flatten()
     }
 
@@ -252,17 +230,8 @@ impl Process {
         let flags = (self.stopping, self.registered, self.connected, self.due, self.refused);
         let numbers = (self.up, self.pulse, self.cut, self.session, self.excused);
         let under_way = (&self.answer, &self.wait, &self.outbox, &self.side, &self.carried);
-        let inbox = (
-            &self.handed,
-            self.found,
-            self.asked,
-            self.unanswered,
-            self.returning,
-            self.unreturned,
-            &self.taking,
-        );
         let parked = (self.old, self.looked, &self.unparking, self.wants);
         let recovery = self.recovery.as_ref().map(|it| &it.step);
-        (flags, numbers, &self.table, inbox, parked, under_way, recovery)
+        (flags, numbers, &self.table, parked, under_way, recovery)
     }
 }

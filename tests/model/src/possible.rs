@@ -1,9 +1,7 @@
 //! Which moves there are in a state.
 
 use crate::server::{End, Known};
-use crate::state::{
-    Action, Answer, Model, Phase, Process, Returning, STALE, State, Taking, Up, Waiting,
-};
+use crate::state::{Action, Model, Phase, Process, STALE, State, Taking, Up, Waiting};
 
 impl Model {
     /// The moves of one process.
@@ -24,11 +22,8 @@ impl Model {
         if process.answer.is_some() {
             actions.push(Action::Receive(number));
         }
-        if matches!(process.wait, Waiting::Answered(..) | Waiting::Brought(..)) {
+        if matches!(process.wait, Waiting::Answered(..)) {
             actions.push(Action::ReceiveWait(number));
-        }
-        if matches!(process.taking, Taking::Answered(..)) {
-            actions.push(Action::ReceiveTaken(number));
         }
         if process.due && !(state.refusing && process.refused) {
             actions.push(Action::Beat(number));
@@ -51,25 +46,8 @@ impl Model {
                 _ => {}
             }
         }
-        let handed = process.handed.filter(|handed| process.knows(handed.job));
-        match handed.map(|handed| handed.phase) {
-            // Before its lease is asked for or after: the body is polled first where nothing else sends a call.
-            Some(Phase::Reserved) if self.may_start(process) => {
-                actions.push(Action::StartHanded(number));
-            }
-            Some(Phase::Running) => {
-                actions.push(Action::FinishHanded(number, End::Ack));
-                if state.retries > 0 {
-                    actions.push(Action::FinishHanded(number, End::Retry { later: true }));
-                }
-            }
-            _ => {}
-        }
         if matches!(process.unparking, Taking::Answered(..)) {
             actions.push(Action::ReceiveParked(number));
-        }
-        if process.returning == Returning::Begun {
-            actions.push(Action::SendReturn(number));
         }
         if !state.refusing {
             self.calls(state, number, actions);
@@ -110,22 +88,10 @@ impl Model {
                 }
             }
         }
-        if process.asked.is_some() {
-            actions.push(Action::ReserveArrives(number));
-        }
-        if process.returning == Returning::Sent {
-            actions.push(Action::ReturnArrives(number));
-        }
-        if matches!(process.taking, Taking::Sent(_)) {
-            actions.push(Action::TakeArrives(number));
-        }
         if process.registered {
             self.calls_of_parked(state, number, actions);
         }
-        if self.from_inbox && process.registered {
-            self.calls_of_handed(state, number, actions);
-        }
-        if process.answer.is_some() || process.asked.is_some() {
+        if process.answer.is_some() {
             return;
         }
         if !process.connected {
@@ -140,7 +106,6 @@ impl Model {
             let unseen = |lease| process.held(lease).is_none();
             // What is on its way is seen soon, unless it is delayed, which is a fault.
             let under_way = matches!(process.wait, Waiting::Handed(_) | Waiting::Answered(..));
-            let under_way = under_way || process.lacks_lease();
             let under_way = under_way || matches!(process.unparking, Taking::Answered(..));
             if !under_way && record.progress.iter().any(|(lease, _)| unseen(*lease)) {
                 actions.push(Action::Suspect(number));
@@ -153,12 +118,7 @@ impl Model {
         }
         let fresh = process.pulse < STALE || !self.guards.fenced_by_own_beat;
         if process.stopping {
-            // What was handed over is to come under a lease, and goes back then.
-            if process.handed.is_some_and(|handed| !handed.asked) {
-                actions.push(Action::Reserve(number));
-            }
-            let done =
-                process.handed.is_none() && process.table.is_empty() && process.side.is_empty();
+            let done = process.table.is_empty() && process.side.is_empty();
             if done && process.outbox.is_empty() && process.wait == Waiting::No {
                 actions.push(Action::Retire(number));
             }
@@ -166,7 +126,6 @@ impl Model {
             let look = self.guards.compared_with_beat
                 && !record.inbox.is_empty()
                 && !matches!(process.wait, Waiting::Handed(_));
-            let look = look || process.handed.is_some_and(|handed| !handed.asked);
             if look || (process.room() > 0 && !state.server.jobs.is_empty()) {
                 actions.push(Action::Reserve(number));
             }
@@ -192,37 +151,6 @@ impl Model {
         let may = self.may_start(process) && process.room() > 0;
         if may && process.connected && process.can_take(&state.server).is_some() {
             actions.push(Action::TakeParked(number));
-        }
-    }
-
-    /// Those that start from the inbox need no connection to reserve over, and the supervisor has its own.
-    fn calls_of_handed(&self, state: &State, number: u8, actions: &mut Vec<Action>) {
-        let process = &state.processes[usize::from(number)];
-        let record = &state.server.records[usize::from(process.id)];
-        if let Some(handed) = process.handed
-            && handed.phase != Phase::Reserved
-        {
-            let leases = record.progress.iter().filter(|(_, job)| *job == handed.job);
-            for (lease, _) in leases.filter(|(lease, _)| process.held(*lease).is_none()) {
-                actions.push(Action::Bind(number, *lease));
-            }
-            // Until a session has been compared the supervisor asks under the last, in vain.
-            let compares = matches!(process.answer, Some(Answer::Payloads(_)));
-            if process.taking == Taking::No && !record.inbox.is_empty() && !compares {
-                actions.push(Action::TakeInbox(number));
-            }
-        }
-        let fresh = process.pulse < STALE || !self.guards.fenced_by_own_beat;
-        let wanted = process.room() > 0 && process.wait == Waiting::No && !process.stopping;
-        let calm = process.is_calm() || !self.guards.calm;
-        if fresh && wanted && calm && state.server.jobs.is_empty() {
-            actions.push(Action::WaitAlone(number));
-        }
-        // Wanted before the loop that fetches has seen what came.
-        let busy = process.asked.is_some() || process.answer.is_some();
-        let races = process.handed.is_some() && process.connected && busy;
-        if fresh && wanted && races && state.server.jobs.is_empty() {
-            actions.push(Action::Wait(number));
         }
     }
 

@@ -49,8 +49,6 @@ pub struct Wait {
     pub id: Id,
     /// The session of the reserve that was sent along.
     pub session: u8,
-    /// There is none: the answer is the job.
-    pub alone: bool,
     /// Whether there is still somebody at the other end.
     pub heard: bool,
 }
@@ -322,14 +320,12 @@ impl Server {
         self.ended[index] = self.ended[index].saturating_add(1);
     }
 
-    /// `recover.lua`: declares a worker dead while its heartbeat is `unchanged`, and gives back what is `last` in its inbox, if it is
-    /// still, and these leases.
+    /// `recover.lua`: declares a worker dead while its heartbeat is `unchanged`, and gives back its inbox and these leases.
     pub fn recover(
         &mut self,
         guards: &Guards,
         id: Id,
         unchanged: bool,
-        last: Option<Job>,
         chunk: &[Lease],
     ) -> Recovered {
         if self.log.is_some() {
@@ -337,7 +333,7 @@ impl Server {
             let held = self.record(id).progress.clone();
             let job = |lease: &Lease| held.iter().find(|(other, _)| other == lease).copied();
             let chunk = chunk.iter().filter_map(job).collect();
-            self.note(|| Call::Recover { id, unchanged, last, chunk });
+            self.note(|| Call::Recover { id, unchanged, chunk });
         }
         let record = self.record(id);
         // What has no entry has no heartbeat that could be the same.
@@ -349,7 +345,7 @@ impl Server {
         if guards.dead_mark {
             record.known = Known::Dead;
         }
-        let back = self.take_back(guards, id, last, chunk);
+        let back = self.take_back(guards, id, chunk);
         let jobs = back.len();
         self.jobs.extend(back);
         let record = self.record(id);
@@ -357,18 +353,10 @@ impl Server {
     }
 
     /// The first half of a recover: what goes back, in the order in which it is pushed.
-    pub fn take_back(
-        &mut self,
-        guards: &Guards,
-        id: Id,
-        last: Option<Job>,
-        chunk: &[Lease],
-    ) -> Vec<Job> {
+    pub fn take_back(&mut self, guards: &Guards, id: Id, chunk: &[Lease]) -> Vec<Job> {
         let record = self.record(id);
-        let mut back = Vec::new();
-        if guards.inbox_at_recover && last.is_some() && record.inbox.first() == last.as_ref() {
-            back.push(record.inbox.remove(0));
-        }
+        let mut back =
+            if guards.inbox_at_recover { std::mem::take(&mut record.inbox) } else { Vec::new() };
         for lease in chunk {
             if let Some(index) = record.progress.iter().position(|(held, _)| held == lease) {
                 back.push(record.progress.remove(index).1);
@@ -418,6 +406,7 @@ impl Server {
 
     /// `LMOVE <inbox> <jobs> LEFT RIGHT`, until nothing is left.
     pub fn return_inbox(&mut self, id: Id) {
+        self.note(|| Call::ReturnInbox { id });
         let inbox = std::mem::take(&mut self.record(id).inbox);
         self.jobs.extend(inbox);
     }
@@ -428,7 +417,7 @@ impl Server {
     }
 
     /// What the server does after each call: whoever waits longest is handed the next job. Gives the waits that are over.
-    pub fn hand_over(&mut self) -> Vec<(Wait, Job)> {
+    pub fn hand_over(&mut self) -> Vec<Wait> {
         let mut over = Vec::new();
         while !self.waits.is_empty()
             && let Some(job) = self.jobs.pop()
@@ -436,7 +425,7 @@ impl Server {
             let wait = self.waits.remove(0);
             self.note(|| Call::HandOver { id: wait.id });
             self.record(wait.id).inbox.insert(0, job);
-            over.push((wait, job));
+            over.push(wait);
         }
         over
     }

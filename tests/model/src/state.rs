@@ -34,8 +34,6 @@ pub struct Model {
     pub guards: Guards,
     /// States that differ only in who is who are one.
     pub symmetric: bool,
-    /// Waits may be sent alone, so that a body may start from the inbox.
-    pub from_inbox: bool,
     /// A deploy is under way: one process is of an old build, which does not know the first job.
     pub deploy: bool,
     pub(crate) settling: crate::calm::Memo,
@@ -112,8 +110,6 @@ pub struct State {
     pub(crate) started_after_end: bool,
     /// Two bodies of a job ran under leases that no fault had touched.
     pub(crate) doubled: bool,
-    /// A body was cancelled as lost although its worker held the job.
-    pub(crate) cancelled_in_vain: bool,
 }
 
 /// One process, and the life of a worker that it leads.
@@ -130,25 +126,9 @@ pub(crate) struct Process {
     /// The connection over which it reserves and settles is reconciled.
     pub(crate) connected: bool,
     pub(crate) session: u8,
-    /// A reserve for so many, on its way over that connection.
-    pub(crate) asked: Option<u8>,
     /// What the server has answered on that connection.
     pub(crate) answer: Option<Answer>,
     pub(crate) wait: Waiting,
-    /// The job that came with a wait, until its lease is known.
-    pub(crate) handed: Option<Handed>,
-    /// It had started and had no lease when the session began that is being compared.
-    pub(crate) lacking: bool,
-    /// The lease that the comparison found for it, which an answer under way may bring too.
-    pub(crate) found: Option<Lease>,
-    /// Calls that take the inbox, sent and not answered.
-    pub(crate) unanswered: u8,
-    /// The supervisor gives the inbox back.
-    pub(crate) returning: Returning,
-    /// It did so, and has no answer.
-    pub(crate) unreturned: bool,
-    /// It takes the inbox, for a body that may block who would.
-    pub(crate) taking: Taking,
     /// Of the old build.
     pub(crate) old: bool,
     /// The token of the parked job that it looked at last.
@@ -193,13 +173,7 @@ pub(crate) enum Answer {
     Jobs(Vec<(Lease, Job)>),
     Void,
     Stale,
-    Session {
-        session: u8,
-        leases: Vec<(Lease, Job)>,
-        believed: Vec<Lease>,
-    },
-    /// `HMGET`: the payloads of leases that were never seen.
-    Payloads(Vec<(Lease, Job)>),
+    Session { session: u8, leases: Vec<(Lease, Job)>, believed: Vec<Lease> },
 }
 
 /// How far a wait, and the reserve that was sent along, are.
@@ -208,10 +182,6 @@ pub(crate) enum Waiting {
     No,
     /// At the server.
     Sent,
-    /// The same, without a reserve; whether nothing that takes the inbox was sent since.
-    Alone(bool),
-    /// The answer to such a one is on its way.
-    Brought(Job, bool),
     /// The server has handed a job into the inbox; it has not looked at the reserve yet.
     Handed(u8),
     Answered(u8, Answer),
@@ -227,29 +197,7 @@ pub(crate) struct Held {
     pub(crate) excused: bool,
 }
 
-/// A job in the inbox as its worker sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) struct Handed {
-    pub(crate) job: Job,
-    pub(crate) phase: Phase,
-    /// A reserve was sent since it came.
-    pub(crate) asked: bool,
-    /// How its attempt has ended.
-    pub(crate) end: Option<End>,
-    pub(crate) excused: bool,
-}
-
-/// How far the supervisor is with giving the inbox back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum Returning {
-    No,
-    /// It has seen that it may.
-    Begun,
-    /// It is on its way.
-    Sent,
-}
-
-/// How far a call beside the loop that fetches is, under that session: a reserve for the inbox alone, or `take_parked.lua`.
+/// How far a `take_parked.lua` is, under that session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Taking {
     No,
@@ -278,12 +226,8 @@ pub(crate) struct Recovery {
 pub(crate) enum Step {
     /// The mark.
     Mark,
-    /// What is in the inbox, one after the other.
-    Inbox,
     /// These leases, the youngest last.
     Chunks(Vec<Lease>),
-    /// The inbox again.
-    Last,
 }
 
 /// A move that is half done.
@@ -298,10 +242,9 @@ pub(crate) enum Carried {
 pub(crate) enum Late {
     Reserve { id: Id, session: u8, want: u8 },
     Settle { id: Id, lease: Lease, job: Job, end: End },
-    Recover { id: Id, unchanged: bool, last: Option<Job>, chunk: Vec<Lease> },
+    Recover { id: Id, unchanged: bool, chunk: Vec<Lease> },
     Reconcile { id: Id },
-    Wait { id: Id, session: u8, alone: bool },
-    Return { id: Id },
+    Wait { id: Id, session: u8 },
     TakeParked { id: Id, session: u8, token: Lease },
 }
 
@@ -316,10 +259,8 @@ pub enum Action {
     Connect(u8),
     /// The answer to the last reserve or reconcile arrives.
     Receive(u8),
-    /// `reserve.lua`; where bodies start from the inbox, it is sent, and executed later.
+    /// `reserve.lua`.
     Reserve(u8),
-    /// It is executed.
-    ReserveArrives(u8),
     /// The job under this lease is unknown here: it is put aside, and its settlement is in the outbox.
     Park(u8, Lease),
     /// It sends `take_parked.lua` for the first parked job that it can run.
@@ -336,30 +277,12 @@ pub enum Action {
     Finish(u8, Lease, End),
     /// The supervisor gives up on it, and settles it over its own connection.
     Overdue(u8, Lease),
-    /// The body of the job in the inbox begins.
-    StartHanded(u8),
-    /// It has returned.
-    FinishHanded(u8, End),
-    /// The comparison finds the lease of the job that started from the inbox.
-    Bind(u8, Lease),
-    /// The supervisor sends `LMOVE`, from the inbox to the front of the list.
-    SendReturn(u8),
-    /// It is executed, and answered.
-    ReturnArrives(u8),
-    /// The supervisor sends a reserve for what is in the inbox alone.
-    TakeInbox(u8),
-    /// It is executed.
-    TakeArrives(u8),
-    /// Its answer arrives.
-    ReceiveTaken(u8),
     /// `settle.lua` or `release.lua` for the first of the outbox, with its answer.
     Settle(u8),
     /// The same over the supervisor's connection.
     SideSettle(u8),
     /// `BLMOVE`, with a reserve behind it.
     Wait(u8),
-    /// `BLMOVE` alone.
-    WaitAlone(u8),
     /// `reserve.lua`, which came with the wait.
     ReserveWithWait(u8),
     /// Both answers arrive.
@@ -413,14 +336,8 @@ pub enum Action {
     ConnectLate(u8),
     /// A fault: `BLMOVE` is on its way when its connection breaks.
     WaitLate(u8),
-    /// A fault: `BLMOVE` alone is on its way when its connection breaks.
-    WaitAloneLate(u8),
-    /// A fault: the runtime of the bodies is stuck, and the supervisor is about to give the inbox back.
+    /// A fault: the runtime of the bodies is stuck, and the supervisor gives the inbox back.
     ReturnInbox(u8),
-    /// A fault: the same, and `LMOVE` is on its way when its connection breaks.
-    ReturnLate(u8),
-    /// A fault: the supervisor's reserve is on its way when its connection breaks.
-    TakeLate(u8),
     /// A fault: `take_parked.lua` is on its way when its connection breaks.
     TakeParkedLate(u8),
     /// A fault: it is executed, the answer is lost.
@@ -455,10 +372,7 @@ impl Action {
                 | Self::SideSettleUnanswered(_)
                 | Self::ConnectLate(_)
                 | Self::WaitLate(_)
-                | Self::WaitAloneLate(_)
                 | Self::ReturnInbox(_)
-                | Self::ReturnLate(_)
-                | Self::TakeLate(_)
                 | Self::TakeParkedLate(_)
                 | Self::TakeParkedUnanswered(_)
                 | Self::RecoverLate(_)
@@ -481,16 +395,8 @@ impl Process {
             registered: false,
             connected: false,
             session: 0,
-            asked: None,
             answer: None,
             wait: Waiting::No,
-            handed: None,
-            lacking: false,
-            found: None,
-            unanswered: 0,
-            returning: Returning::No,
-            unreturned: false,
-            taking: Taking::No,
             old: false,
             looked: None,
             unparking: Taking::No,
@@ -529,10 +435,8 @@ impl Process {
 
     /// The jobs whose bodies run, and whether a fault touched them.
     pub(crate) fn running(&self) -> impl Iterator<Item = (Job, bool)> {
-        let under_lease = self.table.iter().filter(|held| held.phase == Phase::Running);
-        let in_inbox = self.handed.iter().filter(|handed| handed.phase == Phase::Running);
-        let under_lease = under_lease.map(|held| (held.job, held.excused));
-        under_lease.chain(in_inbox.map(|handed| (handed.job, handed.excused)))
+        let running = self.table.iter().filter(|held| held.phase == Phase::Running);
+        running.map(|held| (held.job, held.excused))
     }
 
     /// Whether it can run this job: in a deploy the first is of a type that the old build does not know.
@@ -548,27 +452,8 @@ impl Process {
 
     /// How many more jobs it can start.
     pub(crate) fn room(&self) -> usize {
-        let handed = self.handed.iter().filter(|handed| handed.phase != Phase::Ending);
         let taken = usize::from(self.unparking != Taking::No);
-        usize::from(self.slots).saturating_sub(self.believed().count() + handed.count() + taken)
-    }
-
-    /// A call is sent that takes the inbox.
-    pub(crate) fn takes_inbox(&mut self) {
-        self.unanswered = (self.unanswered + 1).min(3);
-        if let Waiting::Alone(calm) | Waiting::Brought(_, calm) = &mut self.wait {
-            *calm = false;
-        }
-    }
-
-    /// Nothing is under way that takes the inbox.
-    pub(crate) fn is_calm(&self) -> bool {
-        self.unanswered == 0 && !self.unreturned && self.handed.is_none()
-    }
-
-    /// Whether the job in the inbox has started, and its lease is not known.
-    pub(crate) fn lacks_lease(&self) -> bool {
-        self.handed.is_some_and(|handed| handed.phase != Phase::Reserved)
+        usize::from(self.slots).saturating_sub(self.believed().count() + taken)
     }
 
     /// Ends a lease; the settlement goes over the one connection or the other.
@@ -598,7 +483,7 @@ impl Taking {
 
 impl Waiting {
     pub(crate) fn is_at_server(&self) -> bool {
-        matches!(self, Self::Sent | Self::Alone(_))
+        *self == Self::Sent
     }
 
     pub(crate) fn answer(&mut self) -> Option<&mut Answer> {

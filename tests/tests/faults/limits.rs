@@ -116,7 +116,7 @@ fn whoever_finds_a_worker_dead_first_may_get_no_connection() {
 #[test]
 fn a_user_with_the_rights_of_an_earlier_version_recovers() {
     // The worker's user may not call `HSTRLEN`, which came later than others -> it recovers jobs all the same.
-    // Guard: `recover_leases` takes each by itself then.
+    // Guard: `monitor::give_back` takes each by itself then.
     let server = TestServer::start();
     let rules = ["ACL", "SETUSER", "jobs", "on", ">first", "~*", "&*", "+@all", "-hstrlen"];
     let _: String = server.redis().ask(&rules);

@@ -93,8 +93,7 @@ impl Fetch {
             0 => {
                 self.look || anything && (!runnable && self.next_look.is_none() || worth_it || held)
             }
-            // What is in the inbox is to come under its lease.
-            1 => worth_it && !looks || self.look && lane.leases.handed_number().is_some(),
+            1 => worth_it && !looks,
             _ => false,
         };
         let worth_it_at = settlements + enough.saturating_sub(want).max(1);

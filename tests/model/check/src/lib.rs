@@ -24,9 +24,6 @@ pub const SETTLES: &str = "every job is settled once the faults stop";
 /// The same for all other jobs while the body of one never returns.
 pub const NO_JOB_STOPS_ANOTHER: &str = "no job stops another";
 
-/// A body that is cancelled as lost is no longer its worker's.
-pub const LOST_ONLY: &str = "no body is cancelled as lost whose worker holds the job";
-
 struct Protocol(Model);
 
 impl stateright::Model for Protocol {
@@ -63,7 +60,6 @@ impl stateright::Model for Protocol {
             Property::always(SETTLED_ONCE, |_, state| jobs(state).all(|(.., ended)| ended <= 1)),
             Property::always(NO_START_AFTER, |_, state: &State| !state.started_after_end()),
             Property::always(EXCLUSIVE, |_, state: &State| !state.doubled()),
-            Property::always(LOST_ONLY, |_, state: &State| !state.cancelled_in_vain()),
             Property::always(SETTLES, |model: &Self, state: &State| {
                 model.0.comes_to_its_end(state, None)
             }),

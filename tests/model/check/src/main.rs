@@ -1,5 +1,4 @@
 //! Checks the protocol with as many jobs and faults as is asked for: `hworker-check [jobs [faults [fault..]]]`;
-//! with `inbox` among the faults, bodies start from the inbox too,
 //! with `slots` there is one process with two of them.
 
 use hworker_check::check;
@@ -11,7 +10,7 @@ fn main() {
         |default: u8| words.next().map_or(default, |word| word.parse().expect("a number"));
     let (jobs, faults) = (number(2), number(1));
     let mut allowed = Allowed::NONE;
-    let (mut any, mut from_inbox, mut two_slots) = (false, false, false);
+    let (mut any, mut two_slots) = (false, false);
     for word in words {
         let any_before = any;
         any = true;
@@ -26,14 +25,13 @@ fn main() {
             "bury" => allowed.bury = true,
             "overdue" => allowed.overdue = true,
             "slots" => (two_slots, any) = (true, any_before),
-            "inbox" => (from_inbox, any) = (true, any_before),
             _ => panic!("no such fault: {word}"),
         }
     }
     let allowed = if any { allowed } else { Allowed::ALL };
     let model = Model::new(jobs, faults, allowed);
     let model = if two_slots { model.two_slots() } else { model };
-    let checked = check(if from_inbox { model.from_inbox() } else { model }, 2);
+    let checked = check(model, 2);
     println!("{jobs} jobs, {faults} faults: {checked}");
     std::process::exit(i32::from(checked.broken.is_some()));
 }

@@ -40,37 +40,24 @@ fn a_stop_and_a_broken_connection() {
     holds("one job, two of stop, cut", Model::new(1, 2, Allowed { stop: true, cut: true, ..NONE }));
 }
 
-#[test]
-fn from_the_inbox_one_job_and_any_fault() {
-    let model = Model::new(1, 1, Allowed::ALL).from_inbox();
-    holds("from the inbox: one job, one fault", model);
-}
-
-#[test]
-fn from_the_inbox_two_jobs() {
-    holds("from the inbox: two jobs", Model::new(2, 0, NONE).from_inbox());
-    holds("from the inbox: one job with a retry", Model::new(1, 0, NONE).retries(1).from_inbox());
-}
-
 /// One process; nobody is left to run anything once it stops.
 const ALONE: Allowed = Allowed { terminate: false, ..Allowed::ALL };
 
 #[test]
-fn from_the_inbox_two_slots_and_any_fault() {
-    let model = Model::new(2, 1, ALONE).from_inbox().two_slots();
-    holds("from the inbox, one process with two slots: two jobs, one fault", model);
+fn two_slots_and_any_fault() {
+    let model = Model::new(2, 1, ALONE).two_slots();
+    holds("one process with two slots: two jobs, one fault", model);
 }
 
 #[test]
-fn from_the_inbox_two_slots_and_two_faults() {
+fn two_slots_and_two_faults() {
     let allowed = Allowed { silence: false, refuse: false, jump: false, bury: false, ..ALONE };
-    let model = Model::new(1, 2, allowed).from_inbox().two_slots();
-    holds("from the inbox, one process: one job, two of kill, stop, cut, overdue", model);
+    let model = Model::new(1, 2, allowed).two_slots();
+    holds("one process with two slots: one job, two of kill, stop, cut, overdue", model);
 }
 
 #[test]
 fn a_deploy_and_any_fault() {
     holds("a deploy: one job, one fault", Model::new(1, 1, Allowed::ALL).deploy());
     holds("a deploy: one job with a retry", Model::new(1, 0, NONE).retries(1).deploy());
-    holds("a deploy, from the inbox: one job", Model::new(1, 0, NONE).from_inbox().deploy());
 }

@@ -2,8 +2,8 @@
 //! that lose a job, settle it twice, run it twice, or strand it. Run with `--nocapture` to read them.
 
 use hworker_check::{
-    EXCLUSIVE, LOST_ONLY, NO_JOB_STOPS_ANOTHER, NO_START_AFTER, NOT_LOST, ONE_PLACE, SETTLED_ONCE,
-    SETTLES, check,
+    EXCLUSIVE, NO_JOB_STOPS_ANOTHER, NO_START_AFTER, NOT_LOST, ONE_PLACE, SETTLED_ONCE, SETTLES,
+    check,
 };
 use hworker_model::{Allowed, Guards, Model};
 
@@ -11,7 +11,6 @@ const NONE: Allowed = Allowed::NONE;
 const KILL: Allowed = Allowed { kill: true, ..NONE };
 const STOP: Allowed = Allowed { stop: true, ..NONE };
 const CUT: Allowed = Allowed { cut: true, ..NONE };
-const OVERDUE: Allowed = Allowed { overdue: true, ..NONE };
 const REFUSE: Allowed = Allowed { refuse: true, ..NONE };
 const SILENCE: Allowed = Allowed { silence: true, ..NONE };
 
@@ -128,49 +127,6 @@ fn without_sending_again_what_has_no_answer() {
 #[test]
 fn without_giving_back_what_was_never_seen() {
     finds(&[SETTLES], Model::new(1, 1, CUT), |guards| guards.unseen_given_back = false);
-}
-
-#[test]
-fn without_the_calm_before_a_start_from_the_inbox() {
-    // The job came under a lease too, and has ended there.
-    let model = Model::new(1, 0, NONE).from_inbox();
-    finds(&[NO_START_AFTER, EXCLUSIVE], model, |guards| guards.calm = false);
-}
-
-#[test]
-fn without_knowing_again_what_started_from_the_inbox() {
-    let model = Model::new(1, 0, NONE).from_inbox();
-    finds(&[LOST_ONLY], model, |guards| guards.recognised = false);
-}
-
-#[test]
-fn without_a_search_for_what_started_from_the_inbox() {
-    let model = Model::new(1, 1, CUT).from_inbox();
-    finds(&[LOST_ONLY], model, |guards| guards.searched = false);
-}
-
-#[test]
-fn without_a_second_look_before_what_was_never_seen_is_given_back() {
-    let model = Model::new(1, 1, CUT).from_inbox();
-    finds(&[NO_START_AFTER, EXCLUSIVE], model, |guards| guards.still_unseen = false);
-}
-
-#[test]
-fn without_leaving_out_what_the_comparison_found_before() {
-    let model = Model::new(1, 1, OVERDUE).from_inbox();
-    finds(&[NO_START_AFTER, EXCLUSIVE], model, |guards| guards.found_once = false);
-}
-
-#[test]
-fn without_counting_at_once_that_the_inbox_is_given_back() {
-    let model = Model::new(1, 1, OVERDUE).from_inbox();
-    finds(&[NO_START_AFTER, EXCLUSIVE], model, |guards| guards.return_counted_at_once = false);
-}
-
-#[test]
-fn without_waiting_for_the_inbox_to_be_given_back() {
-    let model = Model::new(1, 1, Allowed { cut: true, ..OVERDUE }).from_inbox();
-    finds(&[NO_START_AFTER, EXCLUSIVE], model, |guards| guards.return_outlasts_session = false);
 }
 
 #[test]

@@ -102,9 +102,6 @@ impl Change {
                 let detail = format!("job {n} is there {} times, last {:?}", step.after, step.to);
                 events.push(Event::Wrong { rule: "a job is in one place", detail });
             }
-            if step.inbox && !matches!(step.to, Some(Place::Held | Place::Inbox)) {
-                events.push(Event::LeftInbox { n, how: self.how(step) });
-            }
             match step.lease {
                 Some(lease) => {
                     let how = self.how(step);

@@ -30,7 +30,7 @@ pub(crate) struct Violation {
     pub(crate) detail: String,
 }
 
-/// One lease, from its grant to its end, or from the arrival of its job in the inbox.
+/// One lease, from its grant to its end.
 #[derive(Debug)]
 pub(crate) struct Hold {
     pub(crate) n: u32,
@@ -43,11 +43,6 @@ pub(crate) struct Hold {
     /// When it was seen first, and when it was not there yet.
     pub(crate) seen: u64,
     pub(crate) since: u64,
-    /// When the lease was made, or was not there yet.
-    pub(crate) made: u64,
-    /// False while the job is in the inbox, and where it left that without a lease.
-    pub(crate) leased: bool,
-    pub(crate) by_inbox: bool,
     /// The number of the run in its process, of a body that knows no lease.
     pub(crate) run: Option<u32>,
 }
@@ -65,9 +60,6 @@ impl Hold {
             reported: false,
             seen,
             since,
-            made: since,
-            leased: true,
-            by_inbox: false,
             run: None,
         }
     }
@@ -147,8 +139,6 @@ impl Checker {
         match event {
             Event::Entered { n } => self.entered(n),
             Event::Granted { n, lease, worker } => self.granted(n, lease, worker),
-            Event::Handed { n, queue, worker } => self.handed(n, queue, worker),
-            Event::LeftInbox { n, how } => self.left_inbox(n, how),
             Event::LeaseEnded { n, lease, how } => self.lease_ended(n, lease, how),
             Event::SetAside { n } => self.settled(n, Ended::Broken),
             Event::Dead { queue, worker } => self.declared_dead(queue, worker),

@@ -579,13 +579,6 @@ impl Story {
         self.change(&[&format!("LMOVE {JOBS} hworker-inbox-default:w{worker}.x RIGHT LEFT")])
     }
 
-    /// What is in the inbox comes under a lease.
-    fn take(&mut self, worker: u32, n: u32, token: u64) -> &mut Self {
-        let pop = format!("RPOP hworker-inbox-default:w{worker}.x 1000");
-        let progress = format!("hworker-progress-default:w{worker}.x");
-        self.change(&[&pop, &format!("HSET {progress} {token} {}", envelope(n))])
-    }
-
     fn give_back(&mut self, worker: u32, n: u32, token: u64) -> &mut Self {
         self.settle(worker, token, &[&format!("RPUSH {JOBS} {}", envelope(n))])
     }
@@ -595,28 +588,13 @@ const UNDER_ITS_LEASE: &str = "a body runs under its lease";
 const AT_ONCE: &str = "one body of a job at a time";
 
 #[test]
-fn a_body_that_begins_before_its_lease_is_well() {
-    // While its job is in the inbox: it ends after it has its lease, or before.
-    for ends_first in [false, true] {
-        let mut story = Story::new();
-        story.enqueue(1).hand(1).pass(1).plain(1, 1, 7, Outcome::None).pass(1);
-        if ends_first {
-            story.plain(1, 1, 7, Outcome::Success).pass(1).take(1, 1, 10);
-        } else {
-            story.take(1, 1, 10).pass(1).plain(1, 1, 7, Outcome::Success);
-        }
-        story.ack(1, 10);
-        assert_eq!(story.rules(), NONE);
-        let plain = &story.checker.plain;
-        assert_eq!((plain.begun, plain.by_inbox, plain.before_lease), (1, 1, 1));
-        assert_eq!(story.checker.begun, 1);
-    }
-    // And under its lease, noted before the log is read, or after.
+fn a_plain_body_under_its_lease_is_well() {
+    // Noted before the log is read, or after.
     let mut story = Story::new();
     story.enqueue(1).run_plain(1, 1, 7, Outcome::Success).reserve(1, 1, 10).pass(1).ack(1, 10);
     story.enqueue(2).reserve(1, 2, 11).pass(1).run_plain(1, 2, 8, Outcome::Success).ack(1, 11);
     assert_eq!(story.rules(), NONE);
-    assert_eq!((story.checker.plain.begun, story.checker.plain.before_lease), (2, 0));
+    assert_eq!((story.checker.plain.begun, story.checker.begun), (2, 2));
 }
 
 #[test]
@@ -630,17 +608,17 @@ fn a_lease_of_which_the_log_is_late_is_that_of_the_earlier_run() {
 }
 
 #[test]
-fn a_plain_body_without_a_lease_or_an_inbox_is_found() {
+fn a_plain_body_without_a_lease_is_found() {
     let mut story = Story::new();
     story.plain(1, 1, 7, Outcome::None);
     assert_eq!(story.rules(), [UNDER_ITS_LEASE]);
-    // It waits yet; or another holds it, in the inbox or under a lease.
+    // It waits yet; or is in the inbox; or another holds it.
     for place in 0..3 {
         let mut story = Story::new();
         story.enqueue(1);
         match place {
             0 => &mut story,
-            1 => story.hand(1),
+            1 => story.hand(2),
             _ => story.reserve(1, 1, 10),
         }
         .plain(2, 1, 7, Outcome::None);
@@ -656,7 +634,7 @@ fn a_plain_body_without_a_lease_or_an_inbox_is_found() {
 fn a_second_plain_body_while_the_first_runs_is_found() {
     // In the same process, under the same lease.
     let mut story = Story::new();
-    story.enqueue(1).hand(1).plain(1, 1, 7, Outcome::None).take(1, 1, 10).pass(1);
+    story.enqueue(1).reserve(1, 1, 10).plain(1, 1, 7, Outcome::None).pass(1);
     story.run_plain(1, 1, 8, Outcome::Success).pass(1);
     story.plain(1, 1, 7, Outcome::Success).ack(1, 10);
     let rules = story.rules();
@@ -664,7 +642,7 @@ fn a_second_plain_body_while_the_first_runs_is_found() {
     // Elsewhere, since it was given back while it ran: with a fault of the first it is explained.
     let elsewhere = |kind: Option<Kind>| {
         let mut story = Story::new();
-        story.enqueue(1).hand(1).plain(1, 1, 7, Outcome::None).take(1, 1, 10).pass(1);
+        story.enqueue(1).reserve(1, 1, 10).plain(1, 1, 7, Outcome::None).pass(1);
         if let Some(kind) = kind {
             story.strike(kind, 1);
         }
@@ -687,59 +665,31 @@ fn a_plain_start_after_the_end_of_its_lease_is_found() {
     story.enqueue(1).reserve(1, 1, 10).run_plain(1, 1, 7, Outcome::Success).ack(1, 10).pass(1);
     story.plain(1, 1, 8, Outcome::None);
     assert_eq!(story.rules(), [UNDER_ITS_LEASE]);
-    // After its lease was lost; or its inbox.
-    for in_inbox in [false, true] {
-        let late = |kind: Option<Kind>| {
-            let mut story = Story::new();
-            let back = format!("RPUSH {JOBS} {}", envelope(1));
-            story.enqueue(1).hand(1);
-            if let Some(kind) = kind {
-                story.strike(kind, 1);
-            }
-            if in_inbox {
-                story.change(&[&format!("LMOVE hworker-inbox-default:w1.x {JOBS} LEFT RIGHT")]);
-            } else {
-                story.take(1, 1, 10).settle(1, 10, &[&back]);
-            }
-            story.reserve(2, 1, 11).pass(1).plain(1, 1, 7, Outcome::None);
-            story.plain(1, 1, 7, Outcome::Dropped);
-            story.run_plain(2, 1, 4, Outcome::Success).ack(2, 11);
-            (story.rules(), story.checker.late_starts)
-        };
-        let (rules, _) = late(None);
-        assert_eq!(rules, ["no start after the end of a lease"]);
-        assert_eq!(late(Some(Kind::Stop)), (NONE.to_vec(), 1));
-    }
-}
-
-#[test]
-fn a_plain_body_that_loses_its_inbox_needs_a_fault() {
-    let lost = |kind: Option<Kind>| {
+    // After its lease was lost.
+    let late = |kind: Option<Kind>| {
         let mut story = Story::new();
-        story.enqueue(1).hand(1).plain(1, 1, 7, Outcome::None);
+        story.enqueue(1).reserve(1, 1, 10);
         if let Some(kind) = kind {
             story.strike(kind, 1);
         }
-        let dead = "HSETNX hworker-worker-default:w1.x dead 1";
-        let back = format!("LMOVE hworker-inbox-default:w1.x {JOBS} LEFT RIGHT");
-        story.without(1, 6).change(&[dead, &back, &format!("HINCRBY {STAT} recovered 1")]);
-        story.reserve(2, 1, 11).run_plain(2, 1, 4, Outcome::Success).ack(2, 11);
-        story.rules()
+        story.give_back(1, 1, 10).reserve(2, 1, 11).pass(1).plain(1, 1, 7, Outcome::None);
+        story.plain(1, 1, 7, Outcome::Dropped);
+        story.run_plain(2, 1, 4, Outcome::Success).ack(2, 11);
+        (story.rules(), story.checker.late_starts)
     };
-    let rules = lost(None);
-    assert!(rules.contains(&"leases end as their bodies do"), "{rules:?}");
-    assert!(rules.contains(&AT_ONCE), "{rules:?}");
-    assert_eq!(lost(Some(Kind::WorkerKill)), NONE);
+    let (rules, _) = late(None);
+    assert_eq!(rules, ["no start after the end of a lease"]);
+    assert_eq!(late(Some(Kind::Stop)), (NONE.to_vec(), 1));
 }
 
 #[test]
 fn the_ends_of_plain_bodies_are_held_against_those_of_their_leases() {
     let mut story = Story::new();
-    story.enqueue(1).hand(1).run_plain(1, 1, 7, Outcome::Error).take(1, 1, 10).ack(1, 10);
+    story.enqueue(1).reserve(1, 1, 10).run_plain(1, 1, 7, Outcome::Error).ack(1, 10);
     assert_eq!(story.rules(), ["leases end as their bodies do"]);
     // Never begun, and done.
     let mut story = Story::new();
-    story.enqueue(1).hand(1).take(1, 1, 10).ack(1, 10);
+    story.enqueue(1).reserve(1, 1, 10).ack(1, 10);
     assert_eq!(story.rules(), ["leases end as their bodies do"]);
     // One that was given back unbegun and the next of the same worker, all within one look at the log.
     let mut story = Story::new();
@@ -762,7 +712,7 @@ fn the_ends_of_plain_bodies_are_held_against_those_of_their_leases() {
 #[test]
 fn a_plain_start_without_a_pulse_is_found() {
     let mut story = Story::new();
-    story.enqueue(1).hand(1).silence(5).run_plain(1, 1, 7, Outcome::Success).take(1, 1, 10);
+    story.enqueue(1).reserve(1, 1, 10).silence(5).run_plain(1, 1, 7, Outcome::Success);
     story.ack(1, 10);
     assert_eq!(story.rules(), ["no start without a pulse"]);
 }

@@ -89,7 +89,7 @@ impl Checker {
         self.seen = seen;
         let mut stuck = Vec::new();
         let quiet = self.strikes.server_trouble(seen.saturating_sub(IDLE_AFTER), seen) == 0;
-        for (lease, hold) in self.holds.iter_mut().filter(|(_, hold)| hold.leased) {
+        for (lease, hold) in &mut self.holds {
             let process = self.lives[hold.life].process;
             let held_for = seen.saturating_sub(hold.granted);
             // One that nobody silenced, and that reaches the server, knows by then what it holds.
@@ -141,12 +141,7 @@ impl Checker {
     pub(crate) fn fits(&mut self, lease: Lease, began: bool, outcome: Outcome) -> bool {
         let Some(hold) = self.holds.get(&lease) else { return true };
         let Some((how, ended)) = hold.ended else { return true };
-        let (n, process, leased) = (hold.n, self.lives[hold.life].process, hold.leased);
-        if !leased {
-            // Out of the inbox only others take what has begun.
-            let silenced = || self.strikes.silenced(process, ended).is_some();
-            return !began || how == Ended::Recovered && silenced();
-        }
+        let (n, process) = (hold.n, self.lives[hold.life].process);
         match how {
             Ended::Acked => outcome == Outcome::Success,
             // A blocking body that is over its time may come to its end all the same.

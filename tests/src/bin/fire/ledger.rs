@@ -40,17 +40,6 @@ pub(crate) enum Event {
         lease: Lease,
         worker: String,
     },
-    /// A job came into the inbox of a worker.
-    Handed {
-        n: u32,
-        queue: u8,
-        worker: String,
-    },
-    /// It left the inbox, and came under no lease.
-    LeftInbox {
-        n: u32,
-        how: Ended,
-    },
     /// What had a lease came to its end, or waits again.
     LeaseEnded {
         n: u32,
@@ -228,7 +217,7 @@ impl Ledger {
         match (name, of.kind) {
             (b"LPUSH" | b"RPUSH", Kind::Jobs | Kind::Inbox) => {
                 for payload in rest {
-                    self.push(key, of, number_in(payload), name == b"LPUSH", events);
+                    self.push(key, of, number_in(payload), name == b"LPUSH");
                 }
             }
             (b"LPUSH", Kind::Failed) => {
@@ -242,7 +231,7 @@ impl Ledger {
                     self.pop(key, of, name == b"LPOP");
                 }
             }
-            (b"LMOVE", Kind::Jobs | Kind::Inbox) => self.list_move(key, of, rest, events),
+            (b"LMOVE", Kind::Jobs | Kind::Inbox) => self.list_move(key, of, rest),
             (b"HSET", Kind::Progress) => self.grant(key, of, rest, events),
             (b"HDEL", Kind::Progress) => self.end_leases(key, of, rest),
             (b"HSET", Kind::Broken) => {
@@ -286,7 +275,7 @@ impl Ledger {
         self.copies.get(&n).copied().unwrap_or(0)
     }
 
-    fn push(&mut self, key: &[u8], of: &Key, n: Option<u32>, left: bool, events: &mut Vec<Event>) {
+    fn push(&mut self, key: &[u8], of: &Key, n: Option<u32>, left: bool) {
         let Some(n) = n else { return self.change.wrong("a payload that nobody wrote", text(key)) };
         let list = self.lists.entry(key.to_vec()).or_default();
         if left {
@@ -295,9 +284,6 @@ impl Ledger {
             list.push_back(n);
         }
         let place = if of.kind == Kind::Jobs { Place::Waiting } else { Place::Inbox };
-        if place == Place::Inbox {
-            events.push(Event::Handed { n, queue: of.queue, worker: of.part.clone() });
-        }
         let copies = self.copies(n);
         self.change.enters(n, copies, place);
     }
@@ -313,11 +299,11 @@ impl Ledger {
         Some(n)
     }
 
-    fn list_move(&mut self, key: &[u8], of: &Key, rest: &[Vec<u8>], events: &mut Vec<Event>) {
+    fn list_move(&mut self, key: &[u8], of: &Key, rest: &[Vec<u8>]) {
         let [to, from_end, to_end, ..] = rest else { return };
         let Some(to_key) = Key::of(to) else { return };
         if let Some(n) = self.pop(key, of, from_end.eq_ignore_ascii_case(b"LEFT")) {
-            self.push(to, &to_key, Some(n), to_end.eq_ignore_ascii_case(b"LEFT"), events);
+            self.push(to, &to_key, Some(n), to_end.eq_ignore_ascii_case(b"LEFT"));
         }
     }
 

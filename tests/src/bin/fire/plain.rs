@@ -1,16 +1,13 @@
 //! Bodies of jobs that take no context, and so know neither token nor queue: which lease each ran under follows from the job, the
-//! process and the times. Such a body may begin before its lease is there, while the job is in the inbox of its worker.
-//!
-//! What a worker holds is here a [`Hold`] from the arrival in its inbox on, under a number of its own until there is a lease. A
-//! begin belongs to the oldest one of that job in that process under which none began. Where the times leave more than one, it is
-//! settled by how they ended: any order in which all of it fits is taken, and there has to be one.
+//! process and the times. A begin belongs to the oldest lease of that job in that process under which none began. Where the times
+//! leave more than one, it is settled by how they ended: any order in which all of it fits is taken, and there has to be one.
 
 use std::collections::{HashMap, VecDeque};
 
 use crate::checker::{Checker, Hold};
 use crate::diary::{Note, Outcome, What};
 use crate::judge::{EARLY_FOR, FORGOTTEN_AFTER};
-use crate::ledger::{Ended, Lease};
+use crate::ledger::Lease;
 use crate::strikes::SECOND;
 
 /// Bodies of one job are held against each other so long after a begin: then it is known what is said of it.
@@ -36,9 +33,6 @@ pub(crate) struct Plain {
     runs: HashMap<u32, Vec<Run>>,
     /// What holds, or lately held, each job, the oldest first.
     pub(crate) holds_of: HashMap<u32, Vec<Lease>>,
-    /// Jobs in inboxes, and under which numbers.
-    in_inbox: HashMap<u32, Lease>,
-    numbers: u64,
     to_compare: VecDeque<(u64, u32, usize, u32)>,
     to_forget: VecDeque<(u64, u32)>,
     /// When the log was read, and when it was before: what is new was not in it then.
@@ -46,10 +40,8 @@ pub(crate) struct Plain {
     pub(crate) read_before: u64,
     /// What has to be taken from the time of the clock on the wall for that of the notes, in nanoseconds.
     from_wall: Option<i128>,
-    /// Bodies that know no lease; those whose job came by the inbox; those that certainly began before there was a lease.
+    /// Bodies that know no lease.
     pub(crate) begun: u64,
-    pub(crate) by_inbox: u64,
-    pub(crate) before_lease: u64,
 }
 
 impl Plain {
@@ -62,12 +54,12 @@ impl Plain {
         self.from_wall = Some(by);
     }
 
-    /// When a lease was made, or at least when it was not there yet: a token is the time of the server in microseconds, but
-    /// where its clock was set back. Heartbeats have times too.
-    pub(crate) fn made_at(&self, token: u64, seen: u64) -> u64 {
+    /// When something was accepted, by its time in us of the server, whose clock jumps by whole seconds; or at least when it was not
+    /// there yet.
+    pub(crate) fn made_at(&self, us: u64, seen: u64) -> u64 {
         let times = self.from_wall.into_iter().flat_map(|ahead| {
             // By whole seconds the server's clock is set.
-            (-3..=3).map(move |s| i128::from(token) * 1_000 - ahead + s * i128::from(SECOND))
+            (-3..=3).map(move |s| i128::from(us) * 1_000 - ahead + s * i128::from(SECOND))
         });
         let mut possible = times.filter_map(|at| u64::try_from(at).ok());
         let possible = possible.find(|at| (self.read_before..=seen).contains(at));
@@ -90,52 +82,10 @@ impl Plain {
 }
 
 impl Checker {
-    /// A job came into an inbox.
-    pub(crate) fn handed(&mut self, n: u32, queue: u8, worker: String) {
-        let Some(life) = self.life(queue, worker) else { return };
-        let plain = &mut self.plain;
-        plain.numbers += 1;
-        // Far from every token.
-        let lease = (queue, u64::MAX - plain.numbers);
-        plain.in_inbox.insert(n, lease);
-        plain.holds_of.entry(n).or_default().push(lease);
-        let hold = Hold::new(n, life, self.seen, plain.read_before);
-        self.holds.insert(lease, Hold { leased: false, by_inbox: true, ..hold });
-    }
-
-    /// It came from there under this lease, or from elsewhere.
+    /// A job came under this lease.
     pub(crate) fn comes_under(&mut self, n: u32, lease: Lease, life: usize) -> Hold {
-        let made = self.plain.made_at(lease.1, self.seen);
-        let hold = Hold { made, ..Hold::new(n, life, self.seen, self.plain.read_before) };
-        let number = self.plain.in_inbox.remove(&n);
-        let handed = number.and_then(|number| {
-            self.plain.forget(n, number);
-            self.holds.remove(&number)
-        });
         self.plain.holds_of.entry(n).or_default().push(lease);
-        match handed.filter(|handed| handed.life == life) {
-            Some(handed) => Hold { leased: true, granted: hold.granted, made: hold.made, ..handed },
-            None => hold,
-        }
-    }
-
-    /// It left the inbox otherwise.
-    pub(crate) fn left_inbox(&mut self, n: u32, how: Ended) {
-        let Some(number) = self.plain.in_inbox.remove(&n) else { return };
-        let seen = self.seen;
-        let Some(hold) = self.holds.get_mut(&number) else { return };
-        hold.ended = Some((how, seen));
-        let (began, process) = (hold.began.is_some(), self.lives[hold.life].process);
-        self.to_judge.push_back((seen, number));
-        if how == Ended::Recovered {
-            // Whether it had begun is not known to who recovers it, who counts that as the first crash of a job, and never as a further one.
-            let job = self.jobs.get(n);
-            job.recoveries = job.recoveries.max(1);
-        }
-        if began {
-            let cause = self.strikes.silenced(process, seen);
-            self.jobs.get(n).lost(cause, began);
-        }
+        Hold::new(n, life, self.seen, self.plain.read_before)
     }
 
     /// A line of a body that knows no lease, when it is read.
@@ -178,8 +128,6 @@ impl Checker {
         let Some(hold) = self.holds.get_mut(&lease) else { return false };
         (hold.began, hold.run) = (Some(at), Some(note.count));
         let (life, ended) = (hold.life, hold.ended);
-        self.plain.by_inbox += u64::from(hold.by_inbox);
-        self.plain.before_lease += u64::from(!late && (!hold.leased || at < hold.made));
         if late {
             self.starts_late(process, lease, note, ended);
             let silenced = self.strikes.silenced(process, at).is_some();

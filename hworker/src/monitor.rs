@@ -277,7 +277,7 @@ impl Dead<'_> {
     }
 }
 
-/// Gives back the leases, and what is in the inbox beside them; what a half-open connection captures meanwhile too. Counts them.
+/// Gives back the leases and the inbox, with jobs that a half-open connection captures meanwhile. Counts them.
 async fn give_back(
     queue: &Queue,
     on: &Connection,

@@ -50,7 +50,7 @@ impl Coalescers {
         confirms: Option<Durability>,
         make: impl FnOnce() -> Queue,
     ) -> Arc<Coalescer> {
-        // Who waits for replicas does not hold up others. No queue has a blank in its name.
+        // A caller that waits for replicas does not hold up others. No queue has a blank in its name.
         let of_its_own = confirms.map(|asked| format!("{queue} {asked:?}"));
         let queue = of_its_own.as_deref().unwrap_or(queue);
         let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
@@ -121,7 +121,7 @@ struct Waiting {
     caller: Caller,
 }
 
-/// Who waits for what becomes of a job.
+/// The caller that waits for the result of a job.
 #[derive(Debug)]
 struct Caller {
     ticket: u64,
@@ -173,7 +173,7 @@ impl Client {
     ) -> T {
         let registered = coalescer.registered.get_or_try_init(|| async {
             match self.register_queues(&[&coalescer.queue.name], coalescer.confirms).await {
-                // Who may do no more than enqueue.
+                // The user of this client may do no more than enqueue.
                 Err(fault) if fault.kind == FaultKind::Denied => Ok(()),
                 registered => registered,
             }
@@ -273,10 +273,10 @@ impl Coalescer {
         Turn::Waits(state.wait(envelope, give_up))
     }
 
-    /// Sends those away whose time is over at this moment; gives the earliest time of the others.
+    /// Answers the callers whose time is over at this moment; gives the earliest time of the others.
     fn expire(&self, at: Instant) -> Option<Instant> {
         let mut state = self.state();
-        // Who has dropped its future has withdrawn its job.
+        // A caller that dropped its future has withdrawn its job.
         state.waiting.retain(|job| !job.caller.answer.is_closed());
         let first = state.waiting.iter().map(|job| job.caller.give_up).min()?;
         if first > at {
@@ -339,7 +339,7 @@ impl Coalescer {
 
 impl Caller {
     fn tell(self, result: Result<(), Fault>) {
-        // Who has dropped its future does not want to know.
+        // A caller that dropped its future is gone.
         let _ = self.answer.send(result);
     }
 }

@@ -10,8 +10,8 @@ use super::Queue;
 use super::cluster::{Cluster, Node};
 use super::connection::{Connection, open};
 use super::fault::Fault;
+use super::line::Meter;
 use super::line::{Endpoint, encrypted};
-use super::seat::Seat;
 use super::sentinel::Sentinels;
 use super::tls::{Certificates, certificates};
 use crate::config::{TlsFiles, UrlSource};
@@ -101,16 +101,16 @@ impl Address {
         }
     }
 
-    /// Makes a connection to a server, driven by the runtime that this is called in, or on this seat.
+    /// Makes a connection to a server, driven by the runtime that this is called in; this meter counts what passes over it.
     pub(crate) async fn connect_to(
         &self,
         home: &Home,
-        seat: Option<&Seat>,
+        meter: Option<&Arc<Meter>>,
     ) -> Result<Connection, Fault> {
         match (&self.deployment, home) {
-            (Deployment::Single(server), _) => open(Endpoint::clone(server), seat).await,
-            (Deployment::Sentinel(sentinels), _) => sentinels.connect(seat).await,
-            (Deployment::Cluster(cluster), Some(node)) => cluster.connect(node, seat).await,
+            (Deployment::Single(server), _) => open(Endpoint::clone(server), meter).await,
+            (Deployment::Sentinel(sentinels), _) => sentinels.connect(meter).await,
+            (Deployment::Cluster(cluster), Some(node)) => cluster.connect(node, meter).await,
             (Deployment::Cluster(_), None) => {
                 Err(Fault::not_sent("no server of the cluster is named"))
             }
@@ -122,9 +122,13 @@ impl Address {
         self.connect_to(&self.home(to.slot).await?, None).await
     }
 
-    /// The same, driven on this seat.
-    pub(crate) async fn connect_on(&self, seat: &Seat, to: &Queue) -> Result<Connection, Fault> {
-        self.connect_to(&self.home(to.slot).await?, Some(seat)).await
+    /// The same; this meter counts what passes over it.
+    pub(crate) async fn connect_metered(
+        &self,
+        meter: &Arc<Meter>,
+        to: &Queue,
+    ) -> Result<Connection, Fault> {
+        self.connect_to(&self.home(to.slot).await?, Some(meter)).await
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 use super::connection::{Connection, open};
 use super::fault::Fault;
 use super::line::Endpoint;
-use super::seat::Seat;
+use super::line::Meter;
 
 /// One server is asked at most so long who owns what; then the next is.
 const ASK_WITHIN: Duration = Duration::from_secs(1);
@@ -161,9 +161,9 @@ impl Cluster {
     pub(super) async fn connect(
         self: &Arc<Self>,
         node: &Node,
-        seat: Option<&Seat>,
+        meter: Option<&Arc<Meter>>,
     ) -> Result<Connection, Fault> {
-        match open(node.at(&self.common), seat).await {
+        match open(node.at(&self.common), meter).await {
             Ok(connection) => Ok(connection.in_cluster(Arc::clone(self), node.clone())),
             Err(fault) => {
                 self.doubt(node);

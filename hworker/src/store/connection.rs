@@ -13,13 +13,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::cluster::{Cluster, Node};
 use super::confirm::Questions;
-use super::early::EarlyTimer;
 use super::fault::Fault;
 use super::lease::Lease;
 use super::line::{Endpoint, Meter};
 use super::probe::refusal;
 use super::script::{Script, Sent};
-use super::seat::Seat;
 use crate::durability::Durability;
 use crate::time::within;
 
@@ -39,9 +37,12 @@ const LOOKS: u32 = 5;
 const FEW_ARGUMENTS: usize = 24;
 const FEW_BYTES: usize = 256;
 
-/// Makes a connection, driven by the runtime that this is called in, or on this seat.
-pub(super) async fn open(server: Endpoint, seat: Option<&Seat>) -> Result<Connection, Fault> {
-    open_with(server, CancellationToken::new(), None, seat).await
+/// Makes a connection, driven by the runtime that this is called in; this meter counts what passes over it.
+pub(super) async fn open(
+    server: Endpoint,
+    meter: Option<&Arc<Meter>>,
+) -> Result<Connection, Fault> {
+    open_with(server, CancellationToken::new(), None, meter).await
 }
 
 /// The same with a token that ends it; `told` is notified of every message of a channel.
@@ -49,7 +50,7 @@ pub(super) async fn open_with(
     server: Endpoint,
     ended: CancellationToken,
     told: Option<Arc<Notify>>,
-    seat: Option<&Seat>,
+    meter: Option<&Arc<Meter>>,
 ) -> Result<Connection, Fault> {
     let notice = ended.clone();
     let config = AsyncConnectionConfig::new()
@@ -64,7 +65,7 @@ pub(super) async fn open_with(
             }
             Ok::<(), redis::aio::SendError>(())
         });
-    let meter = seat.map_or_else(Arc::default, |seat| Arc::clone(seat.meter()));
+    let meter = meter.cloned().unwrap_or_default();
     let connecting = async {
         meter.set_reads_first(false);
         let line = server.connect(&meter).await?;
@@ -79,30 +80,18 @@ pub(super) async fn open_with(
         }
     };
     meter.set_reads_first(true);
-    let driver = match seat {
-        Some(seat) => {
-            seat.take(Box::pin(driver));
-            None
-        }
-        None => Some(tokio::spawn(driver).abort_handle()),
-    };
+    let driver = tokio::spawn(driver).abort_handle();
     // When the runtime is dropped, so is the task that drives the connection, and this one with it.
     let guard = ended.clone();
-    let timer = Arc::new(EarlyTimer::default());
-    let kept = Arc::clone(&timer);
     tokio::spawn(async move {
         let _end = guard.clone().drop_guard();
-        tokio::select! {
-            () = guard.cancelled() => {}
-            () = kept.keep() => {}
-        }
+        guard.cancelled().await;
     });
     let held = Arc::new(Held { ended: ended.clone(), driver });
     Ok(Connection {
         inner,
         ended,
         meter,
-        timer,
         _held: held,
         server: Arc::new(server.info.addr().clone()),
         home: None,
@@ -117,7 +106,6 @@ pub(crate) struct Connection {
     inner: MultiplexedConnection,
     ended: CancellationToken,
     meter: Arc<Meter>,
-    timer: Arc<EarlyTimer>,
     _held: Arc<Held>,
     /// Where it leads.
     server: Arc<ConnectionAddr>,
@@ -132,15 +120,13 @@ pub(crate) struct Connection {
 /// With the last clone the connection ends, with whoever watches it, and the task that drives it.
 struct Held {
     ended: CancellationToken,
-    driver: Option<AbortHandle>,
+    driver: AbortHandle,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
         self.ended.cancel();
-        if let Some(driver) = &self.driver {
-            driver.abort();
-        }
+        self.driver.abort();
     }
 }
 
@@ -283,7 +269,6 @@ impl Connection {
         reply: impl Future<Output = redis::RedisResult<Value>>,
         within: Duration,
     ) -> Result<Value, Fault> {
-        self.timer.call();
         let written = self.meter.written();
         let result = match self.unless_silent(within, pin!(reply)).await {
             None => Err(Fault::no_answer(within)),

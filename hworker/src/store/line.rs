@@ -96,9 +96,9 @@ impl Socket for Box<dyn Socket> {
 /// A line to a server.
 pub(super) type Line = Metered<Box<dyn Socket>>;
 
-/// What passes over a line, or over those of a seat one after the other.
+/// What passes over a line, or over those of one loop one after the other.
 #[derive(Debug, Default)]
-pub(super) struct Meter {
+pub(crate) struct Meter {
     /// Counts bytes that arrived, and those that left although the line had been full before: signs of life, whatever they are. What a
     /// line takes that is not full it may only store.
     passed: AtomicU64,
@@ -114,7 +114,7 @@ impl Meter {
     }
 
     /// Grows as long as the line is not silent.
-    pub(super) fn passed(&self) -> u64 {
+    pub(crate) fn passed(&self) -> u64 {
         self.passed.load(Ordering::Relaxed)
     }
 
@@ -129,7 +129,7 @@ impl Meter {
 }
 
 /// A socket whose bytes are counted.
-pub(super) struct Metered<S> {
+pub(crate) struct Metered<S> {
     socket: S,
     meter: Arc<Meter>,
     /// It took no more when it was last written to.

@@ -6,7 +6,6 @@ mod advice;
 mod cluster;
 mod confirm;
 mod connection;
-mod early;
 mod fault;
 mod inspect;
 mod lease;
@@ -17,7 +16,6 @@ mod probe;
 mod queues;
 mod reply;
 mod script;
-mod seat;
 mod sentinel;
 mod server;
 #[cfg_attr(not(feature = "tls"), path = "tls/without.rs")]
@@ -34,9 +32,9 @@ pub(crate) use lease::{End, Lease, LeaseMap, Reserved, Settled, Settlement};
 pub(crate) use life::{
     Asked, Beat, Heard, Reconciled, Recovered, connection_id, end_wait, lengths,
 };
+pub(crate) use line::Meter;
 pub(crate) use parked::ParkedEntry;
 pub(crate) use queues::QueueRegistry;
-pub(crate) use seat::Seat;
 pub(crate) use server::{runs_scripts, server_info};
 
 use crate::config::Limits;

@@ -17,8 +17,8 @@ use super::cluster::Node;
 use super::connection::{Connection, open_with};
 use super::fault::{Fault, FaultKind};
 use super::line::Endpoint;
+use super::line::Meter;
 use super::reply::{Reply, bytes};
-use super::seat::Seat;
 use super::tls::Certificates;
 use crate::log::say;
 use crate::reconnect::Reconnect;
@@ -99,11 +99,11 @@ impl Sentinels {
     /// Makes a connection to the master, that ends when another server becomes the master.
     pub(super) async fn connect(
         self: &Arc<Self>,
-        seat: Option<&Seat>,
+        meter: Option<&Arc<Meter>>,
     ) -> Result<Connection, Fault> {
         let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
         let (sentinel, master, moved) = self.find(&self.subscription(runtime.id())).await?;
-        let connected = self.connect_to(&master, &moved, seat).await;
+        let connected = self.connect_to(&master, &moved, meter).await;
         connected.map_err(|fault| {
             self.leave(&sentinel);
             fault.about(format_args!("master {master}"))
@@ -124,10 +124,10 @@ impl Sentinels {
         &self,
         master: &Node,
         moved: &CancellationToken,
-        seat: Option<&Seat>,
+        meter: Option<&Arc<Meter>>,
     ) -> Result<Connection, Fault> {
         let connection =
-            open_with(master.at(&self.common), moved.child_token(), None, seat).await?;
+            open_with(master.at(&self.common), moved.child_token(), None, meter).await?;
         let why = match is_master(&connection).await {
             Ok(true) => return Ok(connection),
             Ok(false) => Fault::not_sent("it is not the master, or not yet"),

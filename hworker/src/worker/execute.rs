@@ -1,7 +1,7 @@
 //! One attempt, from the reserved bytes to its settlement.
 
 use std::future::{Future, poll_fn};
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, ready};
@@ -9,13 +9,13 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tokio::task::unconstrained;
 use tokio::time::sleep_until;
 use tracing::instrument::{Instrument, Instrumented};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Span, debug, info_span};
 
 use super::admit::{Admitted, Job, admit, park, read, released};
-use super::alarm::Alarm;
 use super::decide::{Attempts, Evidence, Finish, Transition, decide};
 use super::incarnation::{Incarnation, Lane};
 use super::leases::Running;
@@ -79,18 +79,11 @@ type AsyncBody = Instrumented<Pin<Box<dyn Future<Output = Returned> + Send>>>;
 type BlockingBody = Box<dyn FnOnce() -> Returned + Send>;
 
 impl Pending {
-    /// Awaits its end, in a task with that alarm. `polled` if that task has polled it and not yielded since: a wake in between polls the
-    /// task again.
-    pub(super) async fn over(
-        self,
-        incarnation: &Incarnation,
-        lane: &Lane,
-        alarm: &mut Alarm,
-        polled: bool,
-    ) -> Over {
+    /// Awaits its end. `polled` if this task has polled it and not yielded since: a wake in between polls the task again.
+    pub(super) async fn over(self, incarnation: &Incarnation, lane: &Lane, polled: bool) -> Over {
         let Self { started, body, room } = self;
         let ended = match body {
-            Unfinished::Async(body) => run_async(body, &started, alarm, polled).await,
+            Unfinished::Async(body) => run_async(body, &started, polled).await,
             Unfinished::Blocking(body, span) => {
                 run_blocking(body, span, &started, incarnation).await
             }
@@ -380,13 +373,10 @@ fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
     }
 }
 
-async fn run_async(
-    mut body: Caught<AsyncBody>,
-    started: &Started,
-    alarm: &mut Alarm,
-    mut polled: bool,
-) -> Ended {
-    let (context, deadline) = (&started.context, started.context.deadline());
+async fn run_async(mut body: Caught<AsyncBody>, started: &Started, mut polled: bool) -> Ended {
+    let context = &started.context;
+    // Else a body that has used up the budget of its task would keep it from being set.
+    let mut timeout = pin!(unconstrained(sleep_until(context.deadline().into())));
     let mut hears = false;
     poll_fn(|cx| {
         let cancelled =
@@ -400,7 +390,7 @@ async fn run_async(
         {
             return Poll::Ready(finished(result));
         }
-        ready!(alarm.poll_reached(deadline, cx));
+        ready!(timeout.as_mut().poll(cx));
         Poll::Ready(Ended::Finish(Finish::TimedOut(started.job.timeout)))
     })
     .await

@@ -1,4 +1,4 @@
-//! The loop of one queue on the runtime of the bodies: sends what has finished, takes what there is room for, one
+//! The loop of one queue: sends what has finished, takes what there is room for, one
 //! round trip after the other, so that whatever finishes during a round trip goes with the next.
 
 mod look;
@@ -9,13 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tokio::time::{sleep, timeout};
-use tracing::level_filters::LevelFilter;
-use tracing::{Level, trace};
+use tokio::task::yield_now;
+use tokio::time::{sleep, sleep_until, timeout};
 
 use self::look::{NUMBERS, NextLook};
 use self::plan::{Ask, Awaits};
-use super::alarm::Alarm;
 use super::bulky::{Refused, report_slow};
 use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside};
 use super::incarnation::{Incarnation, Lane};
@@ -24,13 +22,11 @@ use super::outbox::WakeAt;
 use super::ready::WaitingJob;
 use super::slots::Slot;
 use super::trip::{Answers, Replies, Trip, answered};
-use super::turn::Seated;
-use crate::guarded::guarded;
 use crate::log::say;
 use crate::reconnect::Reconnect;
 use crate::store::{
-    CALL_WITHIN, Connection, End, Fault, FaultKind, Reconciled, Reserved, SCRIPT_JOBS, Seat,
-    Settled, Settlement,
+    CALL_WITHIN, Connection, End, Fault, FaultKind, Reconciled, Reserved, SCRIPT_JOBS, Settled,
+    Settlement,
 };
 use crate::time::day;
 
@@ -48,20 +44,14 @@ const SERVED_FOR: Duration = Duration::from_secs(1);
 const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 
 /// Fetches for one queue until the worker has retired or is void.
-pub(super) fn run(
-    incarnation: Arc<Incarnation>,
-    lane: Arc<Lane>,
-) -> Seated<impl Future<Output = ()>> {
-    let (seat, turns) = (lane.seat.clone(), Arc::clone(&lane.turns));
-    Seated::new(Fetch::new(incarnation, lane, seat.clone()).run(), seat, turns)
+pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
+    Fetch::new(incarnation, lane).run().await;
 }
 
 /// The loop of one queue.
 struct Fetch {
     incarnation: Arc<Incarnation>,
     lane: Arc<Lane>,
-    /// For its connection.
-    seat: Seat,
     /// The server may have jobs waiting.
     more: bool,
     /// It is to be asked, even without room.
@@ -94,11 +84,10 @@ enum Left {
 }
 
 impl Fetch {
-    fn new(incarnation: Arc<Incarnation>, lane: Arc<Lane>, seat: Seat) -> Self {
+    fn new(incarnation: Arc<Incarnation>, lane: Arc<Lane>) -> Self {
         Self {
             incarnation,
             lane,
-            seat,
             more: true,
             look: false,
             next_look: None,
@@ -132,21 +121,19 @@ impl Fetch {
                         reconnect.succeeded();
                     } else if matches!(left, Left::Reconnect(_)) {
                         // What ends it each time it is asked for jobs is not to be asked as often as it can be.
-                        self.seat.clear();
+                        drop(connection);
                         reconnect.pause().await;
                     }
                     left
                 }
                 Ok(None) => Left::Void,
                 Err(fault) => {
-                    self.seat.clear();
                     self.lane.suspects.leave_slots();
                     outages::lost(&self.incarnation, &self.lane, Side::Fetch, &fault);
                     reconnect.pause().await;
                     continue;
                 }
             };
-            self.seat.clear();
             match left {
                 Left::Reconnect(why) => {
                     say!(DEBUG, { queue = self.lane.queue.name.clone(), why = why.clone() }, %queue, "making a new connection: {why}");
@@ -168,7 +155,7 @@ impl Fetch {
     async fn connect(&mut self) -> Result<Option<(Connection, u64)>, Fault> {
         let (lane, incarnation) = (&self.lane, &self.incarnation);
         let address = incarnation.core.client.address();
-        let connection = address.connect_on(&self.seat, &lane.queue).await?;
+        let connection = address.connect_metered(&lane.line, &lane.queue).await?;
         let connection = connection.confirming(incarnation.core.config.settles());
         let believed = lane.leases.believed();
         let record = record(incarnation);
@@ -242,7 +229,6 @@ impl Fetch {
         let mut came_free: Option<Slot> = None;
         let mut held_since: Option<Instant> = None;
         let mut stopping = false;
-        let mut alarm = Alarm::default();
         loop {
             // The server has taken back their neighbours, and nothing is under way that could bring others.
             if trips.is_empty() && lane.outbox.count() == 0 && lane.pulse.is_fresh() {
@@ -264,10 +250,6 @@ impl Fetch {
                 self.look = true;
             }
             let plan = self.plan(trips, came_free.is_some(), held_since);
-            // In place, unlike all else here: there is one for each plan, and of those that wait some would be dropped.
-            if Level::TRACE <= LevelFilter::current() {
-                guarded(|| trace!(queue = %lane.queue.name, ?plan, "planned"));
-            }
             lane.pace.set_ahead(plan.ahead);
             let wait = plan.awaits == Awaits::Job;
             lane.waiting.send_if_modified(|wanted| std::mem::replace(wanted, wait) != wait);
@@ -315,9 +297,10 @@ impl Fetch {
                     }
                 }
                 () = lane.changed.notified() => {}
+                () = lane.ready.resumed() => {}
                 // As it was planned: a pulse that has become fresh since is news.
                 () = lane.pulse.fresh(), if plan.awaits == Awaits::Heartbeat => {}
-                () = until(&mut alarm, plan_again_at) => {}
+                () = until(plan_again_at) => {}
                 // Whoever waits longest is served first; while a body holds the last slot, this loop waits for its turn.
                 slot = lane.slots.acquire(), if plan.acquire => came_free = slot,
                 () = incarnation.stopping.cancelled(), if !stopping => {
@@ -341,7 +324,6 @@ impl Fetch {
         let (slots, ahead) = if holds_more { (Vec::new(), 0) } else { (slots, ask.ahead) };
         let want = slots.len() + ahead;
         let asks = ask.look || want > 0;
-        let halts = lane.pace.halts();
         if asks {
             lane.asks.one_is_sent();
         }
@@ -357,7 +339,7 @@ impl Fetch {
         };
         let looks = ask.look;
         let sent_at = Instant::now();
-        Trip { sent_at, batch, slots, ahead, looks, halts, asks, replies, answer: None }
+        Trip { sent_at, batch, slots, ahead, looks, asks, replies, answer: None }
     }
 
     /// In one call.
@@ -411,7 +393,7 @@ impl Fetch {
         let lane = Arc::clone(&self.lane);
         let (settled, reserved) = replies;
         let asked = trip.asked();
-        let Trip { sent_at, batch, slots, ahead, halts, asks, replies, .. } = trip;
+        let Trip { sent_at, batch, slots, ahead, asks, replies, .. } = trip;
         // It holds the batch too.
         drop(replies);
         let batch = Arc::unwrap_or_clone(batch);
@@ -435,14 +417,18 @@ impl Fetch {
         match reserved {
             Ok(None) => {}
             Ok(Some(Reserved::Jobs { mut jobs, left, set_aside })) => {
+                if !jobs.is_empty() && lane.is_waiting() {
+                    // What the wait brought is older, and its answer is here too: its task takes it first.
+                    for _ in 0..2 {
+                        yield_now().await;
+                    }
+                }
                 report_set_aside(&self.incarnation, &lane, set_aside);
                 lane.leases.reserved(session, &mut jobs);
                 self.more = left > 0;
                 let numbers = left == 0 && jobs.len() >= NUMBERS && lane.pace.is_short();
                 lane.pace.set_backlog(self.more || numbers);
                 self.next_look = numbers.then(|| NextLook::after(jobs.len()));
-                // What was meanwhile given back because it waited too long is older than this.
-                let ahead = if lane.pace.halts() == halts { ahead } else { 0 };
                 hand_over(&self.incarnation, &lane, jobs, slots, ahead);
             }
             Ok(Some(Reserved::Void)) => return Some(Left::Void),
@@ -596,9 +582,9 @@ impl Drop for Trips {
     }
 }
 
-async fn until(alarm: &mut Alarm, at: Option<Instant>) {
+async fn until(at: Option<Instant>) {
     match at {
-        Some(at) => alarm.reached(at).await,
+        Some(at) => sleep_until(at.into()).await,
         None => std::future::pending().await,
     }
 }

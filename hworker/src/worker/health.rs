@@ -60,6 +60,8 @@ pub enum Unwell {
     },
     /// The runtime of the bodies has not run for so long: bodies that block hold all its threads.
     RuntimeStuck(Duration),
+    /// The thread that takes jobs and settles them has not run for so long.
+    IntakeStuck(Duration),
     /// The thread that sends heartbeats and keeps deadlines has not run for so long.
     SupervisorStuck(Duration),
     /// A part of it has ended by a panic: it gives its jobs back, and begins anew under another id.
@@ -84,6 +86,9 @@ impl fmt::Display for Unwell {
                 f,
                 "the runtime of the bodies has not run for {silent:.1?}: bodies block its threads"
             ),
+            Self::IntakeStuck(silent) => {
+                write!(f, "the thread that takes and settles jobs has not run for {silent:?}")
+            }
             Self::SupervisorStuck(silent) => {
                 write!(f, "the supervisor's thread has not run for {silent:.1?}")
             }
@@ -106,7 +111,7 @@ impl Health {
     /// difference, since another process would not reach it either; nor whether the worker was told to stop.
     ///
     /// # Errors
-    /// [`Unwell::RuntimeStuck`] and [`Unwell::SupervisorStuck`] after 10 s, [`Unwell::Panicked`] until it begins anew, [`Unwell::Ended`].
+    /// [`Unwell::RuntimeStuck`], [`Unwell::IntakeStuck`] and [`Unwell::SupervisorStuck`] after 10 s, [`Unwell::Panicked`] until it begins anew, [`Unwell::Ended`].
     pub fn live(&self) -> Result<(), Unwell> {
         let life = match &*self.life() {
             Life::NotBegun => return Ok(()),
@@ -119,7 +124,7 @@ impl Health {
             if life.broken.is_cancelled() {
                 return Err(Unwell::Panicked);
             }
-            live(life.runtime.silent(), life.supervisor.silent())
+            live(life.runtime.silent(), life.intake.silent(), life.supervisor.silent())
         })
     }
 
@@ -175,9 +180,12 @@ impl Drop for Ends {
     }
 }
 
-fn live(runtime: Duration, supervisor: Duration) -> Result<(), Unwell> {
+fn live(runtime: Duration, intake: Duration, supervisor: Duration) -> Result<(), Unwell> {
     if supervisor >= STUCK {
         return Err(Unwell::SupervisorStuck(supervisor));
+    }
+    if intake >= STUCK {
+        return Err(Unwell::IntakeStuck(intake));
     }
     if runtime >= STUCK {
         return Err(Unwell::RuntimeStuck(runtime));
@@ -190,11 +198,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_worker_is_live_while_both_runtimes_go_round() {
+    fn a_worker_is_live_while_all_its_runtimes_go_round() {
         let (soon, late) = (Duration::from_secs(9), Duration::from_secs(10));
-        assert_eq!(live(soon, soon), Ok(()));
-        assert_eq!(live(late, soon), Err(Unwell::RuntimeStuck(late)));
-        assert_eq!(live(soon, late), Err(Unwell::SupervisorStuck(late)));
+        assert_eq!(live(soon, soon, soon), Ok(()));
+        assert_eq!(live(late, soon, soon), Err(Unwell::RuntimeStuck(late)));
+        assert_eq!(live(soon, late, soon), Err(Unwell::IntakeStuck(late)));
+        assert_eq!(live(soon, soon, late), Err(Unwell::SupervisorStuck(late)));
     }
 
     #[test]

@@ -14,7 +14,6 @@ use super::admit::{Admitted, released};
 use super::census::Census;
 use super::leases::{Leases, Running};
 use super::liveness::Liveness;
-use super::lookout::Lookout;
 use super::outages::Outages;
 use super::outbox::Outbox;
 use super::pace::Pace;
@@ -25,13 +24,12 @@ use super::recent::Total;
 use super::slots::{Slot, Slots};
 use super::throttle::Throttle;
 use super::trip::Asks;
-use super::turn::Turns;
 use crate::client::Client;
 use crate::config::WorkerConfig;
 use crate::context::{Scope, States};
 use crate::job::{Definition, OnFault};
 use crate::keys::WorkerKeys;
-use crate::store::{End, Lease, Queue, Seat, Settlement};
+use crate::store::{End, Lease, Meter, Queue, Settlement};
 use crate::time::ServerClock;
 
 /// What does not change from one life to the next.
@@ -61,15 +59,14 @@ pub(super) struct Incarnation {
     pub(super) retiring: CancellationToken,
     /// The server declared this worker dead.
     pub(super) void: CancellationToken,
-    /// The supervisor's thread has ended.
-    pub(super) unsupervised: CancellationToken,
     /// A part of it has ended by a panic.
     pub(super) broken: CancellationToken,
-    /// Sees to it that no job waits long behind another.
-    pub(super) lookout: Arc<Lookout>,
-    /// Whether the runtime of the bodies goes round, and the supervisor's.
-    pub(super) runtime: Arc<Liveness>,
-    pub(super) supervisor: Arc<Liveness>,
+    /// A job waits for a runner, or for a slot.
+    pub(super) job_waits: Arc<Notify>,
+    /// Whether the runtime of the bodies goes round, and those of the two threads.
+    pub(super) runtime: Liveness,
+    pub(super) intake: Liveness,
+    pub(super) supervisor: Liveness,
     pub(super) census: Census,
     /// A heartbeat is sent: what the supervisor looks at now and then it looks at with it, so that an idle worker wakes once for all.
     pub(super) beat: Notify,
@@ -79,7 +76,7 @@ pub(super) struct Incarnation {
 #[derive(Debug)]
 pub(super) struct Lane {
     /// As of its incarnation.
-    lookout: Arc<Lookout>,
+    job_waits: Arc<Notify>,
     pub(super) queue: Queue,
     pub(super) keys: WorkerKeys,
     pub(super) slots: Slots,
@@ -87,7 +84,6 @@ pub(super) struct Lane {
     pub(super) ready: Ready,
     pub(super) outbox: Outbox,
     pub(super) pace: Pace,
-    pub(super) turns: Arc<Turns>,
     pub(super) pulse: Pulse,
     pub(super) suspects: Suspects,
     pub(super) parked: Parked,
@@ -98,8 +94,8 @@ pub(super) struct Lane {
     pub(super) scope: Arc<Scope>,
     /// The session under which the server hands anything over.
     pub(super) session: AtomicU64,
-    /// Of the connection of the loop that fetches.
-    pub(super) seat: Seat,
+    /// Counts what passes over the connections of the loop that fetches.
+    pub(super) line: Arc<Meter>,
     pub(super) asks: Asks,
     /// The loop that fetches has something to think about.
     pub(super) changed: Notify,
@@ -137,7 +133,7 @@ impl Incarnation {
         let slots = Slots::new(core.config.concurrency);
         let mut rooms = HashMap::new();
         let shared =
-            Shared { lookout: Arc::default(), recent: Arc::new(Total::of(core.queues.len())) };
+            Shared { job_waits: Arc::default(), recent: Arc::new(Total::of(core.queues.len())) };
         let lane = |queue: &Queue| {
             let room = || Room::new(&core.config, &queue.name, &slots);
             let room = rooms.entry(Arc::clone(&queue.name)).or_insert_with(room);
@@ -149,11 +145,11 @@ impl Incarnation {
             stopping: CancellationToken::new(),
             retiring: CancellationToken::new(),
             void: CancellationToken::new(),
-            unsupervised: CancellationToken::new(),
             broken: CancellationToken::new(),
-            lookout: shared.lookout,
-            runtime: Arc::default(),
-            supervisor: Arc::default(),
+            job_waits: shared.job_waits,
+            runtime: Liveness::default(),
+            intake: Liveness::default(),
+            supervisor: Liveness::default(),
             census: Census::default(),
             beat: Notify::new(),
             id,
@@ -189,7 +185,7 @@ impl Lane {
             definition.policy.on_crash == OnFault::Fail && definition.queue == &*queue.name
         };
         Self {
-            lookout: Arc::clone(&shared.lookout),
+            job_waits: Arc::clone(&shared.job_waits),
             keys: queue.keys.worker(worker),
             slots: room.slots.clone(),
             queue: queue.clone(),
@@ -197,7 +193,6 @@ impl Lane {
             ready: Ready::default(),
             outbox: Outbox::default(),
             pace: Pace::default(),
-            turns: Arc::default(),
             pulse: Pulse::default(),
             suspects: room.suspects.of_another_shard(),
             parked: Parked::default(),
@@ -208,7 +203,7 @@ impl Lane {
                 states: Arc::clone(&core.states),
             }),
             session: AtomicU64::new(0),
-            seat: Seat::default(),
+            line: Arc::default(),
             asks: Asks::default(),
             changed: Notify::new(),
             look: AtomicBool::new(false),
@@ -222,24 +217,17 @@ impl Lane {
         }
     }
 
-    /// Has jobs started, the foremost in these slots. Says whether somebody was called to do it who had nothing else to do.
+    /// Has jobs started, the foremost in these slots.
     pub(super) fn add(
         &self,
         jobs: impl IntoIterator<Item = WaitingJob>,
         slots: impl IntoIterator<Item = Slot>,
-    ) -> bool {
-        let waits = self.ready.push(jobs, slots);
-        if self.ready.is_empty() {
-            return false;
+    ) {
+        self.ready.push(jobs, slots);
+        if !self.ready.is_empty() {
+            self.call_runner(false);
+            self.job_waits.notify_one();
         }
-        let called = self.call_runner(false);
-        // A runner that is awake may be at something else.
-        if waits || !called {
-            self.lookout.tell();
-        } else {
-            self.lookout.tell_of_one();
-        }
-        called
     }
 
     /// Whether a call is under way at the server that may still hand something over: a wait, or one that takes parked jobs.
@@ -304,9 +292,8 @@ impl Lane {
     }
 
     /// The same as [`Lane::settle`], and what the attempt held is free: after its settlement has its place in the order, so that jobs that run
-    /// one after the other are settled so, and before anyone is woken to send it, who then finds the slot free. Says whether
-    /// that was done.
-    pub(super) fn settle_and_free<T>(&self, settlement: Option<Settlement>, held: T) -> bool {
+    /// one after the other are settled so, and before anyone is woken to send it, who then finds the slot free.
+    pub(super) fn settle_and_free<T>(&self, settlement: Option<Settlement>, held: T) {
         let wakes = match settlement {
             Some(settlement) => self.outbox.push(settlement, self.ready.is_empty()),
             None => true,
@@ -315,7 +302,6 @@ impl Lane {
         if wakes {
             self.changed.notify_one();
         }
-        wakes
     }
 
     /// Asks the loop that fetches to look at the server.
@@ -343,7 +329,7 @@ impl Drop for Vital<'_> {
 
 /// What all queues of a life have in common.
 struct Shared {
-    lookout: Arc<Lookout>,
+    job_waits: Arc<Notify>,
     recent: Arc<Total>,
 }
 

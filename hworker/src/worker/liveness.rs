@@ -37,18 +37,21 @@ impl Liveness {
     }
 }
 
-/// Shows that the runtime which polls this runs.
-pub(super) async fn show(liveness: Arc<Liveness>) {
+/// Shows that the runtime of the bodies runs.
+pub(super) async fn show(incarnation: Arc<Incarnation>) {
     loop {
-        liveness.runs();
+        incarnation.runtime.runs();
         sleep(EVERY).await;
     }
 }
 
-/// The same of the supervisor, which heartbeats wake anyway.
-pub(super) async fn show_supervisor(incarnation: Arc<Incarnation>) {
+/// Shows that the runtime of a thread runs, with the heartbeats, so that an idle worker wakes once for all.
+pub(super) async fn show_with_beats(
+    incarnation: Arc<Incarnation>,
+    of: impl Fn(&Incarnation) -> &Liveness,
+) {
     loop {
-        incarnation.supervisor.runs();
+        of(&incarnation).runs();
         incarnation.beat_or(EVERY).await;
     }
 }

@@ -1,7 +1,6 @@
 //! The worker: takes jobs, runs them, settles them, and watches over other workers.
 
 mod admit;
-mod alarm;
 mod builder;
 mod bulky;
 mod census;
@@ -13,20 +12,20 @@ mod decide;
 mod endpoint;
 mod execute;
 mod fetch;
+mod give_back;
 mod hand_over;
 mod health;
 mod idle;
 mod incarnation;
+mod intake;
 mod leases;
 mod liveness;
 mod look;
-mod lookout;
 mod outages;
 mod outbox;
 mod pace;
 mod panic;
 mod parked;
-mod parts;
 mod pulse;
 mod ready;
 mod recent;
@@ -37,10 +36,9 @@ mod slots;
 mod supervise;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
+mod thread;
 mod throttle;
-mod ticks;
 mod trip;
-mod turn;
 mod wait;
 
 use std::future::Future;
@@ -48,6 +46,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -58,7 +57,6 @@ use crate::error::Error;
 use crate::log::{self, WorkerRuns, say};
 use crate::runtime;
 use incarnation::{Core, Incarnation};
-use parts::Parts;
 use signals::Signals;
 
 /// A body that is cancelled has ended within this, unless it blocks its thread.
@@ -335,14 +333,12 @@ impl Worker {
 
     /// One life under one id.
     async fn live(&self, incarnation: &Arc<Incarnation>) -> Result<Ending, Error> {
-        let finished = CancellationToken::new();
-        let _ends_supervisor = finished.clone().drop_guard();
+        let no_thread = |error| Error::config(format!("a thread could not be started: {error}"));
+        let supervisor = supervise::spawn(incarnation).map_err(no_thread)?;
+        let intake = intake::spawn(incarnation).map_err(no_thread)?;
         let _ends_bodies = EndsBodies(incarnation);
-        supervise::spawn(Arc::clone(incarnation), finished.clone()).map_err(|error| {
-            Error::config(format!("the supervisor's thread could not be started: {error}"))
-        })?;
-
-        let mut parts = Parts::start(incarnation);
+        // They end when this is dropped.
+        let _tasks = tasks_of_bodies(incarnation);
         let why = tokio::select! {
             () = self.handle.stop.cancelled() => Why::Told,
             () = incarnation.void.cancelled() => {
@@ -350,38 +346,31 @@ impl Worker {
                 Why::Void
             }
             () = incarnation.broken.cancelled() => Why::Broken,
-            () = incarnation.unsupervised.cancelled() => Why::Broken,
+            () = supervisor.ended() => Why::Broken,
         };
         incarnation.stopping.cancel();
         let cut_off = match why {
-            Why::Told => tokio::select! {
-                cut_off = self.drain(incarnation) => cut_off,
-                never = parts.replace_fetchers(incarnation) => match never {},
-            },
+            Why::Told => self.drain(incarnation).await,
             Why::Void => {
                 give_up(incarnation).await;
                 false
             }
             Why::Broken => {
                 say!(ERROR, { worker = incarnation.id.clone() }, %worker, "a part of this worker has ended by a panic: its jobs are given back, and it goes on under a new id; please report this, with what the panic said");
-                tokio::select! {
-                    () = give_back(incarnation) => {}
-                    never = parts.replace_fetchers(incarnation) => match never {},
-                }
+                give_back(incarnation).await;
                 false
             }
         };
         incarnation.retiring.cancel();
-        let retired = async { while parts.fetchers.join_next().await.is_some() {} };
-        if timeout(RETIRE_WITHIN, retired).await.is_err() {
+        if timeout(RETIRE_WITHIN, intake.ended()).await.is_err() {
             say!(WARN, "the server could not be told that this worker stops; others will find out");
         }
         for lane in &incarnation.lanes {
             lane.leases.lose_all();
         }
-        finished.cancel();
         // So that two lives do not overlap.
-        let _ = timeout(RETIRE_WITHIN, incarnation.unsupervised.cancelled()).await;
+        supervisor.end();
+        let _ = timeout(RETIRE_WITHIN, supervisor.ended()).await;
         if why == Why::Broken {
             let _ = timeout(AFTER_A_PANIC, self.handle.stop.cancelled()).await;
         }
@@ -411,6 +400,24 @@ impl Worker {
         give_back(incarnation).await;
         running > 0
     }
+}
+
+/// The tasks of a life on the runtime of the bodies.
+fn tasks_of_bodies(incarnation: &Arc<Incarnation>) -> JoinSet<()> {
+    let threads = tokio::runtime::Handle::current().metrics().num_workers();
+    let mut tasks = JoinSet::new();
+    let life = || Arc::clone(incarnation);
+    for lane in &incarnation.lanes {
+        tasks.spawn(life().with(parked::run(life(), Arc::clone(lane))));
+        for _ in 0..threads {
+            tasks.spawn(life().with(runner::run(life(), Arc::clone(lane))));
+        }
+    }
+    tasks.spawn(life().with(liveness::show(life())));
+    tasks.spawn(life().with(census::run(life())));
+    let core = Arc::clone(&incarnation.core);
+    tasks.spawn(life().with(async move { core.throttle.keep_telling().await }));
+    tasks
 }
 
 /// Ends every body of a life when the future that lives it is dropped: none is to run on beside its next run.

@@ -20,12 +20,6 @@ const JOB_NS: u64 = 1_000;
 /// Bodies that take less are short.
 const SHORT_NS: u64 = 100_000;
 
-/// Bodies that take longer gain little from ticks that come on time: those of 20 ms a hundredth, of 50 ms half of that.
-const LONG_NS: u64 = 25_000_000;
-
-/// From one tick of tokio's clock to the next.
-const TICK: Duration = Duration::from_millis(1);
-
 /// Each body's time counts for so much of the mean.
 const WEIGHT: u64 = 16;
 
@@ -36,8 +30,6 @@ pub(super) struct Pace {
     mean_ns: AtomicU64,
     /// What was fetched ahead had to be given back: nothing more of it until a body has ended.
     halted: AtomicBool,
-    /// How often that happened.
-    halts: AtomicU64,
     /// More waits at the server than is asked for, or jobs come in numbers.
     backlog: AtomicBool,
     /// A body blocks a thread, as far as can be seen.
@@ -111,17 +103,8 @@ impl Pace {
         (1..SHORT_NS).contains(&self.mean_ns.load(Ordering::Relaxed))
     }
 
-    /// Whether so many slots have bodies that may well end with the ticks of a clock, and whose time depends on it: one or more at each tick
-    /// of a millisecond, and none of them long.
-    pub(super) fn is_of_ticks(&self, slots: usize) -> bool {
-        let one_a_tick = (slots as u64).saturating_mul(nanos(TICK));
-        let mean = self.mean_ns.load(Ordering::Relaxed);
-        (SHORT_NS..=LONG_NS.min(one_a_tick)).contains(&mean)
-    }
-
     /// What was fetched ahead is given back.
     pub(super) fn halt(&self) {
-        self.halts.fetch_add(1, Ordering::AcqRel);
         self.halted.store(true, Ordering::Release);
     }
 
@@ -143,10 +126,6 @@ impl Pace {
     /// always more of them.
     pub(super) fn drains(&self) -> bool {
         self.is_short() && self.has_backlog() && !self.blocked.load(Ordering::Acquire)
-    }
-
-    pub(super) fn halts(&self) -> u64 {
-        self.halts.load(Ordering::Acquire)
     }
 }
 
@@ -212,27 +191,11 @@ mod tests {
     }
 
     #[test]
-    fn the_ticks_of_the_clock_matter_to_many_bodies_that_are_neither_short_nor_long() {
-        let paces = |ran| {
-            let pace = Pace::default();
-            pace.ran(ran);
-            pace
-        };
-        assert!(!Pace::default().is_of_ticks(1_000), "nothing is known");
-        assert!(!paces(Duration::from_micros(99)).is_of_ticks(1_000));
-        assert!(paces(Duration::from_micros(100)).is_of_ticks(1));
-        let ten_ms = paces(Duration::from_millis(10));
-        assert_eq!([9, 10, 1_000].map(|slots| ten_ms.is_of_ticks(slots)), [false, true, true]);
-        assert!(paces(Duration::from_millis(25)).is_of_ticks(25));
-        assert!(!paces(Duration::from_millis(26)).is_of_ticks(1_000));
-    }
-
-    #[test]
     fn nothing_is_fetched_ahead_from_a_halt_until_a_body_has_ended() {
         let pace = Pace::default();
         pace.ran(Duration::from_micros(10));
         pace.halt();
-        assert_eq!((pace.ahead(10, &alone()), pace.halts()), (0, 1));
+        assert_eq!(pace.ahead(10, &alone()), 0);
         pace.ran(Duration::from_micros(10));
         assert!(pace.ahead(10, &alone()) > 0);
     }

@@ -26,13 +26,24 @@ pub(super) struct Ready {
     slotted: Notify,
     /// The foremost has waited too long.
     late: Notify,
+    /// A runner runs again, after none had for a while.
+    resumed: Notify,
 }
+
+/// Jobs are taken for so long after the first that no runner has seen.
+const UNSEEN_AT_MOST: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Default)]
 struct Inner {
     jobs: VecDeque<Waiting>,
     slots: Vec<Slot>,
     bytes: usize,
+    /// When a runner last looked here.
+    ran_at: Option<Instant>,
+    /// When the first job came since.
+    unseen_since: Option<Instant>,
+    /// Jobs went back, since no runner ran.
+    stalled: bool,
 }
 
 /// A job that waits to be started.
@@ -86,6 +97,19 @@ impl Inner {
         let needed = self.jobs.len().min(self.slots.len());
         self.slots.split_off(needed)
     }
+
+    /// Whether runners ran since jobs last came, or those have come lately.
+    fn runs_at(&self, now: Instant) -> bool {
+        let lately = |since| now.saturating_duration_since(since) < UNSEEN_AT_MOST;
+        !self.stalled && self.unseen_since.is_none_or(lately)
+    }
+
+    /// A runner looks here. Says whether none had for a while.
+    fn is_seen(&mut self, now: Instant) -> bool {
+        let resumes = !self.runs_at(now);
+        (self.ran_at, self.unseen_since, self.stalled) = (Some(now), None, false);
+        resumes
+    }
 }
 
 impl Ready {
@@ -104,6 +128,7 @@ impl Ready {
         for job in jobs {
             inner.bytes += job.size();
             inner.jobs.push_back(Waiting { since, job });
+            inner.unseen_since.get_or_insert(since);
         }
         inner.slots.extend(slots);
         let surplus = inner.surplus_slots();
@@ -120,8 +145,11 @@ impl Ready {
     }
 
     /// Takes the foremost job, with the given slot or one that is kept here.
-    pub(super) fn next(&self, slot: &mut Option<Slot>) -> Next {
+    pub(super) fn next(&self, slot: &mut Option<Slot>, now: Instant) -> Next {
         let mut inner = self.inner();
+        if inner.is_seen(now) {
+            self.resumed.notify_one();
+        }
         if inner.jobs.is_empty() {
             return Next::Empty;
         }
@@ -201,6 +229,9 @@ impl Ready {
         let waits = self.is_empty();
         if waits {
             self.added.notified().await;
+            if self.inner().is_seen(Instant::now()) {
+                self.resumed.notify_one();
+            }
         }
         self.idle.fetch_sub(1, Ordering::SeqCst);
         waits
@@ -221,16 +252,39 @@ impl Ready {
         (inner.jobs.len() - inner.slots.len(), inner.bytes)
     }
 
-    /// Takes all that wait without a slot out again, if one of them has done so for this long.
-    pub(super) fn take_ahead(&self, age: Duration) -> Vec<WaitingJob> {
+    /// Whether a runner ran since jobs last came, or those have come lately: else a body may block the runtime.
+    pub(super) fn are_runners_running(&self) -> bool {
+        self.inner().runs_at(Instant::now())
+    }
+
+    /// Completes when a runner runs again, after none had for a while. Cancel safe.
+    pub(super) async fn resumed(&self) {
+        self.resumed.notified().await;
+    }
+
+    /// Takes all that wait without a slot out again, if one of them has done so for this long; where `all` is said, and no runner has
+    /// run for as long, those that have one too.
+    pub(super) fn take_late(&self, age: Duration, all: bool) -> Vec<WaitingJob> {
         let mut inner = self.inner();
-        let first = inner.slots.len();
+        let runs = !all || inner.ran_at.is_some_and(|at| at.elapsed() < age);
+        let late = inner.jobs.front().is_some_and(|waiting| waiting.since.elapsed() >= age);
+        let first = if runs || !late { inner.slots.len() } else { 0 };
         if inner.jobs.get(first).is_none_or(|waiting| waiting.since.elapsed() < age) {
             return Vec::new();
         }
         let taken: Vec<_> = inner.jobs.drain(first..).map(|waiting| waiting.job).collect();
         inner.bytes -= taken.iter().map(WaitingJob::size).sum::<usize>();
         self.count.store(first, Ordering::Release);
+        if first > 0 || runs {
+            return taken;
+        }
+        inner.stalled = true;
+        let slots = std::mem::take(&mut inner.slots);
+        drop(inner);
+        drop(slots);
+        // Whoever can run says so, one that is about to wait too.
+        self.added.notify_waiters();
+        self.added.notify_one();
         taken
     }
 
@@ -265,7 +319,7 @@ mod tests {
         let mut kept = slots.try_acquire();
         let mut started = Vec::new();
         for expected in 0..4 {
-            match ready.next(&mut kept) {
+            match ready.next(&mut kept, Instant::now()) {
                 Next::Start { job, slot, .. } => {
                     assert_eq!(job.lease().token(), expected);
                     started.push(slot);
@@ -276,8 +330,8 @@ mod tests {
         }
         started.pop();
         kept = slots.try_acquire();
-        assert!(matches!(ready.next(&mut kept), Next::Start { .. }));
-        assert!(matches!(ready.next(&mut kept), Next::Empty));
+        assert!(matches!(ready.next(&mut kept, Instant::now()), Next::Start { .. }));
+        assert!(matches!(ready.next(&mut kept, Instant::now()), Next::Empty));
         assert!(!ready.push(Vec::new(), slots.take(1)), "no job, so the slot goes back");
         drop(started);
         assert_eq!((slots.free(), ready.ahead()), (3, (0, 0)));
@@ -318,14 +372,14 @@ mod tests {
         let (ready, slots) = (Ready::default(), Slots::new(1));
         let taken: Vec<_> = slots.take(1).collect();
         ready.push(jobs(0..1), None);
-        assert!(matches!(ready.next(&mut None), Next::NeedsSlot));
+        assert!(matches!(ready.next(&mut None, Instant::now()), Next::NeedsSlot));
         let (waited, ()) = tokio::join!(
             timeout(Duration::from_secs(10), ready.slot(&slots)),
             // The other is polled first, and waits.
             async { assert!(!ready.push(Vec::new(), taken)) }
         );
         assert!(matches!(waited, Ok(None)), "it is kept with the job");
-        assert!(matches!(ready.next(&mut None), Next::Start { .. }));
+        assert!(matches!(ready.next(&mut None, Instant::now()), Next::Start { .. }));
     }
 
     #[tokio::test]
@@ -336,7 +390,7 @@ mod tests {
         ready.push(jobs(0..1), slots.take(1));
         let mut waits = Box::pin(slots.acquire());
         assert!(timeout(Duration::ZERO, &mut waits).await.is_err());
-        assert!(matches!(ready.next(&mut kept), Next::Start { freed: true, .. }));
+        assert!(matches!(ready.next(&mut kept, Instant::now()), Next::Start { freed: true, .. }));
         assert!(slots.are_awaited());
         assert!(waits.await.is_some());
         assert!(!slots.are_awaited());
@@ -381,8 +435,8 @@ mod tests {
         // The first have waited longer than the others by a clock.
         std::thread::sleep(Duration::from_millis(2));
         ready.push(jobs(3..5), None);
-        assert!(ready.take_ahead(Duration::from_secs(60)).is_empty());
-        assert_eq!(tokens(&ready.take_ahead(Duration::from_millis(1))), [1, 2, 3, 4]);
+        assert!(ready.take_late(Duration::from_secs(60), true).is_empty());
+        assert_eq!(tokens(&ready.take_late(Duration::from_millis(1), false)), [1, 2, 3, 4]);
         assert_eq!((ready.count(), ready.ahead()), (1, (0, 10)));
         assert_eq!(tokens(&ready.take_all()), [0]);
         assert_eq!((ready.count(), slots.free()), (0, 1));

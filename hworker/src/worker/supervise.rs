@@ -6,18 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, sleep_until, timeout_at};
-use tokio_util::sync::CancellationToken;
 
 use super::deadlines;
 use super::hand_over::report_lost;
 use super::incarnation::{Incarnation, Lane};
 use super::liveness;
-use super::lookout;
 use super::outages::{self, Side};
+use super::thread::Thread;
 use crate::log::say;
 use crate::monitor::{self, Monitor, Recovery, Sweeps, Task};
 use crate::reconnect::Reconnect;
@@ -55,35 +53,24 @@ const LONG_SILENT: Duration = Duration::from_secs(86_400);
 /// What differs at a heartbeat is looked at again after this, since it may only be under way.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
-/// Starts the thread, from the runtime of the bodies; it ends with `finished`.
-pub(super) fn spawn(
-    incarnation: Arc<Incarnation>,
-    finished: CancellationToken,
-) -> std::io::Result<()> {
-    let bodies = Handle::current();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let thread = std::thread::Builder::new().name("hworker-supervisor".into()).spawn(move || {
-        // However this thread ends, a life without it is over.
-        let _ended = incarnation.unsupervised.clone().drop_guard();
-        let _vital = incarnation.vital();
-        runtime.block_on(async {
-            let mut lanes = JoinSet::new();
-            let shows = liveness::show_supervisor(Arc::clone(&incarnation));
-            lanes.spawn(Arc::clone(&incarnation).with(shows));
-            for lane in &incarnation.lanes {
-                let heart = Heart::new(Arc::clone(&incarnation), Arc::clone(lane));
-                lanes.spawn(Arc::clone(&incarnation).with(heart.run()));
-            }
-            tokio::select! {
-                () = finished.cancelled() => {}
-                () = deadlines::keep(&incarnation) => {}
-                () = lookout::keep(&incarnation, &bodies) => {}
-                // Apart from what waits for the server.
-                () = deadlines::stop_when_cut(&incarnation), if incarnation.core.config.stop_when_cut => {}
-            }
-        });
-    });
-    thread.map(drop)
+/// Starts the thread.
+pub(super) fn spawn(incarnation: &Arc<Incarnation>) -> std::io::Result<Thread> {
+    Thread::spawn("hworker-supervisor", incarnation, run)
+}
+
+async fn run(incarnation: Arc<Incarnation>) {
+    let life = || Arc::clone(&incarnation);
+    let mut hearts = JoinSet::new();
+    hearts.spawn(life().with(liveness::show_with_beats(life(), |life| &life.supervisor)));
+    for lane in &incarnation.lanes {
+        let heart = Heart::new(life(), Arc::clone(lane));
+        hearts.spawn(life().with(heart.run()));
+    }
+    tokio::select! {
+        () = deadlines::keep(&incarnation) => {}
+        // Apart from what waits for the server.
+        () = deadlines::stop_when_cut(&incarnation), if incarnation.core.config.stop_when_cut => {}
+    }
 }
 
 /// The heart of one queue.
@@ -452,7 +439,7 @@ impl Heart {
         }
         let before = self.unseen.as_ref().filter(|before| lane.asks.are_over(before.asked));
         let unseen = self.compare(connection).await?;
-        let (asked, passed) = (lane.asks.sent(), lane.seat.passed());
+        let (asked, passed) = (lane.asks.sent(), lane.line.passed());
         if before.is_some_and(|before| !before.leases.is_disjoint(&unseen)) {
             self.unseen = None;
             lane.differs();
@@ -460,7 +447,7 @@ impl Heart {
         }
         sleep(LOOK_AGAIN).await;
         // An answer that is large for the network brings them yet. One of which nothing arrives has to be taken for lost.
-        let arriving = || lane.seat.passed() != passed;
+        let arriving = || lane.line.passed() != passed;
         if unseen.is_empty() {
             self.unseen = None;
         } else if lane.asks.are_over(asked) || !arriving() {

@@ -70,3 +70,39 @@ async fn a_part_that_panics_ends_its_life_and_another_begins() {
     handle.stop();
     running.await.expect("it does not panic").expect("it stops");
 }
+
+/// Tells by which thread it was dropped.
+struct Told(std::sync::mpsc::Sender<std::thread::ThreadId>);
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        let _ = self.0.send(std::thread::current().id());
+    }
+}
+
+#[tokio::test]
+async fn one_that_is_dropped_leaves_no_thread_with_the_states_of_the_user() {
+    // Guard: `Thread` waits for the end of its thread when it is dropped.
+    let server = Server::start().expect("a server");
+    let client = Client::new(server.url()).expect("a client");
+    for _ in 0..20 {
+        let (dropped, told) = std::sync::mpsc::channel();
+        let worker = Worker::builder().client(&client).registry(Registry::new().with::<held>());
+        let worker =
+            worker.state(Ran::default()).state(Arc::new(Told(dropped))).build().expect("a worker");
+        let health = worker.health();
+        let running = worker.run_until(std::future::pending());
+        let ready = async {
+            while health.ready().is_err() {
+                sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::select! {
+            ended = running => panic!("it ended: {ended:?}"),
+            () = ready => {}
+        }
+        // Where the runtime of the bodies is, once that has dropped the tasks.
+        tokio::task::yield_now().await;
+        assert_eq!(told.try_recv(), Ok(std::thread::current().id()));
+    }
+}

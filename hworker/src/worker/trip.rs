@@ -57,8 +57,6 @@ pub(super) struct Trip {
     pub(super) ahead: usize,
     /// It was sent to look at the server, where there may be nothing.
     pub(super) looks: bool,
-    /// How often what was fetched ahead had been given back when it was sent.
-    pub(super) halts: u64,
     /// It asks for jobs.
     pub(super) asks: bool,
     pub(super) replies: Answers,

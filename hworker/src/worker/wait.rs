@@ -10,10 +10,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::hand_over::{hand_over, report_set_aside};
 use super::incarnation::{Incarnation, Lane};
-use super::turn::Seated;
 use crate::log::say;
 use crate::reconnect::Reconnect;
-use crate::store::{Connection, Fault, FaultKind, Reserved, Seat, connection_id, end_wait};
+use crate::store::{Connection, Fault, FaultKind, Reserved, connection_id, end_wait};
 
 /// One wait lasts at most so long.
 const WAIT: Duration = Duration::from_secs(20);
@@ -35,15 +34,7 @@ const SAY_EVERY: Duration = Duration::from_secs(60);
 const IN_VAIN: u32 = 3;
 
 /// Sends a wait whenever one is wanted, until the worker stops.
-pub(super) fn run(
-    incarnation: Arc<Incarnation>,
-    lane: Arc<Lane>,
-) -> Seated<impl Future<Output = ()>> {
-    let seat = Seat::default();
-    Seated::new(keep_waiting(incarnation, lane, seat.clone()), seat, Arc::default())
-}
-
-async fn keep_waiting(incarnation: Arc<Incarnation>, lane: Arc<Lane>, seat: Seat) {
+pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
     let mut reconnect = Reconnect::new();
     let mut wanted = lane.waiting.subscribe();
     let mut said = None;
@@ -51,7 +42,7 @@ async fn keep_waiting(incarnation: Arc<Incarnation>, lane: Arc<Lane>, seat: Seat
     while !incarnation.stopping.is_cancelled() {
         let connected = async {
             let address = incarnation.core.client.address();
-            let connection = address.connect_on(&seat, &lane.queue).await?;
+            let connection = address.connect(&lane.queue).await?;
             let id = connection_id(&connection).await?;
             Ok::<_, Fault>((connection, id))
         };
@@ -61,7 +52,6 @@ async fn keep_waiting(incarnation: Arc<Incarnation>, lane: Arc<Lane>, seat: Seat
                 let began = Instant::now();
                 let fault =
                     serve(&incarnation, &lane, &connection, id, &mut wanted, &mut said).await;
-                seat.clear();
                 let ended_well = fault.is_none();
                 say!(DEBUG, { queue = lane.queue.name.clone() }, %queue, "the connection for waiting has ended: {fault:?}");
                 // What is in the inbox may be what ended it.
@@ -74,7 +64,6 @@ async fn keep_waiting(incarnation: Arc<Incarnation>, lane: Arc<Lane>, seat: Seat
                 }
             }
             Err(fault) => {
-                seat.clear();
                 // The others may have theirs; where they do not either, they say so, and what is looked for now is not found.
                 let failing_since = failing_since.get_or_insert_with(Instant::now);
                 if failing_since.elapsed() >= OUTAGE && lane.pulse.is_fresh() {
@@ -147,11 +136,8 @@ async fn serve(
                 let count = jobs.len();
                 let slots: Vec<_> = lane.slots.take(count).collect();
                 let ahead = count - slots.len();
-                if left == 0 {
-                    // Before: what is woken last runs next here, and that is to be who starts the body.
-                    lane.changed.notify_one();
-                }
                 hand_over(incarnation, lane, jobs, slots, ahead);
+                lane.changed.notify_one();
                 if left > 0 {
                     // Behind: what it fetches is younger.
                     lane.look();

@@ -150,48 +150,11 @@ fn many_slots_are_filled_by_two_calls_at_a_time() {
     server.drained(SOON);
 }
 
-/// Whether the process has a timer of the kernel's that goes off again and again.
-#[cfg(target_os = "linux")]
-fn has_a_timer(process: &Process) -> bool {
-    let files = std::fs::read_dir(format!("/proc/{}/fdinfo", process.pid())).expect("its files");
-    let told = |file: std::fs::DirEntry| std::fs::read_to_string(file.path()).unwrap_or_default();
-    let mut intervals = files.flatten().filter_map(|file| {
-        let told = told(file);
-        told.lines().find_map(|line| Some(line.strip_prefix("it_interval: ")?.to_owned()))
-    });
-    intervals.any(|interval| interval != "(0, 0)")
-}
-
-#[cfg(target_os = "linux")]
-#[test]
-fn the_clock_is_on_time_while_bodies_of_some_milliseconds_are_waited_for() {
-    // 100 slots, and again and again ten jobs for each that sleep for 5 ms -> while jobs wait for slots a timer ends the waits of the
-    // runtime, and none does before or after that. Again, since on a busy machine bodies may take so long for a while that none is of use.
-    // Guard: `matter` in `worker/lookout.rs`, and that it is said when nothing waits any more.
-    let _machine = Machine::claim();
-    let server = TestServer::start();
-    let worker = server.worker_process(&[("HWORKER_CONCURRENCY", "100")]);
-    put(&server, "first", vec![]);
-    server.eventually("it runs", SOON, || server.ended("first") == 1);
-    assert!(!has_a_timer(&worker));
-    let sleeps = vec![vec![Act::Sleep(5)]];
-    server.eventually("there is one", 3 * SOON, || {
-        if server.redis().len("hworker-jobs-default") == 0 {
-            let brief = || act::with("brief".into(), sleeps.clone());
-            let bulk: Bulk = (0..1_000).map(|_| brief()).collect();
-            bulk.on(server.client()).enqueue_blocking().expect("enqueued");
-        }
-        has_a_timer(&worker)
-    });
-    server.drained(3 * SOON);
-    server.eventually("there is none", SOON, || !has_a_timer(&worker));
-}
-
 #[test]
 fn what_waits_behind_a_long_body_runs_elsewhere_in_order() {
     // A worker with one slot, used to short jobs, has one of twelve that block their threads for 400 ms, and the others ahead; another
     // starts when they are given back -> each runs once, in order, and both take part.
-    // Guard: the release of what has waited for 10 ms, by the supervisor; that the youngest are first in it.
+    // Guard: `take_late`; that the youngest are first in a release.
     let _machine = Machine::claim();
     let server = TestServer::start();
     let proxy = Proxy::before(&server);
@@ -220,6 +183,38 @@ fn what_waits_behind_a_long_body_runs_elsewhere_in_order() {
     runs.sort_by_key(|run| run.pid);
     runs.dedup_by_key(|run| run.pid);
     assert_eq!(runs.len(), 2, "both took part");
+}
+
+#[test]
+fn what_has_a_slot_goes_elsewhere_while_a_body_blocks_the_runtime() {
+    // A worker with one thread and ten slots has ten jobs, of which the first blocks its thread for 3 s -> the others go back within
+    // moments, and run in another worker meanwhile; the first takes no more, once or twice at most, until its thread is free.
+    // Guard: `stalled`, `runs_at`: what has a slot goes back too, and nothing is reserved until a runner runs.
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    let settings = [
+        ("TOKIO_WORKER_THREADS", "1"),
+        ("HWORKER_CONCURRENCY", "10"),
+        ("HWORKER_REDIS_URL", &proxy.url()),
+    ];
+    put(&server, "blocks", vec![vec![Act::Block(3_000)]]);
+    put_many(&server, 9, "short", &[vec![]]);
+    let blocked = server.worker_process(&settings);
+    server.eventually("it blocks", SOON, || server.begun("blocks") == 1);
+    server.eventually("the others are given back", SOON, || {
+        leased(&server) == 1 && server.redis().len("hworker-jobs-default") == 9
+    });
+    let _other = server.worker_process(&[]);
+    server.eventually("they run elsewhere", SOON, || server.ended("short") == 9);
+    assert_eq!(server.ended("blocks"), 0, "it blocks still");
+    assert!(begins(&server, "short").iter().all(|run| run.pid != blocked.pid()));
+    let released = proxy.count("release");
+    assert!(released <= 2, "{released} times");
+    // It goes on when its thread is free.
+    server.eventually("it is over", SOON, || server.ended("blocks") == 1);
+    drop(_other);
+    put(&server, "next", vec![]);
+    server.eventually("it runs again", SOON, || server.ended("next") == 1);
 }
 
 #[test]
@@ -441,9 +436,9 @@ fn one_that_blocks_among_the_shortest_holds_up_none_of_them() {
     // While one thread alone drains a backlog of jobs that are over at once, one of them blocks it until all others have run -> another
     // thread starts those that were in its hands, and all that come behind; without fetching ahead too, where each comes alone. Many
     // times, since each time it meets the threads in another state.
-    // Guard: `lookout.rs`: it calls all runners, those that yield too, and wakes a thread that listens; that it is told of whatever may
-    // wait, in `Lane::add`, and sees it by itself while it is not. That a runner who frees a slot for which somebody waits gives way to him (`Woke::by_slot`). That one who goes on gives way to a turn that is due (`Turns::are_due`): an answer may have woken who fetches
-    // on this thread, from which no other takes it. Without that a few of a hundred runs fail with both cores busy. In the last round: `Pace::set_blocked`, without which each of the 4,000 waits to be looked at.
+    // Guard: `call_all_runners`, those that yield too; that each hand-over tells of what may wait (`job_waits`). That a runner gives way
+    // to whoever it woke on its thread (`let_others_run`). In the last round: `Pace::set_blocked`, without which each of the 4,000 waits
+    // to be looked at.
     for (count, slots, prefetch, rounds) in
         [(1_000, 100, true, 20), (100, 2, false, 60), (2_000, 2, false, 1)]
     {

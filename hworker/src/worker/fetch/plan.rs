@@ -67,7 +67,10 @@ impl Fetch {
         let stopping = incarnation.stopping.is_cancelled();
         let fresh = lane.pulse.is_fresh();
         let alone_until = lane.suspects.alone_until();
-        let reserving = self.more && !stopping && fresh && alone_until.is_none();
+        // Else a body that blocks the runtime would have this worker take the jobs of all free slots, hold them, and take them again.
+        let stalled = !lane.ready.are_runners_running();
+        let takes = !stopping && !stalled && alone_until.is_none();
+        let reserving = self.more && takes && fresh;
         let (waiting, bytes) = lane.ready.ahead();
         let due: usize = waiting + trips.iter().map(|trip| trip.ahead).sum::<usize>();
         // Those that wait, or will, have the first claim to what is free.
@@ -112,18 +115,14 @@ impl Fetch {
             ask: send.then_some(Ask { slots, ahead, look: self.look }),
             ahead: if send { due + ahead } else { due },
             awaits: match self.more {
-                _ if stopping || alone_until.is_some() => Awaits::Nothing,
+                _ if !takes => Awaits::Nothing,
                 true if !fresh => Awaits::Heartbeat,
                 false if unclaimed > 0 && self.next_look.is_none() => Awaits::Job,
                 _ => Awaits::Nothing,
             },
             hold: trips.is_empty() && anything,
             // All are taken, and nothing of this queue is on its way to one.
-            acquire: !stopping
-                && alone_until.is_none()
-                && trips.is_empty()
-                && due == 0
-                && unclaimed == 0,
+            acquire: takes && trips.is_empty() && due == 0 && unclaimed == 0,
             wake_at,
             alone_until,
         }

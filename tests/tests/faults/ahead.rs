@@ -204,7 +204,7 @@ fn what_has_a_slot_goes_elsewhere_while_a_body_blocks_the_runtime() {
     server.eventually("the others are given back", SOON, || {
         leased(&server) == 1 && server.redis().len("hworker-jobs-default") == 9
     });
-    let _other = server.worker_process(&[]);
+    let other = server.worker_process(&[]);
     server.eventually("they run elsewhere", SOON, || server.ended("short") == 9);
     assert_eq!(server.ended("blocks"), 0, "it blocks still");
     assert!(begins(&server, "short").iter().all(|run| run.pid != blocked.pid()));
@@ -212,7 +212,7 @@ fn what_has_a_slot_goes_elsewhere_while_a_body_blocks_the_runtime() {
     assert!(released <= 2, "{released} times");
     // It goes on when its thread is free.
     server.eventually("it is over", SOON, || server.ended("blocks") == 1);
-    drop(_other);
+    drop(other);
     put(&server, "next", vec![]);
     server.eventually("it runs again", SOON, || server.ended("next") == 1);
 }

@@ -98,7 +98,8 @@ fn no_link_is_dead() {
 fn settings(text: &str, mark: char) -> HashSet<&str> {
     let quoted = text.split(mark).skip(1).step_by(2);
     let is_setting = |name: &&str| {
-        name.starts_with("HWORKER_") && name.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+        let rest = name.strip_prefix("HWORKER_").unwrap_or_default();
+        !rest.is_empty() && rest.chars().all(|c| c.is_ascii_uppercase() || c == '_')
     };
     quoted.filter(is_setting).collect()
 }

@@ -62,16 +62,16 @@ pub use worker::{Health, Stopped, Unwell, Worker, WorkerBuilder, WorkerHandle};
 
 /// Runs every job that the program links, on every queue that they name, until SIGTERM, SIGINT or SIGHUP.
 ///
-/// This is `Worker::builder().build()?.run().await?`, see [`Worker::run`], but for one thing: where a body still ran when the grace was
-/// over, the process is ended here with code 0, since the end of a tokio runtime would wait for what blocks in it. Their jobs were
-/// given back. Where all came to their end it returns, and what is behind it in `main` runs.
+/// Like `Worker::builder().build()?.run().await` (see [`Worker::run`]), with one difference: if jobs are still running when the shutdown
+/// grace ends, it gives them back and exits the process with code 0, because dropping a tokio runtime could wait for them forever.
+/// Otherwise it returns.
 ///
-/// It takes these signals from the whole process: after `tokio::spawn(hworker::run_all())` beside a web server SIGTERM stops the worker,
-/// and the server serves on. Such a program hears signals itself, and calls [`Worker::run_until`].
+/// It takes these signals from the whole process: with `tokio::spawn(hworker::run_all())` beside a web server, SIGTERM stops the worker and
+/// the server goes on. Such a program handles signals itself and calls [`Worker::run_until`].
 ///
 /// # Errors
-/// [`Error::Config`] with everything that is wrong: settings, names, missing states, no linked job; also where the server is too old.
-/// [`Error::Refused`] where the server does not let the worker in, runs no scripts for it, is no Redis server, or cannot do what
+/// [`Error::Config`] lists everything that is wrong: settings, names, missing states, no linked job, a server that is too old.
+/// [`Error::Refused`] if the server does not let the worker in, does not run its scripts, is no Redis server, or cannot confirm what
 /// [`Durability`] asks.
 pub async fn run_all() -> Result<(), Error> {
     log::install();

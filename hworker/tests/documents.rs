@@ -1,4 +1,4 @@
-//! Links in the documents lead to files and headings that are there.
+//! Links in the documents lead to files and headings that are there, and every setting is documented.
 
 use std::collections::HashSet;
 use std::fs;
@@ -94,6 +94,30 @@ fn no_link_is_dead() {
     assert!(checked > 100, "only {checked} links were found");
 }
 
+/// The settings that a text names between the two marks, in backquotes or quotes.
+fn settings(text: &str, mark: char) -> HashSet<&str> {
+    let quoted = text.split(mark).skip(1).step_by(2);
+    let is_setting = |name: &&str| {
+        let rest = name.strip_prefix("HWORKER_").unwrap_or_default();
+        !rest.is_empty() && rest.chars().all(|c| c.is_ascii_uppercase() || c == '_')
+    };
+    quoted.filter(is_setting).collect()
+}
+
+#[test]
+fn every_setting_is_documented() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |path: &str| fs::read_to_string(root.join(path)).expect("a file");
+    let page = read("docs/configuration.md");
+    let code = read("hworker/src/config.rs");
+    let (_, known) = code.split_once("const KNOWN").expect("the list of settings");
+    let known = known.split_once("];").map_or(known, |(known, _)| known);
+    let (known, documented) = (settings(known, '"'), settings(&page, '`'));
+    assert!(known.len() > 20, "only {} settings were found", known.len());
+    let missing: Vec<_> = known.symmetric_difference(&documented).collect();
+    assert!(missing.is_empty(), "only in the code or only on the page: {missing:?}");
+}
+
 #[test]
 fn dead_links_are_found() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -101,7 +125,7 @@ fn dead_links_are_found() {
     assert!(wrong("README.md", "docs/health.md"));
     assert!(wrong("README.md", &format!("{REPOSITORY}docs/no.md")));
     assert!(wrong("docs/health.md", "../README.md#no"));
-    assert!(!wrong("docs/health.md", "../README.md#guarantees"));
+    assert!(!wrong("docs/health.md", "../README.md#quick-start"));
     let line = "a [b](c.md) and [d](e#f), [g][h]";
     assert_eq!(targets(line).chain(labels(line)).collect::<Vec<_>>(), ["c.md", "e#f", "h"]);
 }

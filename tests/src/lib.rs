@@ -82,3 +82,7 @@ struct HighAvailability;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/health.md")]
 struct Health;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/configuration.md")]
+struct Configuration;

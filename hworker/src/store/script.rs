@@ -1,62 +1,34 @@
-//! The Lua files, one for each operation that moves a job, and one script of two of them.
+//! The scripts as they are called; their texts are in `lua`.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::lua::SCRIPTS;
 
 /// A script and its hash.
 #[derive(Debug)]
 pub(crate) struct Script {
     inner: LazyLock<redis::Script>,
-    text: &'static str,
     number: Number,
 }
 
 macro_rules! scripts {
     ($($name:ident = $file:literal;)*) => {
         $(pub(crate) static $name: Script = Script {
-            inner: LazyLock::new(|| redis::Script::new(include_str!($file))),
-            text: include_str!($file),
+            inner: LazyLock::new(|| redis::Script::new($name.text())),
             number: Number::$name,
         };)*
 
+        /// The place of each in `SCRIPTS`.
         #[derive(Debug, Clone, Copy)]
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         enum Number {
             $($name,)*
-            SETTLE_AND_RESERVE,
         }
-
-        #[cfg(test)]
-        const FILES: &[(&str, &str)] = &[$(($file, include_str!($file))),*];
     };
 }
 
-scripts! {
-    BREAK_PARKED = "break_parked.lua";
-    BURY = "bury.lua";
-    HEARTBEAT = "heartbeat.lua";
-    LOOK_PARKED = "look_parked.lua";
-    PROMOTE = "promote.lua";
-    RECONCILE = "reconcile.lua";
-    RECOVER = "recover.lua";
-    RELEASE = "release.lua";
-    REQUEUE_BROKEN = "requeue_broken.lua";
-    RESERVE = "reserve.lua";
-    RETIRE = "retire.lua";
-    REVOKE = "revoke.lua";
-    SCHEDULE = "schedule.lua";
-    SETTLE = "settle.lua";
-    TAKE_PARKED = "take_parked.lua";
-}
-
-const SETTLE_AND_RESERVE_TEXT: &str = include!("settle_and_reserve.rs");
-
-/// Both in one call.
-pub(crate) static SETTLE_AND_RESERVE: Script = Script {
-    inner: LazyLock::new(|| redis::Script::new(SETTLE_AND_RESERVE_TEXT)),
-    text: SETTLE_AND_RESERVE_TEXT,
-    number: Number::SETTLE_AND_RESERVE,
-};
+every_script!(scripts);
 
 impl Script {
     pub(crate) fn hash(&self) -> &str {
@@ -64,7 +36,7 @@ impl Script {
     }
 
     pub(crate) fn text(&self) -> &'static str {
-        self.text
+        SCRIPTS[self.number as usize].1
     }
 }
 
@@ -83,45 +55,4 @@ impl Sent {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::FILES;
-
-    fn documented(text: &str, what: &str) -> Vec<usize> {
-        let numbers = text.lines().filter_map(|line| {
-            let rest = line.strip_prefix("-- ")?.strip_prefix(what)?.strip_prefix('[')?;
-            rest.split(']').next()?.parse().ok()
-        });
-        numbers.collect()
-    }
-
-    #[test]
-    fn every_script_documents_what_it_uses() {
-        for (file, text) in FILES {
-            let name = file.trim_end_matches(".lua");
-            assert!(text.starts_with(&format!("-- {name}: ")), "{file}: first line");
-            assert!(text.contains("\n-- Returns "), "{file}: says what it returns");
-            let code: String =
-                text.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
-            for what in ["KEYS", "ARGV"] {
-                let said = documented(text, what);
-                assert_eq!(said, (1..=said.len()).collect::<Vec<_>>(), "{file}: {what} in order");
-                if what == "KEYS" {
-                    for number in 1..=said.len() {
-                        assert!(
-                            code.contains(&format!("KEYS[{number}]")),
-                            "{file}: KEYS[{number}] is used"
-                        );
-                    }
-                }
-            }
-            // Only a look and a figure may fail without a word.
-            let caught = ["'HINCRBY'", "'HLEN'", "'ZCARD'", "'ZCOUNT'", "'ZRANGE'"]
-                .map(|what| format!("redis.pcall({what}"));
-            let code = caught.iter().fold(code, |code, caught| code.replace(caught, ""));
-            for word in ["cjson", "cmsgpack", "#!lua", "redis.pcall"] {
-                assert!(!code.contains(word), "{file}: no {word}");
-            }
-            assert!(!code.contains("] .."), "{file}: builds no key");
-        }
-    }
-}
+mod lint;

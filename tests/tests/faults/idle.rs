@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hworker_tests::{InProcess, Machine, Process, Proxy, TestServer, act};
+use hworker_tests::{InProcess, Machine, Process, Proxy, SCRIPTS, TestServer, act};
 
 use crate::support::{SOON, envelope, ms_between, now_us, serving, wait_for_workers};
 
@@ -217,7 +217,6 @@ fn an_idle_supervisor_wakes_for_its_heartbeats_alone() {
 
 /// The hash by which a script is called.
 fn redis_hash(script: &str) -> String {
-    let path = format!("{}/../hworker/src/store/{script}.lua", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).expect("the script");
-    redis::Script::new(&text).get_hash().to_owned()
+    let (_, text) = SCRIPTS.iter().find(|(name, _)| *name == script).expect("a script");
+    redis::Script::new(text).get_hash().to_owned()
 }

@@ -51,6 +51,11 @@ every_script!(texts);
 
 /// What scripts include.
 const PARTS: &[(&str, &str)] = &[
+    ("clock", include_str!("lib/clock.lua")),
+    ("count", include_str!("lib/count.lua")),
+    ("quarantine", include_str!("lib/quarantine.lua")),
+    ("token", include_str!("lib/token.lua")),
+    ("wake", include_str!("lib/wake.lua")),
     ("reserve", include_str!("reserve.lua")),
     ("settle", include_str!("settle.lua")),
 ];

@@ -1,7 +1,7 @@
 //! The scripts as they are called; their texts are in `lua`.
 
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::lua::SCRIPTS;
 
@@ -40,17 +40,22 @@ impl Script {
     }
 }
 
-/// The scripts that a server was sent by their text. There are fewer than 32.
-#[derive(Debug, Default)]
-pub(super) struct Sent(AtomicU32);
+/// Which scripts a server was sent by their text.
+#[derive(Debug)]
+pub(super) struct Sent([AtomicBool; SCRIPTS.len()]);
+
+impl Default for Sent {
+    fn default() -> Self {
+        Self([const { AtomicBool::new(false) }; SCRIPTS.len()])
+    }
+}
 
 impl Sent {
     /// Whether this one was not sent before. It counts as sent from now on.
     pub(super) fn is_first(&self, script: &Script) -> bool {
-        let bit = 1 << script.number as u32;
+        let sent = &self.0[script.number as usize];
         // Read alone first: that is all that any but the first call needs.
-        self.0.load(Ordering::Relaxed) & bit == 0
-            && self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0
+        !sent.load(Ordering::Relaxed) && !sent.swap(true, Ordering::Relaxed)
     }
 }
 

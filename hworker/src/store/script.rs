@@ -1,4 +1,16 @@
-//! The scripts as they are called; their texts are in `lua`.
+//! The scripts as they are called; their texts are in `lua`, where each operation has a file of its own, `lib` what they include.
+//!
+//! What every Lua file keeps to, and `lint` checks:
+//!
+//! - Its first line is `-- <name>: ` and a purpose. Then it lists each key, `-- KEYS[<n>] <name>  <type>  <meaning>`, and each argument,
+//!   `-- ARGV[<n>] <name>  <meaning>`, and what it `Returns`. The type is `STRING`, `LIST`, `HASH`, `ZSET` or `PREFIX`; `KEYS[<n>..<m>]` are
+//!   those of a script that it includes.
+//! - **A key is declared, or built from a declared prefix.** `-- KEYS[3] line  PREFIX  hworker-line-<q>:, then a gate: a LIST of ids` lets the
+//!   script write `line .. gate`, or `KEYS[3] .. gate`, and do nothing else with it. From no other key, and not from words of its own, is a key
+//!   built. So as many keys as there are limited keys have their names in one script, and a server still knows of each script which slot
+//!   it belongs to: the caller passes a prefix with the whole hash tag (`hworker-line-{<q>}:`), whatever follows then is in that slot.
+//! - An envelope is opaque: no `cjson`, no `cmsgpack`. Only a look or a figure may fail without a word (`redis.pcall`).
+//! - A part, in `lua/lib`, has no `KEYS` and no `ARGV`: its head says which locals it `Needs` and `Makes`. It never ends a script.
 
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};

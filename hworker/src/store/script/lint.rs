@@ -201,10 +201,10 @@ fn check_keys(text: &str) -> Result<(), String> {
         }
     }
     let tokens = tokens(text);
-    let (names, named) = names(&tokens)?;
+    let (names, naming) = names(&tokens)?;
     // Of each bracket that is open, whether what is in it becomes a text.
     let mut makes_text = Vec::new();
-    for at in (0..tokens.len()).filter(|at| !named.contains(at)) {
+    for at in (0..tokens.len()).filter(|at| !naming.contains(at)) {
         let (token, rest) = (tokens[at], &tokens[at + 1..]);
         let before = at.checked_sub(1).map_or("", |before| tokens[before]);
         match token {
@@ -233,8 +233,8 @@ fn check_keys(text: &str) -> Result<(), String> {
             return Err("KEYS without a number".into());
         }
         let is_field = matches!(before, "." | ":");
-        let named = names.get(token).filter(|_| !is_field).copied();
-        let Some(number) = spelled.or(named) else {
+        let by_name = names.get(token).filter(|_| !is_field).copied();
+        let Some(number) = spelled.or(by_name) else {
             let closes_key = at >= 3 && spelled_key(&tokens[at - 3..]).is_some();
             if token == "]" && rest.first() == Some(&"..") && !closes_key {
                 return Err("what is built from an element of a table may be a key".into());

@@ -20,20 +20,11 @@ use crate::server::TestServer;
 /// The script that is two in one.
 const SETTLE_AND_RESERVE: &str = "settle_and_reserve";
 
-macro_rules! scripts {
-    ($($name:literal)*) => {
-        /// The scripts of hworker: what each is called, and its text.
-        pub const SCRIPTS: &[(&str, &str)] = &[
-            $(($name, include_str!(concat!("../../hworker/src/store/", $name, ".lua"))),)*
-            (SETTLE_AND_RESERVE, include!("../../hworker/src/store/settle_and_reserve.rs")),
-        ];
-    };
-}
+#[path = "../../hworker/src/store/lua/mod.rs"]
+mod lua;
 
-scripts! {
-    "break_parked" "bury" "heartbeat" "look_parked" "promote" "reconcile" "recover" "release" "requeue_broken" "reserve" "retire" "revoke"
-    "schedule" "settle" "take_parked"
-}
+/// The scripts of hworker: what each is called, and its text.
+pub const SCRIPTS: &[(&str, &str)] = lua::SCRIPTS;
 
 /// What happens to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

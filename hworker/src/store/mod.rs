@@ -11,6 +11,8 @@ mod inspect;
 mod lease;
 mod life;
 mod line;
+#[macro_use]
+mod lua;
 mod parked;
 mod probe;
 mod queues;

@@ -1,62 +1,46 @@
-//! The Lua files, one for each operation that moves a job, and one script of two of them.
+//! The scripts as they are called; their texts are in `lua`, where each operation has a file of its own, `lib` what they include.
+//!
+//! What every Lua file keeps to, and `lint` checks:
+//!
+//! - Its first line is `-- <name>: ` and a purpose. Then it lists each key, `-- KEYS[<n>] <name>  <type>  <meaning>`, and each argument,
+//!   `-- ARGV[<n>] <name>  <meaning>`, and what it `Returns`. The type is `STRING`, `LIST`, `HASH`, `ZSET` or `PREFIX`; `KEYS[<n>..<m>]` are
+//!   those of a script that it includes.
+//! - **A key is declared, or built from a declared prefix.** `-- KEYS[3] line  PREFIX  hworker-line-<q>:, then a gate: a LIST of ids` lets the
+//!   script write `line .. gate`, or `KEYS[3] .. gate`, and do nothing else with it. From no other key, and not from words of its own, is a key
+//!   built. So as many keys as there are limited keys have their names in one script, and a server still knows of each script which slot
+//!   it belongs to: the caller passes a prefix with the whole hash tag (`hworker-line-{<q>}:`), whatever follows then is in that slot.
+//! - An envelope is opaque: no `cjson`, no `cmsgpack`. Only a look or a figure may fail without a word (`redis.pcall`).
+//! - A part, in `lua/lib`, has no `KEYS` and no `ARGV`: its head says which locals it `Needs` and `Makes`. It never ends a script.
 
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::lua::SCRIPTS;
 
 /// A script and its hash.
 #[derive(Debug)]
 pub(crate) struct Script {
     inner: LazyLock<redis::Script>,
-    text: &'static str,
     number: Number,
 }
 
 macro_rules! scripts {
     ($($name:ident = $file:literal;)*) => {
         $(pub(crate) static $name: Script = Script {
-            inner: LazyLock::new(|| redis::Script::new(include_str!($file))),
-            text: include_str!($file),
+            inner: LazyLock::new(|| redis::Script::new($name.text())),
             number: Number::$name,
         };)*
 
+        /// The place of each in `SCRIPTS`.
         #[derive(Debug, Clone, Copy)]
         #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
         enum Number {
             $($name,)*
-            SETTLE_AND_RESERVE,
         }
-
-        #[cfg(test)]
-        const FILES: &[(&str, &str)] = &[$(($file, include_str!($file))),*];
     };
 }
 
-scripts! {
-    BREAK_PARKED = "break_parked.lua";
-    BURY = "bury.lua";
-    HEARTBEAT = "heartbeat.lua";
-    LOOK_PARKED = "look_parked.lua";
-    PROMOTE = "promote.lua";
-    RECONCILE = "reconcile.lua";
-    RECOVER = "recover.lua";
-    RELEASE = "release.lua";
-    REQUEUE_BROKEN = "requeue_broken.lua";
-    RESERVE = "reserve.lua";
-    RETIRE = "retire.lua";
-    REVOKE = "revoke.lua";
-    SCHEDULE = "schedule.lua";
-    SETTLE = "settle.lua";
-    TAKE_PARKED = "take_parked.lua";
-}
-
-const SETTLE_AND_RESERVE_TEXT: &str = include!("settle_and_reserve.rs");
-
-/// Both in one call.
-pub(crate) static SETTLE_AND_RESERVE: Script = Script {
-    inner: LazyLock::new(|| redis::Script::new(SETTLE_AND_RESERVE_TEXT)),
-    text: SETTLE_AND_RESERVE_TEXT,
-    number: Number::SETTLE_AND_RESERVE,
-};
+every_script!(scripts);
 
 impl Script {
     pub(crate) fn hash(&self) -> &str {
@@ -64,64 +48,28 @@ impl Script {
     }
 
     pub(crate) fn text(&self) -> &'static str {
-        self.text
+        SCRIPTS[self.number as usize].1
     }
 }
 
-/// The scripts that a server was sent by their text. There are fewer than 32.
-#[derive(Debug, Default)]
-pub(super) struct Sent(AtomicU32);
+/// Which scripts a server was sent by their text.
+#[derive(Debug)]
+pub(super) struct Sent([AtomicBool; SCRIPTS.len()]);
+
+impl Default for Sent {
+    fn default() -> Self {
+        Self([const { AtomicBool::new(false) }; SCRIPTS.len()])
+    }
+}
 
 impl Sent {
     /// Whether this one was not sent before. It counts as sent from now on.
     pub(super) fn is_first(&self, script: &Script) -> bool {
-        let bit = 1 << script.number as u32;
+        let sent = &self.0[script.number as usize];
         // Read alone first: that is all that any but the first call needs.
-        self.0.load(Ordering::Relaxed) & bit == 0
-            && self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0
+        !sent.load(Ordering::Relaxed) && !sent.swap(true, Ordering::Relaxed)
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::FILES;
-
-    fn documented(text: &str, what: &str) -> Vec<usize> {
-        let numbers = text.lines().filter_map(|line| {
-            let rest = line.strip_prefix("-- ")?.strip_prefix(what)?.strip_prefix('[')?;
-            rest.split(']').next()?.parse().ok()
-        });
-        numbers.collect()
-    }
-
-    #[test]
-    fn every_script_documents_what_it_uses() {
-        for (file, text) in FILES {
-            let name = file.trim_end_matches(".lua");
-            assert!(text.starts_with(&format!("-- {name}: ")), "{file}: first line");
-            assert!(text.contains("\n-- Returns "), "{file}: says what it returns");
-            let code: String =
-                text.lines().filter(|line| !line.starts_with("--")).collect::<Vec<_>>().join("\n");
-            for what in ["KEYS", "ARGV"] {
-                let said = documented(text, what);
-                assert_eq!(said, (1..=said.len()).collect::<Vec<_>>(), "{file}: {what} in order");
-                if what == "KEYS" {
-                    for number in 1..=said.len() {
-                        assert!(
-                            code.contains(&format!("KEYS[{number}]")),
-                            "{file}: KEYS[{number}] is used"
-                        );
-                    }
-                }
-            }
-            // Only a look and a figure may fail without a word.
-            let caught = ["'HINCRBY'", "'HLEN'", "'ZCARD'", "'ZCOUNT'", "'ZRANGE'"]
-                .map(|what| format!("redis.pcall({what}"));
-            let code = caught.iter().fold(code, |code, caught| code.replace(caught, ""));
-            for word in ["cjson", "cmsgpack", "#!lua", "redis.pcall"] {
-                assert!(!code.contains(word), "{file}: no {word}");
-            }
-            assert!(!code.contains("] .."), "{file}: builds no key");
-        }
-    }
-}
+mod lint;

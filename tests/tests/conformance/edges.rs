@@ -146,7 +146,7 @@ async fn an_envelope_of_a_later_version_is_parked_whatever_its_fields_have_becom
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_garbage_loses_no_job() {
-    // Guard: `reserve.lua` and `reconcile.lua` take only a whole number below 2^52 for the last token.
+    // Guard: `lib/token.lua` takes only a whole number below 2^52 for the last token.
     for garbage in ["inf", "nan", "-1e300", "4503599627370495", "9007199254740993", "x"] {
         let server = TestServer::start();
         let _: String = server.redis().ask(&["SET", "hworker-token-default", garbage]);
@@ -166,7 +166,7 @@ async fn a_token_that_is_garbage_loses_no_job() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_some_servers_spell_as_a_power_of_ten_is_left_out() {
-    // Guard: `reserve.lua` and `reconcile.lua` leave out those that end in eight zeros.
+    // Guard: `lib/token.lua` leaves out those that end in eight zeros.
     let server = TestServer::start();
     let _: String = server.redis().ask(&["SET", "hworker-token-default", "3999999999999990"]);
     for _ in 0..30 {

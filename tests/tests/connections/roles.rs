@@ -42,7 +42,7 @@ impl Role {
 /// What the scripts of these names call.
 fn called_by(names: &[&str]) -> BTreeSet<String> {
     let texts = SCRIPTS.iter().copied().filter(|(name, _)| names.contains(name));
-    let calls = texts.flat_map(|(_, text)| text.split("redis.call('").skip(1));
+    let calls = texts.flat_map(|(_, text)| text.split("call('").skip(1));
     let commands = calls.filter_map(|rest| rest.split('\'').next());
     commands.map(str::to_ascii_lowercase).collect()
 }

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use hworker_tests::{InProcess, Machine, Process, Proxy, TestServer, act};
+use hworker_tests::{InProcess, Machine, Process, Proxy, SCRIPTS, TestServer, act};
 
 use crate::support::{SOON, envelope, ms_between, now_us, serving, wait_for_workers};
 
@@ -222,7 +222,6 @@ fn the_threads_of_an_idle_worker_wake_for_its_heartbeats_alone() {
 
 /// The hash by which a script is called.
 fn redis_hash(script: &str) -> String {
-    let path = format!("{}/../hworker/src/store/{script}.lua", env!("CARGO_MANIFEST_DIR"));
-    let text = std::fs::read_to_string(path).expect("the script");
-    redis::Script::new(&text).get_hash().to_owned()
+    let (_, text) = SCRIPTS.iter().find(|(name, _)| *name == script).expect("a script");
+    redis::Script::new(text).get_hash().to_owned()
 }

@@ -65,8 +65,7 @@ if ARGV[at] then
     at = at + (what == 'retry' and 5 or what == 'fail' and 4 or 3)
   end
   for key, look in pairs(needed) do call(look, key) end
-  local time = call('TIME')
-  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  -- include clock
 
   function retry(delay, envelope)
     if delay == 0 then
@@ -75,17 +74,13 @@ if ARGV[at] then
     end
     local first, due = call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2], now + delay
     call('ZADD', scheduled, string.format('%.0f', due), envelope)
-    if (not first or due < tonumber(first)) and call('LLEN', bell) == 0 then
-      call('LPUSH', bell, '1')
-    end
+    -- include wake
   end
 
   -- Under a token above all that were given before, so no worker has looked past it.
   function park(envelope)
-    local last = tonumber(call('GET', token_key) or '0') or 0
-    -- As in reserve.lua.
-    if not (last < 2 ^ 52 - 10000) then last = 0 end
-    local token = string.format('%.0f', math.max(math.floor(last) + 1, time[1] * 1000000 + time[2]))
+    -- include token
+    token = string.format('%.0f', token + 1)
     call('SET', token_key, token)
     call('ZADD', parked, token, envelope)
     return 'parked'
@@ -96,8 +91,7 @@ if ARGV[at] then
     if broken_limit == 0 then return 'broken' end
     local old = call('HGET', broken, payload)
     if not old and call('HLEN', broken) >= broken_limit then return park(payload) end
-    local times = old and tonumber(string.match(old, '^%d+')) or 0
-    call('HSET', broken, payload, string.format('%d %d ', times + 1, now) .. reason)
+    -- include quarantine
     return 'broken'
   end
 end

@@ -6,12 +6,13 @@
 --
 -- Returns 'ok', or 'missing' when it is not there.
 -- Invariant: it leaves `broken` and enters `jobs` in the same script, once however many ask.
+local call = redis.call
 local broken, jobs = KEYS[1], KEYS[2]
 local payload = ARGV[1]
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
-redis.call('LLEN', jobs)
+call('LLEN', jobs)
 
-if redis.call('HDEL', broken, payload) == 0 then return 'missing' end
-redis.call('LPUSH', jobs, payload)
+if call('HDEL', broken, payload) == 0 then return 'missing' end
+call('LPUSH', jobs, payload)
 return 'ok'

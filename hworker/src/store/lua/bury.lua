@@ -8,12 +8,13 @@
 -- ARGV[2] after   seconds that a dead worker is remembered
 --
 -- Returns 'ok', or 'kept' when it died later than that, lives, or still holds something.
+local call = redis.call
 local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local worker, after = ARGV[1], tonumber(ARGV[2])
 
-local dead = redis.call('HGET', record, 'dead')
-if not dead or redis.call('TIME')[1] - (tonumber(dead) or 0) < after then return 'kept' end
-if redis.call('HLEN', progress) > 0 or redis.call('LLEN', inbox) > 0 then return 'kept' end
-redis.call('ZREM', workers, worker)
-redis.call('DEL', record)
+local dead = call('HGET', record, 'dead')
+if not dead or call('TIME')[1] - (tonumber(dead) or 0) < after then return 'kept' end
+if call('HLEN', progress) > 0 or call('LLEN', inbox) > 0 then return 'kept' end
+call('ZREM', workers, worker)
+call('DEL', record)
 return 'ok'

@@ -20,25 +20,25 @@
 -- next scheduled job is due or -1, parked jobs that it has not looked at, parked jobs to be broken, worker, last heartbeat, worker, last
 -- heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the
 -- worker was declared dead or is not known.
+local call = redis.call
 local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local timer, scheduled, jobs, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local worker, timer_ttl, window, everyone = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 local looked, unknown_for = ARGV[5], tonumber(ARGV[6])
 
-local known = redis.call('HMGET', record, 'session', 'dead')
+local known = call('HMGET', record, 'session', 'dead')
 if not known[1] or known[2] then return {'void'} end
 
-redis.call('HDEL', progress, '')
+call('HDEL', progress, '')
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-redis.call('ZADD', workers, now, worker)
-if ARGV[7] == '1' then redis.call('HSET', record, 'stopping', now) end
+-- include clock
+call('ZADD', workers, now, worker)
+if ARGV[7] == '1' then call('HSET', record, 'stopping', now) end
 
-local keeper = redis.call('GET', timer)
+local keeper = call('GET', timer)
 local keeps = 0
 if not keeper or keeper == worker then
-  redis.call('SET', timer, worker, 'PX', timer_ttl)
+  call('SET', timer, worker, 'PX', timer_ttl)
   keeps = 1
 end
 
@@ -52,14 +52,14 @@ end
 local next_due = redis.pcall('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
 local wait = next_due and math.max(0, math.ceil(tonumber(next_due) - now)) or -1
 local reply = {
-  'ok', now, redis.call('HLEN', progress), redis.call('LLEN', inbox), redis.call('LLEN', jobs), keeps, wait,
+  'ok', now, call('HLEN', progress), call('LLEN', inbox), call('LLEN', jobs), keeps, wait,
   parked_between('(' .. looked, '+inf'),
   -- A token is a time in us.
   parked_between('-inf', string.format('%.0f', (now - unknown_for) * 1000)),
 }
 
 local function add(from, to)
-  local heard = redis.call('ZRANGEBYSCORE', workers, from, to, 'WITHSCORES', 'LIMIT', 0, 1000)
+  local heard = call('ZRANGEBYSCORE', workers, from, to, 'WITHSCORES', 'LIMIT', 0, 1000)
   for _, value in ipairs(heard) do reply[#reply + 1] = value end
 end
 -- Whoever died today is in there: one worker looks after them, or the cost would grow with the square of the fleet.

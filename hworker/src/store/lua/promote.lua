@@ -7,22 +7,22 @@
 --
 -- Returns {how many were moved, ms until the next is due or -1 when none is left}.
 -- Invariant: an envelope leaves `scheduled` and enters `jobs` in the same script, the earliest due first.
+local call = redis.call
 local scheduled, jobs = KEYS[1], KEYS[2]
 local want, bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
 
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
+-- include clock
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
-redis.call('LLEN', jobs)
+call('LLEN', jobs)
 
 local moved, at_once, largest = 0, 1, 1
 while moved < want and at_once > 0 do
   -- As in reserve.lua.
-  local due = redis.call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, math.min(want - moved, at_once))
+  local due = call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, math.min(want - moved, at_once))
   if #due == 0 then break end
-  redis.call('ZREM', scheduled, unpack(due))
-  redis.call('LPUSH', jobs, unpack(due))
+  call('ZREM', scheduled, unpack(due))
+  call('LPUSH', jobs, unpack(due))
   moved = moved + #due
   for _, envelope in ipairs(due) do
     bytes = bytes - #envelope
@@ -31,5 +31,5 @@ while moved < want and at_once > 0 do
   at_once = math.min(at_once * 2, 32, math.floor(bytes / largest))
 end
 
-local next_due = redis.call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
+local next_due = call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
 return {moved, next_due and math.max(0, math.ceil(tonumber(next_due) - now)) or -1}

@@ -6,14 +6,15 @@
 --
 -- Returns 'ok', or 'missing' when it is not held.
 -- Invariant: an envelope leaves `progress` and enters `jobs` in the same script.
+local call = redis.call
 local progress, jobs = KEYS[1], KEYS[2]
 local lease = ARGV[1]
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
-redis.call('LLEN', jobs)
+call('LLEN', jobs)
 
-local envelope = redis.call('HGET', progress, lease)
+local envelope = call('HGET', progress, lease)
 if not envelope then return 'missing' end
-redis.call('HDEL', progress, lease)
-redis.call('RPUSH', jobs, envelope)
+call('HDEL', progress, lease)
+call('RPUSH', jobs, envelope)
 return 'ok'

@@ -11,18 +11,19 @@
 -- Returns how many leases are left, for the monitor of another worker to recover.
 -- Invariant: there is an entry afterwards, also where the server has forgotten the worker with all else (`FLUSHALL`, a restart
 -- without data), so that what a half-open connection captures later is found.
+local call = redis.call
 local record, progress, inbox, jobs, timer = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local workers = KEYS[6]
 local worker = ARGV[1]
 
-redis.call('HDEL', progress, '')
-if redis.call('GET', timer) == worker then redis.call('DEL', timer) end
+call('HDEL', progress, '')
+if call('GET', timer) == worker then call('DEL', timer) end
 for _ = 1, 1000 do
-  if not redis.call('LMOVE', inbox, jobs, 'LEFT', 'RIGHT') then break end
+  if not call('LMOVE', inbox, jobs, 'LEFT', 'RIGHT') then break end
 end
-local time = redis.call('TIME')
-redis.call('HSETNX', record, 'dead', time[1])
+-- include clock
+call('HSETNX', record, 'dead', time[1])
 -- Nobody asks who the dead were.
-redis.call('HDEL', record, 'name', 'host', 'pid', 'version', 'concurrency', 'queues')
-redis.call('ZADD', workers, 'NX', time[1] * 1000 + math.floor(time[2] / 1000), worker)
-return redis.call('HLEN', progress)
+call('HDEL', record, 'name', 'host', 'pid', 'version', 'concurrency', 'queues')
+call('ZADD', workers, 'NX', now, worker)
+return call('HLEN', progress)

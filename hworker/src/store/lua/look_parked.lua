@@ -8,13 +8,14 @@
 -- ARGV[5] max_payload  in bytes; what is larger is told of without its bytes
 --
 -- Returns {token, envelope, token, envelope, ...}, an envelope that is too large as ''.
+local call = redis.call
 local parked = KEYS[1]
 local after, up_to, want = ARGV[1], ARGV[2], tonumber(ARGV[3])
 local bytes, max_payload = tonumber(ARGV[4]), tonumber(ARGV[5])
 
 local reply = {}
 while #reply < 2 * want and bytes > 0 do
-  local next = redis.call('ZRANGEBYSCORE', parked, '(' .. after, up_to, 'WITHSCORES', 'LIMIT', 0, 1)
+  local next = call('ZRANGEBYSCORE', parked, '(' .. after, up_to, 'WITHSCORES', 'LIMIT', 0, 1)
   if not next[1] then break end
   after = next[2]
   reply[#reply + 1] = after

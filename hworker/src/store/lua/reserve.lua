@@ -39,15 +39,8 @@ if handed == 0 and (waiting == 0 or want == 0) then return {'ok', waiting, 0, 0}
 -- A removal first: a full server lets a script go on once it has written.
 if not ARGV[6] then call('HDEL', progress, '') end
 
-local time = call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
--- A token that is no whole number, or beyond those that the server spells as one, is somebody else's doing: begin at the
--- time.
-local last = tonumber(call('GET', token_key) or '0') or 0
-if not (last < 2 ^ 52 - 10000) then last = 0 end
-local token = math.max(math.floor(last), time[1] * 1000000 + time[2] - 1)
--- Redis 7.2.0 to 7.2.4 spell a number that ends in eight zeros as a power of ten: none of those that follow is one.
-if token % 1e8 >= 1e8 - 2000 then token = token - token % 1e8 + 1e8 end
+-- include clock
+-- include token
 local reply, replied, taken, filled = {'ok', 0, 0, token + 1}, 4, {}, 0
 local largest, quarantined, beyond = 1, 0, nil
 
@@ -56,8 +49,8 @@ local function quarantine(payload, broken, broken_limit, now)
   if broken_limit == 0 then return true end
   local old = call('HGET', broken, payload)
   if not old and call('HLEN', broken) >= broken_limit then return false end
-  local count = old and tonumber(string.match(old, '^%d+')) or 0
-  call('HSET', broken, payload, string.format('%d %d larger than max_payload', count + 1, now))
+  local reason = 'larger than max_payload'
+  -- include quarantine
   return true
 end
 

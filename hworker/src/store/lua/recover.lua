@@ -16,40 +16,37 @@
 -- inbox}; {'alive'} when the worker was heard of since.
 -- Invariant: from the mark on, every reserve and heartbeat under that id is void; each lease is given back once, and what is in the
 -- inbox too.
+local call = redis.call
 local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local jobs, stat, day = KEYS[5], KEYS[6], KEYS[7]
 local worker, seen, day_ttl = ARGV[1], ARGV[2], ARGV[3]
 
-if redis.call('HEXISTS', record, 'dead') == 0 then
-  if redis.call('ZSCORE', workers, worker) ~= seen then return {'alive'} end
+if call('HEXISTS', record, 'dead') == 0 then
+  if call('ZSCORE', workers, worker) ~= seen then return {'alive'} end
 end
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
-redis.call('LLEN', inbox)
-redis.call('LLEN', jobs)
+call('LLEN', inbox)
+call('LLEN', jobs)
 
 -- A removal first: a full server lets a script go on once it has written.
-redis.call('HDEL', progress, '')
-local declared = redis.call('HSETNX', record, 'dead', redis.call('TIME')[1])
+call('HDEL', progress, '')
+local declared = call('HSETNX', record, 'dead', call('TIME')[1])
 -- Nobody asks who the dead were.
-redis.call('HDEL', record, 'name', 'host', 'pid', 'version', 'concurrency', 'queues')
+call('HDEL', record, 'name', 'host', 'pid', 'version', 'concurrency', 'queues')
 
 local given = 0
 -- Younger than what has a lease, so it is behind that.
 for _ = 1, 1000 do
-  if not redis.call('LMOVE', inbox, jobs, 'LEFT', 'RIGHT') then break end
+  if not call('LMOVE', inbox, jobs, 'LEFT', 'RIGHT') then break end
   given = given + 1
 end
 for i = 4, #ARGV, 2 do
-  if redis.call('HDEL', progress, ARGV[i]) == 1 then
-    redis.call('RPUSH', jobs, ARGV[i + 1])
+  if call('HDEL', progress, ARGV[i]) == 1 then
+    call('RPUSH', jobs, ARGV[i + 1])
     given = given + 1
   end
 end
-if given > 0 then
-  -- A figure holds up no job.
-  redis.pcall('HINCRBY', stat, 'recovered', given)
-  redis.pcall('HINCRBY', day, 'recovered', given)
-  redis.call('EXPIRE', day, day_ttl)
-end
-return {'ok', given, redis.call('HLEN', progress), declared, redis.call('LLEN', inbox)}
+local counter, n = 'recovered', given
+-- include count
+return {'ok', given, call('HLEN', progress), declared, call('LLEN', inbox)}

@@ -10,29 +10,26 @@
 -- Returns {'ok', first lease, 1 or 0 for each: whether it was there}: the leases of those that were there count up from the first;
 -- {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
 -- Invariant: an envelope leaves `parked` and enters `progress` in the same script, once however many ask.
+local call = redis.call
 local record, progress, parked, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local session = ARGV[1]
 
-local known = redis.call('HMGET', record, 'session', 'dead')
+local known = call('HMGET', record, 'session', 'dead')
 if not known[1] or known[2] then return {'void'} end
 if known[1] ~= session then return {'stale'} end
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
-redis.call('ZCARD', parked)
-redis.call('HDEL', progress, '')
+call('ZCARD', parked)
+call('HDEL', progress, '')
 
-local time = redis.call('TIME')
--- As in reserve.lua.
-local last = tonumber(redis.call('GET', token_key) or '0') or 0
-if not (last < 2 ^ 52 - 10000) then last = 0 end
-local token = math.max(math.floor(last), time[1] * 1000000 + time[2] - 1)
-if token % 1e8 >= 1e8 - 2000 then token = token - token % 1e8 + 1e8 end
+-- include clock
+-- include token
 
 local reply, taken = {'ok', string.format('%.0f', token + 1)}, {}
 for i = 2, #ARGV do
-  local envelope = redis.call('ZRANGEBYSCORE', parked, ARGV[i], ARGV[i], 'LIMIT', 0, 1)[1]
+  local envelope = call('ZRANGEBYSCORE', parked, ARGV[i], ARGV[i], 'LIMIT', 0, 1)[1]
   if envelope then
-    redis.call('ZREM', parked, envelope)
+    call('ZREM', parked, envelope)
     token = token + 1
     taken[#taken + 1] = string.format('%.0f', token)
     taken[#taken + 1] = envelope
@@ -40,7 +37,7 @@ for i = 2, #ARGV do
   reply[#reply + 1] = envelope and 1 or 0
 end
 if #taken > 0 then
-  redis.call('HSET', progress, unpack(taken))
-  redis.call('SET', token_key, string.format('%.0f', token))
+  call('HSET', progress, unpack(taken))
+  call('SET', token_key, string.format('%.0f', token))
 end
 return reply

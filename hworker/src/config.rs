@@ -83,7 +83,7 @@ fn nearest_setting(name: &str) -> Option<&'static str> {
         "HWORKER_UNKNOWN_FOR",
         "HWORKER_CRASH_LIMIT",
         "HWORKER_MAX_PAYLOAD",
-        "HWORKER_STOP_WHEN_CUT",
+        "HWORKER_CANCEL_ON_DISCONNECT",
         "HWORKER_PREFETCH",
         "HWORKER_NAME",
         "HWORKER_HEALTH",

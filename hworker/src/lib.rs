@@ -58,7 +58,7 @@ pub use inspect::{
 pub use job::{Job, OnFault};
 pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, snooze};
 pub use registry::Registry;
-pub use worker::{Health, Stopped, Unwell, Worker, WorkerBuilder, WorkerHandle};
+pub use worker::{Health, Stopped, Unhealthy, Worker, WorkerBuilder, WorkerHandle};
 
 /// Runs every job that the program links, on every queue that they name, until SIGTERM, SIGINT or SIGHUP.
 ///

@@ -35,7 +35,7 @@ pub(crate) struct WorkerConfig {
     pub(crate) dead_after: Duration,
     pub(crate) unknown_for: Duration,
     pub(crate) crash_limit: usize,
-    pub(crate) stop_when_cut: bool,
+    pub(crate) cancel_on_disconnect: bool,
     pub(crate) prefetch: bool,
     pub(crate) durability: Durability,
     pub(crate) name: String,
@@ -57,7 +57,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) unknown_for: Option<Duration>,
     pub(crate) crash_limit: Option<usize>,
     pub(crate) max_payload: Option<usize>,
-    pub(crate) stop_when_cut: Option<bool>,
+    pub(crate) cancel_on_disconnect: Option<bool>,
     pub(crate) prefetch: Option<bool>,
     pub(crate) durability: Option<Durability>,
     pub(crate) name: Option<String>,
@@ -105,7 +105,12 @@ impl WorkerSettings {
                 number,
                 defaults::CRASH_LIMIT,
             ),
-            stop_when_cut: env.or(self.stop_when_cut, "HWORKER_STOP_WHEN_CUT", boolean, false),
+            cancel_on_disconnect: env.or(
+                self.cancel_on_disconnect,
+                "HWORKER_CANCEL_ON_DISCONNECT",
+                boolean,
+                false,
+            ),
             prefetch: env.or(self.prefetch, "HWORKER_PREFETCH", boolean, true),
             durability: env.or(
                 self.durability,
@@ -157,9 +162,9 @@ impl WorkerConfig {
                 self.dead_after
             ));
         }
-        if self.stop_when_cut && self.dead_after < Duration::from_secs(4) {
+        if self.cancel_on_disconnect && self.dead_after < Duration::from_secs(4) {
             wrong(format!(
-                "dead_after is {:?}; with stop_when_cut it must be at least 4s, since bodies are stopped 1s before that and a worker is heard of every 1.5s",
+                "dead_after is {:?}; with cancel_on_disconnect it must be at least 4s, since bodies are stopped 1s before that and a worker is heard of every 1.5s",
                 self.dead_after
             ));
         }

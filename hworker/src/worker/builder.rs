@@ -184,10 +184,10 @@ impl WorkerBuilder {
     }
 
     /// Whether async bodies are stopped when the server was not reached for [`dead_after`](Self::dead_after) less 1 s, before
-    /// another worker can have their jobs; `dead_after` is then at least 4 s. Default: `HWORKER_STOP_WHEN_CUT`, then false. A body that blocks cannot be
+    /// another worker can have their jobs; `dead_after` is then at least 4 s. Default: `HWORKER_CANCEL_ON_DISCONNECT`, then false. A body that blocks cannot be
     /// stopped: give its effects the [fencing token](crate::Context::token).
-    pub fn stop_when_cut(mut self, stop: bool) -> Self {
-        self.settings.stop_when_cut = Some(stop);
+    pub fn cancel_on_disconnect(mut self, stop: bool) -> Self {
+        self.settings.cancel_on_disconnect = Some(stop);
         self
     }
 

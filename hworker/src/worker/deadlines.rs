@@ -69,7 +69,7 @@ pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
 }
 
 /// Async bodies end before another worker can have their jobs; one that blocks has its fencing token.
-pub(super) async fn stop_when_cut(incarnation: &Incarnation) {
+pub(super) async fn cancel_on_disconnect(incarnation: &Incarnation) {
     let limit = incarnation.core.config.dead_after.saturating_sub(Duration::from_secs(1));
     loop {
         sleep(TICK).await;

@@ -46,7 +46,7 @@ pub(super) enum Life {
 /// Why a worker is not live, or not ready.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Unwell {
+pub enum Unhealthy {
     /// It is about to begin, or to begin anew under another id.
     Starting,
     /// It was told to stop, or has stopped.
@@ -70,7 +70,7 @@ pub enum Unwell {
     Ended,
 }
 
-impl fmt::Display for Unwell {
+impl fmt::Display for Unhealthy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Starting => f.write_str("the worker is starting"),
@@ -100,7 +100,7 @@ impl fmt::Display for Unwell {
     }
 }
 
-impl std::error::Error for Unwell {}
+impl std::error::Error for Unhealthy {}
 
 impl Health {
     pub(super) fn new(handle: WorkerHandle) -> Self {
@@ -111,18 +111,18 @@ impl Health {
     /// difference, since another process would not reach it either; nor whether the worker was told to stop.
     ///
     /// # Errors
-    /// [`Unwell::RuntimeStuck`], [`Unwell::IntakeStuck`] and [`Unwell::SupervisorStuck`] after 10 s, [`Unwell::Panicked`] until it begins anew, [`Unwell::Ended`].
-    pub fn live(&self) -> Result<(), Unwell> {
+    /// [`Unhealthy::RuntimeStuck`], [`Unhealthy::IntakeStuck`] and [`Unhealthy::SupervisorStuck`] after 10 s, [`Unhealthy::Panicked`] until it begins anew, [`Unhealthy::Ended`].
+    pub fn live(&self) -> Result<(), Unhealthy> {
         let life = match &*self.life() {
             Life::NotBegun => return Ok(()),
             Life::Runs(life) => life.upgrade(),
             Life::Over if self.handle.is_told_to_stop() => return Ok(()),
-            Life::Over => return Err(Unwell::Ended),
+            Life::Over => return Err(Unhealthy::Ended),
         };
         // Between two lives there is nobody to ask, for a moment. It may be dropped here, with the user's states.
         life.map_or(Ok(()), |life| {
             if life.broken.is_cancelled() {
-                return Err(Unwell::Panicked);
+                return Err(Unhealthy::Panicked);
             }
             live(life.runtime.silent(), life.intake.silent(), life.supervisor.silent())
         })
@@ -134,19 +134,22 @@ impl Health {
     ///
     /// # Errors
     /// The first reason against it.
-    pub fn ready(&self) -> Result<(), Unwell> {
+    pub fn ready(&self) -> Result<(), Unhealthy> {
         self.live()?;
         if self.handle.is_told_to_stop() {
-            return Err(Unwell::Stopping);
+            return Err(Unhealthy::Stopping);
         }
         let Some(life) = self.life_that_runs().filter(|life| !life.void.is_cancelled()) else {
-            return Err(Unwell::Starting);
+            return Err(Unhealthy::Starting);
         };
         let silent = life.lanes.iter().filter(|lane| !lane.pulse.is_fresh());
         // One that was never heard of has waited longest.
         let longest = silent.max_by_key(|lane| lane.pulse.age().unwrap_or(Duration::MAX));
         longest.map_or(Ok(()), |lane| {
-            Err(Unwell::NoServer { queue: lane.queue.name.to_string(), silent: lane.pulse.age() })
+            Err(Unhealthy::NoServer {
+                queue: lane.queue.name.to_string(),
+                silent: lane.pulse.age(),
+            })
         })
     }
 
@@ -180,15 +183,15 @@ impl Drop for Ends {
     }
 }
 
-fn live(runtime: Duration, intake: Duration, supervisor: Duration) -> Result<(), Unwell> {
+fn live(runtime: Duration, intake: Duration, supervisor: Duration) -> Result<(), Unhealthy> {
     if supervisor >= STUCK {
-        return Err(Unwell::SupervisorStuck(supervisor));
+        return Err(Unhealthy::SupervisorStuck(supervisor));
     }
     if intake >= STUCK {
-        return Err(Unwell::IntakeStuck(intake));
+        return Err(Unhealthy::IntakeStuck(intake));
     }
     if runtime >= STUCK {
-        return Err(Unwell::RuntimeStuck(runtime));
+        return Err(Unhealthy::RuntimeStuck(runtime));
     }
     Ok(())
 }
@@ -201,18 +204,18 @@ mod tests {
     fn a_worker_is_live_while_all_its_runtimes_go_round() {
         let (soon, late) = (Duration::from_secs(9), Duration::from_secs(10));
         assert_eq!(live(soon, soon, soon), Ok(()));
-        assert_eq!(live(late, soon, soon), Err(Unwell::RuntimeStuck(late)));
-        assert_eq!(live(soon, late, soon), Err(Unwell::IntakeStuck(late)));
-        assert_eq!(live(soon, soon, late), Err(Unwell::SupervisorStuck(late)));
+        assert_eq!(live(late, soon, soon), Err(Unhealthy::RuntimeStuck(late)));
+        assert_eq!(live(soon, late, soon), Err(Unhealthy::IntakeStuck(late)));
+        assert_eq!(live(soon, soon, late), Err(Unhealthy::SupervisorStuck(late)));
     }
 
     #[test]
     fn a_worker_that_ended_untold_is_not_live() {
         let health = Health::new(WorkerHandle::default());
-        assert_eq!((health.live(), health.ready()), (Ok(()), Err(Unwell::Starting)));
+        assert_eq!((health.live(), health.ready()), (Ok(()), Err(Unhealthy::Starting)));
         drop(health.until_dropped());
-        assert_eq!((health.live(), health.ready()), (Err(Unwell::Ended), Err(Unwell::Ended)));
+        assert_eq!((health.live(), health.ready()), (Err(Unhealthy::Ended), Err(Unhealthy::Ended)));
         health.handle.stop();
-        assert_eq!((health.live(), health.ready()), (Ok(()), Err(Unwell::Stopping)));
+        assert_eq!((health.live(), health.ready()), (Ok(()), Err(Unhealthy::Stopping)));
     }
 }

@@ -51,7 +51,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 pub use builder::WorkerBuilder;
-pub use health::{Health, Unwell};
+pub use health::{Health, Unhealthy};
 
 use crate::error::Error;
 use crate::log::{self, WorkerRuns, say};

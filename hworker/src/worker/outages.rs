@@ -97,7 +97,7 @@ pub(super) fn lost(incarnation: &Incarnation, lane: &Lane, side: Side, fault: &F
         Some(News::Lost) => {
             let running = running(incarnation);
             let dead_after = core.config.dead_after;
-            let fate = if core.config.stop_when_cut {
+            let fate = if core.config.cancel_on_disconnect {
                 "async bodies that run are stopped before other workers can have their jobs"
             } else {
                 "bodies that run go on and their results are kept"

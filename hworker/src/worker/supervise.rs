@@ -69,7 +69,7 @@ async fn run(incarnation: Arc<Incarnation>) {
     tokio::select! {
         () = deadlines::keep(&incarnation) => {}
         // Apart from what waits for the server.
-        () = deadlines::stop_when_cut(&incarnation), if incarnation.core.config.stop_when_cut => {}
+        () = deadlines::cancel_on_disconnect(&incarnation), if incarnation.core.config.cancel_on_disconnect => {}
     }
 }
 

@@ -58,7 +58,10 @@ async fn a_part_that_panics_ends_its_life_and_another_begins() {
     };
     let part = tokio::spawn(Arc::clone(&life).with(async { panic!("on purpose") }));
     assert!(part.await.expect_err("it panics").is_panic());
-    assert_eq!((health.live(), health.ready()), (Err(Unwell::Panicked), Err(Unwell::Panicked)));
+    assert_eq!(
+        (health.live(), health.ready()),
+        (Err(Unhealthy::Panicked), Err(Unhealthy::Panicked))
+    );
     eventually("it runs again", || ids().len() == 2).await;
     assert_ne!(ids()[0], ids()[1]);
     eventually("it is ready", || health.ready().is_ok()).await;

@@ -70,14 +70,14 @@ fn a_worker_says_all_problems_at_once() {
 }
 
 #[test]
-fn stop_when_cut_takes_more_than_two_heartbeats() {
-    // `stop_when_cut` with a `dead_after` of which less 1 s a heartbeat hardly fits -> an error; what is longer is accepted.
+fn cancel_on_disconnect_takes_more_than_two_heartbeats() {
+    // `cancel_on_disconnect` with a `dead_after` of which less 1 s a heartbeat hardly fits -> an error; what is longer is accepted.
     // Guard: the check of both in `WorkerConfig::check`: else healthy bodies are stopped between two heartbeats.
     let client = Client::new("redis://127.0.0.1:1").expect("a client");
     let build = |ms| {
         let worker =
             Worker::builder().client(&client).registry(Registry::new().with::<here::one>());
-        worker.dead_after(Duration::from_millis(ms)).stop_when_cut(true).build()
+        worker.dead_after(Duration::from_millis(ms)).cancel_on_disconnect(true).build()
     };
     let error = build(3_999).expect_err("refused").to_string();
     assert!(error.contains("dead_after is 3.999s") && error.contains("4s"), "{error}");

@@ -229,16 +229,16 @@ fn steps() -> Vec<Act> {
 }
 
 #[test]
-fn stop_when_cut_while_the_supervisor_settles() {
+fn cancel_on_disconnect_while_the_supervisor_settles() {
     // A worker is cut off, and while its supervisor waits for the server with a settlement of its own, for a body that
     // blocks a thread, the other bodies are stopped in time all the same.
-    // Guard: `stop_when_cut` runs apart from what waits for the server.
+    // Guard: `cancel_on_disconnect` runs apart from what waits for the server.
     let server = TestServer::start();
     let proxy = Proxy::before(&server);
     let url = proxy.url();
     let _first = server.worker_process(&[
         ("HWORKER_REDIS_URL", url.as_str()),
-        ("HWORKER_STOP_WHEN_CUT", "true"),
+        ("HWORKER_CANCEL_ON_DISCONNECT", "true"),
         ("TOKIO_WORKER_THREADS", "4"),
     ]);
     let blocks = act::with("blocks".into(), vec![vec![Act::Block(20_000)], vec![]]);
@@ -262,15 +262,17 @@ fn stop_when_cut_while_the_supervisor_settles() {
 }
 
 #[test]
-fn stop_when_cut_leaves_blocking_bodies_alone() {
+fn cancel_on_disconnect_leaves_blocking_bodies_alone() {
     // A worker is cut off for longer than async bodies may go on, and nobody declares it dead -> an async body is stopped
     // and runs again; a blocking one, which cannot be stopped, keeps its lease and does not run twice at once.
     // Guard: only what can be dropped is given back.
     let server = TestServer::start();
     let proxy = Proxy::before(&server);
     let url = proxy.url();
-    let _worker = server
-        .worker_process(&[("HWORKER_REDIS_URL", url.as_str()), ("HWORKER_STOP_WHEN_CUT", "true")]);
+    let _worker = server.worker_process(&[
+        ("HWORKER_REDIS_URL", url.as_str()),
+        ("HWORKER_CANCEL_ON_DISCONNECT", "true"),
+    ]);
     let blocks = act_blocking::with("blocks".into(), vec![vec![Act::Block(8_000)]]);
     blocks.on(server.client()).enqueue_blocking().expect("enqueued");
     put(&server, "job", vec![steps(), vec![]]);

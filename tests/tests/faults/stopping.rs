@@ -249,11 +249,11 @@ fn a_stop_while_the_server_is_unreachable_is_bounded() {
 }
 
 #[test]
-fn stop_when_cut_leaves_healthy_bodies_alone() {
-    // A body that runs for three heartbeats, with `stop_when_cut` and the shortest `dead_after` that goes with it -> it is not interrupted.
-    // Guard: none; that it can be no shorter is held by `conformance::startup::stop_when_cut_takes_more_than_two_heartbeats`.
+fn cancel_on_disconnect_leaves_healthy_bodies_alone() {
+    // A body that runs for three heartbeats, with `cancel_on_disconnect` and the shortest `dead_after` that goes with it -> it is not interrupted.
+    // Guard: none; that it can be no shorter is held by `conformance::startup::cancel_on_disconnect_takes_more_than_two_heartbeats`.
     let server = TestServer::start();
-    let settings = [("HWORKER_STOP_WHEN_CUT", "true"), ("HWORKER_DEAD_AFTER", "4s")];
+    let settings = [("HWORKER_CANCEL_ON_DISCONNECT", "true"), ("HWORKER_DEAD_AFTER", "4s")];
     let _worker = server.worker_process(&settings);
     put(&server, "job", vec![vec![Act::Sleep(5_000)]]);
     server.eventually("it ends", SOON, || server.ended("job") == 1);
@@ -262,15 +262,17 @@ fn stop_when_cut_leaves_healthy_bodies_alone() {
 }
 
 #[test]
-fn stop_when_cut() {
-    // `stop_when_cut(true)` stops async bodies `dead_after` less 1 s after the last heartbeat that was answered, so that
+fn cancel_on_disconnect() {
+    // `cancel_on_disconnect(true)` stops async bodies `dead_after` less 1 s after the last heartbeat that was answered, so that
     // no other worker runs them at the same time.
-    // Guard: `deadlines::stop_when_cut`.
+    // Guard: `deadlines::cancel_on_disconnect`.
     let server = TestServer::start();
     let proxy = Proxy::before(&server);
     let url = proxy.url();
-    let _first = server
-        .worker_process(&[("HWORKER_REDIS_URL", url.as_str()), ("HWORKER_STOP_WHEN_CUT", "true")]);
+    let _first = server.worker_process(&[
+        ("HWORKER_REDIS_URL", url.as_str()),
+        ("HWORKER_CANCEL_ON_DISCONNECT", "true"),
+    ]);
     let steps = (0..300).flat_map(|step| [Act::Sleep(50), Act::Note(format!("step {step}"))]);
     put(&server, "job", vec![steps.collect(), vec![]]);
     server.eventually("it runs", SOON, || server.runs_of("job").len() > 2);

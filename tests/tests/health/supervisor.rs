@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Wake, Waker};
 use std::time::Duration;
 
-use hworker::{Context, Unwell};
+use hworker::{Context, Unhealthy};
 use hworker_tests::TestServer;
 
 use crate::probe::SOON;
@@ -47,7 +47,7 @@ async fn a_worker_whose_supervisor_hangs_is_not_live() {
     let server = TestServer::start();
     let worker = server.worker().register::<listens>().build().expect("a worker");
     let health = worker.health();
-    assert_eq!((health.live(), health.ready()), (Ok(()), Err(Unwell::Starting)));
+    assert_eq!((health.live(), health.ready()), (Ok(()), Err(Unhealthy::Starting)));
     let running = tokio::spawn(worker.run_until(std::future::pending()));
     let eventually = async |what: &str, holds: &dyn Fn() -> bool| {
         server.eventually_async(what, SOON, async || holds()).await;
@@ -59,12 +59,12 @@ async fn a_worker_whose_supervisor_hangs_is_not_live() {
     WAKER_HANGS.store(true, Ordering::Release);
     server.inspect().revoke(&job).await.expect("it runs");
     eventually("the supervisor hangs", &|| HANGS.load(Ordering::Acquire)).await;
-    eventually("it is not live", &|| matches!(health.live(), Err(Unwell::SupervisorStuck(_))))
+    eventually("it is not live", &|| matches!(health.live(), Err(Unhealthy::SupervisorStuck(_))))
         .await;
-    assert!(matches!(health.ready(), Err(Unwell::SupervisorStuck(_))));
+    assert!(matches!(health.ready(), Err(Unhealthy::SupervisorStuck(_))));
     WAKER_HANGS.store(false, Ordering::Release);
     eventually("it is ready again", &|| health.ready().is_ok()).await;
 
     running.abort();
-    eventually("it has ended", &|| health.live() == Err(Unwell::Ended)).await;
+    eventually("it has ended", &|| health.live() == Err(Unhealthy::Ended)).await;
 }

@@ -91,7 +91,7 @@ pub(crate) struct Checker {
     pub(crate) lives: Vec<Life>,
     life_of: HashMap<(u8, String), usize>,
     /// Processes whose async bodies end when they are cut off.
-    stop_when_cut: HashSet<usize>,
+    cancel_on_disconnect: HashSet<usize>,
     pub(crate) early: Vec<(usize, Note)>,
     pub(crate) to_judge: VecDeque<(u64, Lease)>,
     pub(crate) to_forget: VecDeque<(u64, Lease)>,
@@ -111,7 +111,7 @@ pub(crate) struct Checker {
 impl Checker {
     /// A process ends its async bodies when it is cut off.
     pub(crate) fn stops_when_cut(&mut self, process: usize) {
-        self.stop_when_cut.insert(process);
+        self.cancel_on_disconnect.insert(process);
     }
 
     pub(crate) fn violations(&self) -> &[Violation] {
@@ -215,7 +215,7 @@ impl Checker {
     pub(crate) fn why_given_back(&self, process: usize, at: u64) -> Option<usize> {
         let strikes = &self.strikes;
         let when_cut = || {
-            let stops = self.stop_when_cut.contains(&process);
+            let stops = self.cancel_on_disconnect.contains(&process);
             stops.then(|| strikes.server_was_away(at)).flatten()
         };
         strikes.terminated(process, at).or_else(|| strikes.silenced(process, at)).or_else(when_cut)

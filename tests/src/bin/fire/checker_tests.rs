@@ -515,7 +515,7 @@ fn a_job_fails_unrun_only_after_its_crashes() {
 }
 
 #[test]
-fn stop_when_cut_gives_back_when_the_server_is_away() {
+fn cancel_on_disconnect_gives_back_when_the_server_is_away() {
     for stops in [true, false] {
         let mut story = Story::new();
         if stops {

@@ -22,7 +22,7 @@ doubled or left over. See docs/reliability.md.
     --only a,b          only these kinds of faults (--kinds lists them)
     --rate N            jobs a second (default 750)
     --workers N         workers at a time (default 8, at least 4)
-    --stop-when-cut     all workers with HWORKER_STOP_WHEN_CUT, not only some
+    --stop-when-cut     all workers with HWORKER_CANCEL_ON_DISCONNECT, not only some
     --until-violation   ends with the first violation, and fails if there was none
     --keep DIR          leaves diaries and logs there; with --deployment what each server has on disk, its log, and those of
                         the workers
@@ -44,7 +44,7 @@ pub(crate) struct Options {
     pub(crate) only: Option<Vec<Kind>>,
     pub(crate) rate: u32,
     pub(crate) workers: usize,
-    pub(crate) stop_when_cut: bool,
+    pub(crate) cancel_on_disconnect: bool,
     pub(crate) until_violation: bool,
     pub(crate) keep: Option<PathBuf>,
 }
@@ -62,7 +62,7 @@ impl Options {
             only: None,
             rate: 750,
             workers: 8,
-            stop_when_cut: false,
+            cancel_on_disconnect: false,
             until_violation: false,
             keep: None,
         };
@@ -83,7 +83,7 @@ impl Options {
                 "--only" => options.only = Some(kinds(&value()?)?),
                 "--rate" => options.rate = number(value()?)? as u32,
                 "--workers" => options.workers = number(value()?)? as usize,
-                "--stop-when-cut" => options.stop_when_cut = true,
+                "--stop-when-cut" => options.cancel_on_disconnect = true,
                 "--until-violation" => options.until_violation = true,
                 "--keep" => options.keep = Some(value()?.into()),
                 _ => return Err(format!("unknown option {arg}\n\n{HELP}")),
@@ -92,7 +92,7 @@ impl Options {
         let only_single = options.server.is_some()
             || options.json.is_some()
             || options.only.is_some()
-            || options.stop_when_cut;
+            || options.cancel_on_disconnect;
         if options.deployment != Deployment::Single && only_single {
             return Err("with --deployment only --duration, --seed, --rate, --workers and --keep can be set, and the server program with \
                 HWORKER_TEST_SERVERS".into());
@@ -127,7 +127,7 @@ impl Options {
         if self.workers != 8 {
             add("--workers ", self.workers.to_string());
         }
-        if self.stop_when_cut {
+        if self.cancel_on_disconnect {
             add("--stop-when-cut", String::new());
         }
         command

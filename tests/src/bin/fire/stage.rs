@@ -27,7 +27,7 @@ const SLOTS: &str = "90";
 /// How long a worker that is told to end lets its jobs run.
 const GRACE: &str = "3s";
 
-/// How many workers get a network, a clock of their own, or `stop_when_cut`.
+/// How many workers get a network, a clock of their own, or `cancel_on_disconnect`.
 const OF_EACH_SORT: usize = 2;
 
 const PRODUCERS: usize = 3;
@@ -42,7 +42,7 @@ pub(crate) enum Way {
 pub(crate) struct Seat {
     pub(crate) way: Way,
     pub(crate) clock: Option<Clock>,
-    stop_when_cut: bool,
+    cancel_on_disconnect: bool,
     pub(crate) sitting: Mutex<Sitting>,
 }
 
@@ -155,10 +155,12 @@ impl Stage {
         for (index, way) in ways.into_iter().enumerate() {
             let clock =
                 (OF_EACH_SORT..2 * OF_EACH_SORT).contains(&index).then(Clock::new).flatten();
-            let stop_when_cut = options.stop_when_cut || index + OF_EACH_SORT >= options.workers;
-            let (process, number) = stage.start_worker(&way, clock.as_ref(), stop_when_cut)?;
+            let cancel_on_disconnect =
+                options.cancel_on_disconnect || index + OF_EACH_SORT >= options.workers;
+            let (process, number) =
+                stage.start_worker(&way, clock.as_ref(), cancel_on_disconnect)?;
             let sitting = Mutex::new(Sitting { process, number, struck: false });
-            stage.seats.push(Seat { way, clock, stop_when_cut, sitting });
+            stage.seats.push(Seat { way, clock, cancel_on_disconnect, sitting });
         }
         for _ in 0..PRODUCERS {
             let proxy = Proxy::to(&socket);
@@ -232,7 +234,8 @@ impl Stage {
 
     /// Seats a new worker in place of one that is gone.
     pub(crate) fn replace(&self, seat: &Seat, sitting: &mut Sitting) -> Result<Process, Failure> {
-        let started = self.start_worker(&seat.way, seat.clock.as_ref(), seat.stop_when_cut)?;
+        let started =
+            self.start_worker(&seat.way, seat.clock.as_ref(), seat.cancel_on_disconnect)?;
         let gone = std::mem::replace(&mut sitting.process, started.0);
         sitting.number = started.1;
         Ok(gone)
@@ -257,7 +260,7 @@ impl Stage {
         &self,
         way: &Way,
         clock: Option<&Clock>,
-        stop_when_cut: bool,
+        cancel_on_disconnect: bool,
     ) -> Result<(Process, usize), Failure> {
         let program = std::env::current_exe()?;
         let (mut command, url) = match way {
@@ -277,8 +280,8 @@ impl Stage {
             .env("HWORKER_TEST_BUILD", ["new", "old", "new", "changed"][number % 4])
             .env("HWORKER_FAILED_LIMIT", "10000000")
             .env("HWORKER_BROKEN_LIMIT", "10000000")
-            .env("HWORKER_STOP_WHEN_CUT", stop_when_cut.to_string());
-        if stop_when_cut {
+            .env("HWORKER_CANCEL_ON_DISCONNECT", cancel_on_disconnect.to_string());
+        if cancel_on_disconnect {
             self.checker().stops_when_cut(number);
         }
         if let Some(clock) = clock {

@@ -6,8 +6,10 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
 use super::Worker;
-use super::incarnation::Core;
+use super::core::Core;
 use super::outages::Outages;
 use super::panic;
 use super::throttle::Throttle;
@@ -253,7 +255,7 @@ impl WorkerBuilder {
             outages: Outages::default(),
             throttle: Throttle::default(),
             blocking_threads: Arc::default(),
-            queues,
+            queues: watch::Sender::new(queues),
             client,
             config,
         };

@@ -5,17 +5,16 @@ use std::time::Duration;
 use crate::log::say;
 use serde_json::value::RawValue;
 
-use super::incarnation::{Incarnation, Lane};
+use super::consumer::Lane;
+use super::core::Core;
+use super::outbox::is_large;
 use super::throttle::{Reason, Warning};
 use crate::envelope::{JobId, Rewrite};
 use crate::store::{End, Fault, LeaseMap, Reserved, Settlement};
 
-/// A server ends a connection for the size of a request only where that is larger: Redis and Valkey allow no limit below 1 MB.
-const LARGE: usize = 256 * 1024;
-
 /// Says which is the largest job of a call that took long.
 pub(super) fn report_slow(
-    incarnation: &Incarnation,
+    core: &Core,
     lane: &Lane,
     took: Duration,
     settled: &[Settlement],
@@ -34,17 +33,12 @@ pub(super) fn report_slow(
     );
     let id = id_of(largest);
     let warning = Warning { id, text, ..Warning::default() };
-    incarnation.core.throttle.warn(&lane.queue.name, Reason::SlowLine, warning);
+    core.throttle.warn(&lane.queue.name, Reason::SlowLine, warning);
 }
 
 /// Of an envelope, or the record of a failed job.
 fn id_of(bytes: &[u8]) -> Option<JobId> {
     Rewrite::of(bytes).map(|envelope| envelope.id())
-}
-
-/// Whether a server may refuse it for its size.
-pub(super) fn is_large(settlement: &Settlement) -> bool {
-    settlement.bytes().is_some_and(|bytes| bytes.len() >= LARGE)
 }
 
 /// Settlements whose connection ended when they were sent alone, and how often.

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::sync::Notify;
-
-use super::incarnation::{Core, Incarnation};
+use super::census_state::Census;
+use super::core::Core;
+use super::session::Incarnation;
 use crate::log::say;
 use crate::store::Fault;
 
@@ -17,20 +17,6 @@ const HEARD_WITHIN: Duration = Duration::from_secs(60);
 
 /// So many queues are named, of those that nobody serves.
 const NAMED: usize = 10;
-
-/// When to look, which is once a minute, as the heart of the first queue tells.
-#[derive(Debug, Default)]
-pub(super) struct Census {
-    keeps_timer: AtomicBool,
-    told: Notify,
-}
-
-impl Census {
-    pub(super) fn tell(&self, keeps_timer: bool) {
-        self.keeps_timer.store(keeps_timer, Ordering::Release);
-        self.told.notify_one();
-    }
-}
 
 /// Looks as long as the worker goes on.
 pub(super) async fn run(incarnation: Arc<Incarnation>) {
@@ -49,8 +35,9 @@ pub(super) async fn run(incarnation: Arc<Incarnation>) {
 }
 
 async fn look(core: &Core, census: &Census) -> Result<(), Fault> {
-    let own: BTreeSet<&str> = core.queues.iter().map(|queue| &*queue.name).collect();
-    core.client.register_queues(&own.iter().copied().collect::<Vec<_>>(), None).await?;
+    let own: BTreeSet<Arc<str>> =
+        core.queues.borrow().iter().map(|queue| Arc::clone(&queue.name)).collect();
+    core.client.register_queues(&own.iter().map(|name| &**name).collect::<Vec<_>>(), None).await?;
     if !census.keeps_timer.load(Ordering::Acquire) {
         return Ok(());
     }

@@ -6,8 +6,8 @@ use std::time::Instant;
 
 use super::builder::WorkerBuilder;
 use super::execute::{self, First, Over};
-use super::incarnation::Incarnation;
 use super::ready::WaitingJob;
+use super::session::Incarnation;
 use crate::client::Client;
 use crate::job::Job;
 use crate::registry::Registry;
@@ -60,7 +60,7 @@ fn block_on(step: impl Future<Output = ()>) {
 async fn work<J: Job>(ends: fn(&End) -> bool) {
     const TOGETHER: usize = 16;
     let incarnation = incarnation::<J>("redis://localhost");
-    let lane = &incarnation.lanes[0];
+    let lane = &incarnation.lanes()[0];
     let payload = envelope::<J>();
     for first in (1..=jobs() as u64).step_by(TOGETHER) {
         let tokens = (first..).take(TOGETHER);
@@ -69,7 +69,7 @@ async fn work<J: Job>(ends: fn(&End) -> bool) {
         for (lease, payload) in jobs {
             let slot = lane.slots.try_acquire().expect("a slot");
             let job = WaitingJob::Reserved(lease, payload);
-            let begun = execute::start(&incarnation, lane, job, slot, Instant::now()).await;
+            let begun = execute::start(&incarnation.core, lane, job, slot, Instant::now()).await;
             let First::Ended(Over(settlement, room)) = begun else { panic!("it has not ended") };
             lane.settle_and_free(settlement, room.into_slot());
         }
@@ -107,7 +107,7 @@ mod server {
             std::env::var("HWORKER_TEST_COST_URL").map_or_else(own, |url| (url, None));
         block_on(async {
             let incarnation = incarnation::<plain>(&url);
-            let (queue, keys) = (&incarnation.lanes[0].queue, &incarnation.lanes[0].keys);
+            let (queue, keys) = (&incarnation.lanes()[0].queue, &incarnation.lanes()[0].keys);
             let on = incarnation.core.client.connection(queue).await.expect("a connection");
             let record = [("host", "here".to_owned())];
             let begun = queue.reconcile(&on, keys, &incarnation.id, true, &record).await;

@@ -6,12 +6,12 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::bulky::is_large;
+use super::consumer::Lane;
 use super::decide::Finish;
 use super::execute::{BLOCKING_GRACE, conclude, decided};
-use super::health::STUCK;
-use super::incarnation::{Incarnation, Lane};
-use super::outbox;
+use super::liveness::STUCK;
+use super::outbox::{self, is_large};
+use super::session::Incarnation;
 use crate::backoff::Backoff;
 use crate::job::Policy;
 use crate::join::join_all;
@@ -35,7 +35,7 @@ pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
     // A runtime that is stuck is reported, and what it was handed but did not start goes to others.
     let mut stuck = false;
     loop {
-        if incarnation.lanes.iter().all(|lane| lane.leases.count() == 0) {
+        if incarnation.lanes().iter().all(|lane| lane.leases.count() == 0) {
             // With many queues heartbeats come all the time: one look is for all of them within a tick.
             let looked = Instant::now();
             while looked.elapsed() < TICK {
@@ -44,7 +44,7 @@ pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
         } else {
             sleep(TICK).await;
         }
-        for lane in &incarnation.lanes {
+        for lane in incarnation.lanes().iter() {
             overdue(incarnation, lane, &mut unsent);
             lane.leases.forget_old();
         }
@@ -60,7 +60,7 @@ pub(super) async fn keep(incarnation: &Arc<Incarnation>) {
                     "the runtime of the bodies has not run for {silent:?}: a body blocks it; make such a job a fn that is not async"
                 );
             }
-            for lane in &incarnation.lanes {
+            for lane in incarnation.lanes().iter() {
                 give_to_others(incarnation, lane, &mut unsent).await;
             }
         }
@@ -73,7 +73,7 @@ pub(super) async fn cancel_on_disconnect(incarnation: &Incarnation) {
     let limit = incarnation.core.config.dead_after.saturating_sub(Duration::from_secs(1));
     loop {
         sleep(TICK).await;
-        for lane in &incarnation.lanes {
+        for lane in incarnation.lanes().iter() {
             if lane.pulse.age().is_some_and(|age| age >= limit) {
                 for running in lane.leases.running().iter().filter(|running| !running.blocking) {
                     running.context.cancel();
@@ -85,6 +85,7 @@ pub(super) async fn cancel_on_disconnect(incarnation: &Incarnation) {
 
 fn overdue(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mut Unsent) {
     // The runtime is given a tick more than a blocking body, so that it is the one who settles wherever it runs.
+    let core = &incarnation.core;
     let limit = BLOCKING_GRACE + 2 * TICK;
     for running in lane.leases.running() {
         let job = &running.job;
@@ -94,8 +95,8 @@ fn overdue(incarnation: &Incarnation, lane: &Arc<Lane>, unsent: &mut Unsent) {
         }
         running.context.cancel();
         let policy = without_user_code(&job.definition.policy);
-        let transition = decided(incarnation, job, Finish::TimedOut(job.timeout), &policy);
-        let end = conclude(incarnation, lane, job, transition);
+        let transition = decided(core, job, Finish::TimedOut(job.timeout), &policy);
+        let end = conclude(core, lane, job, transition);
         unsent.push((Arc::clone(lane), Settlement { lease: job.lease.clone(), end }));
     }
 }

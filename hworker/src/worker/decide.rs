@@ -5,11 +5,13 @@ use std::fmt::{self, Write};
 use std::time::Duration;
 
 use super::panic::{self, Panic};
-use super::settle::MESSAGE_BYTES;
 use crate::backoff::{self, CallBackoff};
 use crate::error::BoxError;
 use crate::job::{OnError, OnFault, Policy};
 use crate::outcome::{self, Decision, Returned, Verdict};
+
+/// What of an error's text is logged, and goes into a record.
+pub(super) const MESSAGE_BYTES: usize = 4_000;
 
 /// How an attempt ended.
 #[derive(Debug)]

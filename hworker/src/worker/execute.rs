@@ -15,10 +15,12 @@ use tracing::instrument::{Instrument, Instrumented};
 use tracing::level_filters::LevelFilter;
 use tracing::{Level, Span, debug, info_span};
 
-use super::admit::{Admitted, Job, admit, park, read, released};
-use super::decide::{Attempts, Evidence, Finish, Transition, decide};
-use super::incarnation::{Incarnation, Lane};
-use super::leases::Running;
+use super::admit::{admit, released};
+use super::consumer::Lane;
+use super::core::Core;
+use super::decide::{Attempts, Evidence, Finish, MESSAGE_BYTES, Transition, decide};
+use super::decode::{park, read};
+use super::job::{Admitted, Job, Running};
 use super::panic::{self, Caught, Panic};
 use super::ready::WaitingJob;
 use super::settle;
@@ -80,21 +82,19 @@ type BlockingBody = Box<dyn FnOnce() -> Returned + Send>;
 
 impl Pending {
     /// Awaits its end. `polled` if this task has polled it and not yielded since: a wake in between polls the task again.
-    pub(super) async fn over(self, incarnation: &Incarnation, lane: &Lane, polled: bool) -> Over {
+    pub(super) async fn over(self, core: &Core, lane: &Lane, polled: bool) -> Over {
         let Self { started, body, room } = self;
         let ended = match body {
             Unfinished::Async(body) => run_async(body, &started, polled).await,
-            Unfinished::Blocking(body, span) => {
-                run_blocking(body, span, &started, incarnation).await
-            }
+            Unfinished::Blocking(body, span) => run_blocking(body, span, &started, core).await,
         };
-        Over(started.end(incarnation, lane, ended), room)
+        Over(started.end(core, lane, ended), room)
     }
 }
 
 /// Starts a job that was reserved, and settles what cannot run.
 pub(super) async fn start(
-    incarnation: &Arc<Incarnation>,
+    core: &Arc<Core>,
     lane: &Arc<Lane>,
     job: WaitingJob,
     slot: Slot,
@@ -102,7 +102,7 @@ pub(super) async fn start(
 ) -> First {
     let admitted = match job {
         WaitingJob::Admitted(admitted) => Ok(admitted),
-        WaitingJob::Reserved(lease, payload) => admit(incarnation, lane, lease, payload),
+        WaitingJob::Reserved(lease, payload) => admit(core, lane, lease, payload),
     };
     let Admitted { job, suspect } = match admitted {
         Ok(admitted) => admitted,
@@ -110,7 +110,7 @@ pub(super) async fn start(
     };
     let room = Room { slot, _suspect: suspect };
     let started = Started { context: context(lane, &job, now + job.timeout), job, at: now };
-    run(incarnation, lane, started, room).await
+    run(core, lane, started, room).await
 }
 
 /// How a body ended.
@@ -129,7 +129,7 @@ struct Started {
 
 impl Started {
     /// Makes the settlement of an attempt that has ended.
-    fn end(&self, incarnation: &Incarnation, lane: &Lane, ended: Ended) -> Option<Settlement> {
+    fn end(&self, core: &Core, lane: &Lane, ended: Ended) -> Option<Settlement> {
         let Self { job, context, at } = self;
         context.end();
         let elapsed = at.elapsed();
@@ -143,13 +143,13 @@ impl Started {
                     let timed_out = Finish::TimedOut(job.timeout);
                     drop(Caught::new(std::mem::replace(&mut finish, timed_out)));
                 }
-                Some(decided(incarnation, job, finish, &job.definition.policy))
+                Some(decided(core, job, finish, &job.definition.policy))
             }
         };
         // The supervisor may have settled it, or it was lost: what happened here counts for nothing then.
         let end = lane.leases.end(&job.lease).then(|| match transition {
             None => released(job, 0),
-            Some(transition) => conclude(incarnation, lane, job, transition),
+            Some(transition) => conclude(core, lane, job, transition),
         });
         // In place, as there is one for each job; where nobody hears it there is nothing to guard.
         if Level::DEBUG <= LevelFilter::current() {
@@ -165,9 +165,9 @@ impl Started {
 }
 
 /// Starts the body of an admitted job and polls it once.
-async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Room) -> First {
+async fn run(core: &Core, lane: &Lane, started: Started, room: Room) -> First {
     let job = &started.job;
-    if incarnation.stopping.is_cancelled() {
+    if lane.stopping.is_cancelled() {
         let end = End::Released { delay_ms: 0, envelope: None };
         return First::Ended(Over(unstarted(lane, job, || end), room));
     }
@@ -180,15 +180,15 @@ async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Roo
                     id: Some(job.id.clone()),
                     text: reason,
                 };
-                let cure = "; a new parameter that is an `Option`, or has `#[serde(default)]`, keeps old jobs running, and \
+                let advice = "; a new parameter that is an `Option`, or has `#[serde(default)]`, keeps old jobs running, and \
                             `requeue_broken` puts back what broke";
-                park(incarnation, lane, Reason::Args, why, cure);
+                park(core, lane, Reason::Args, why, advice);
                 settle::parked(job.payload.as_bytes())
             };
             return First::Ended(Over(unstarted(lane, job, end), room));
         }
         Err(Unstarted::Ended(finish)) => {
-            let settlement = started.end(incarnation, lane, Ended::Finish(finish));
+            let settlement = started.end(core, lane, Ended::Finish(finish));
             return First::Ended(Over(settlement, room));
         }
     };
@@ -208,7 +208,7 @@ async fn run(incarnation: &Incarnation, lane: &Lane, started: Started, room: Roo
         && let Poll::Ready(result) = poll_once(polled).await
     {
         drop(body);
-        let settlement = started.end(incarnation, lane, finished(result));
+        let settlement = started.end(core, lane, finished(result));
         return First::Ended(Over(settlement, room));
     }
     First::Pending(Pending { started, body, room })
@@ -250,18 +250,12 @@ async fn poll_once(body: &mut Caught<AsyncBody>) -> Poll<Result<Returned, Panic>
 }
 
 /// Decides what becomes of the job, with what the user says to that.
-pub(super) fn decided(
-    incarnation: &Incarnation,
-    job: &Job,
-    finish: Finish,
-    policy: &Policy,
-) -> Transition {
+pub(super) fn decided(core: &Core, job: &Job, finish: Finish, policy: &Policy) -> Transition {
     // Nearly all there is.
     if matches!(finish, Finish::Returned(Returned::Success)) {
         return Transition::Ack;
     }
-    let time_left =
-        |until: u64| Duration::from_millis(until.saturating_sub(incarnation.core.clock.unix_ms()));
+    let time_left = |until: u64| Duration::from_millis(until.saturating_sub(core.clock.unix_ms()));
     let attempts = Attempts {
         policy,
         number: job.number,
@@ -288,14 +282,9 @@ pub(super) fn decided(
 }
 
 /// Says once in the log what becomes of the job, and writes the settlement.
-pub(super) fn conclude(
-    incarnation: &Incarnation,
-    lane: &Lane,
-    job: &Job,
-    mut transition: Transition,
-) -> End {
+pub(super) fn conclude(core: &Core, lane: &Lane, job: &Job, mut transition: Transition) -> End {
     if let Transition::Retry(_, evidence) | Transition::Fail(evidence) = &mut transition {
-        evidence.message = bounded(&evidence.message, settle::MESSAGE_BYTES);
+        evidence.message = bounded(&evidence.message, MESSAGE_BYTES);
     }
     let (name, attempt) = (job.definition.name, job.number);
     let (id, queue) = (job.id.clone(), lane.queue.name.clone());
@@ -313,7 +302,7 @@ pub(super) fn conclude(
                 job = name, %id, %queue, attempt, kind, "job failed: {message}");
         }
     }
-    settle::end(incarnation, lane, job, transition)
+    settle::end(core, lane, job, transition)
 }
 
 fn context(lane: &Lane, job: &Job, deadline: Instant) -> Context {
@@ -330,8 +319,8 @@ fn context(lane: &Lane, job: &Job, deadline: Instant) -> Context {
 }
 
 /// Why this worker cannot run a job that is parked; `None` where it can.
-pub(super) fn why_not(incarnation: &Incarnation, lane: &Lane, payload: Vec<u8>) -> Option<String> {
-    let job = match read(&incarnation.core, Lease::Token(0), payload) {
+pub(super) fn why_not(core: &Core, lane: &Lane, payload: Vec<u8>) -> Option<String> {
+    let job = match read(core, Lease::Token(0), payload) {
         Ok(job) => job,
         Err((why, _)) => return Some(why.why()),
     };
@@ -408,16 +397,16 @@ async fn run_blocking(
     mut body: Caught<BlockingBody>,
     span: Span,
     started: &Started,
-    incarnation: &Incarnation,
+    core: &Core,
 ) -> Ended {
     let Started { job, context, .. } = started;
     let name = job.definition.name;
     let (done, mut result) = oneshot::channel();
     let runtime = Handle::current();
-    let threads = Arc::clone(&incarnation.core.blocking_threads);
+    let threads = Arc::clone(&core.blocking_threads);
     threads.fetch_add(1, Ordering::AcqRel);
     let count = Arc::clone(&threads);
-    let states = Arc::clone(&incarnation.core.states);
+    let states = Arc::clone(&core.states);
     let spawned = std::thread::Builder::new().name(format!("hworker-{name}")).spawn(move || {
         let _runtime = runtime.enter();
         let result = body.take().map_or_else(

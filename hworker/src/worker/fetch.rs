@@ -15,11 +15,13 @@ use tokio::time::{sleep, sleep_until, timeout};
 use self::look::{NUMBERS, NextLook};
 use self::plan::{Ask, Awaits};
 use super::bulky::{Refused, report_slow};
+use super::consumer::Lane;
 use super::hand_over::{give_all_back, hand_over, report_lost, report_set_aside};
-use super::incarnation::{Incarnation, Lane};
-use super::outages::{self, Side};
+use super::log_outage;
+use super::outages::Side;
 use super::outbox::WakeAt;
 use super::ready::WaitingJob;
+use super::session::Incarnation;
 use super::slots::Slot;
 use super::trip::{Answers, Replies, Trip, answered};
 use crate::log::say;
@@ -45,7 +47,8 @@ const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 
 /// Fetches for one queue until the worker has retired or is void.
 pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
-    Fetch::new(incarnation, lane).run().await;
+    Fetch::new(incarnation, Arc::clone(&lane)).run().await;
+    lane.retired.cancel();
 }
 
 /// The loop of one queue.
@@ -129,7 +132,7 @@ impl Fetch {
                 Ok(None) => Left::Void,
                 Err(fault) => {
                     self.lane.suspects.leave_slots();
-                    outages::lost(&self.incarnation, &self.lane, Side::Fetch, &fault);
+                    log_outage::lost(&self.incarnation, &self.lane, Side::Fetch, &fault);
                     reconnect.pause().await;
                     continue;
                 }
@@ -161,9 +164,9 @@ impl Fetch {
         let record = record(incarnation);
         let reconciled = lane
             .queue
-            .reconcile(&connection, &lane.keys, &incarnation.id, self.first, &record)
+            .reconcile(&connection, &lane.keys, &lane.worker, self.first, &record)
             .await?;
-        outages::back(incarnation, lane, Side::Fetch);
+        log_outage::back(incarnation, lane, Side::Fetch);
         let Reconciled::Session { session, now, leases } = reconciled else { return Ok(None) };
         self.first = false;
         self.connected_at = Instant::now();
@@ -225,7 +228,7 @@ impl Fetch {
         session: u64,
         trips: &mut VecDeque<Trip>,
     ) -> Left {
-        let (incarnation, lane) = (Arc::clone(&self.incarnation), Arc::clone(&self.lane));
+        let lane = Arc::clone(&self.lane);
         let mut came_free: Option<Slot> = None;
         let mut held_since: Option<Instant> = None;
         let mut stopping = false;
@@ -303,11 +306,11 @@ impl Fetch {
                 () = until(plan_again_at) => {}
                 // Whoever waits longest is served first; while a body holds the last slot, this loop waits for its turn.
                 slot = lane.slots.acquire(), if plan.acquire => came_free = slot,
-                () = incarnation.stopping.cancelled(), if !stopping => {
+                () = lane.stopping.cancelled(), if !stopping => {
                     stopping = true;
                     give_all_back(&lane);
                 }
-                () = incarnation.retiring.cancelled(), if trips.is_empty() && lane.outbox.count() == 0 && !lane.is_waiting() => {
+                () = lane.retiring.cancelled(), if trips.is_empty() && lane.outbox.count() == 0 && !lane.is_waiting() => {
                     return self.retire(connection).await;
                 }
             }
@@ -399,7 +402,7 @@ impl Fetch {
         let batch = Arc::unwrap_or_clone(batch);
         let took = sent_at.elapsed();
         if took >= CALL_WITHIN {
-            report_slow(&self.incarnation, &lane, took, &batch, &reserved);
+            report_slow(&self.incarnation.core, &lane, took, &batch, &reserved);
         }
         let mut fault = None;
         match settled {
@@ -423,13 +426,13 @@ impl Fetch {
                         yield_now().await;
                     }
                 }
-                report_set_aside(&self.incarnation, &lane, set_aside);
+                report_set_aside(&self.incarnation.core, &lane, set_aside);
                 lane.leases.reserved(session, &mut jobs);
                 self.more = left > 0;
                 let numbers = left == 0 && jobs.len() >= NUMBERS && lane.pace.is_short();
                 lane.pace.set_backlog(self.more || numbers);
                 self.next_look = numbers.then(|| NextLook::after(jobs.len()));
-                hand_over(&self.incarnation, &lane, jobs, slots, ahead);
+                hand_over(&self.incarnation.core, &lane, jobs, slots, ahead);
             }
             Ok(Some(Reserved::Void)) => return Some(Left::Void),
             Ok(Some(Reserved::Stale)) => {
@@ -537,7 +540,7 @@ impl Fetch {
         loop {
             let left = async {
                 let connection = incarnation.core.client.connection(&lane.queue).await?;
-                lane.queue.retire(&connection, &lane.keys, &incarnation.id).await
+                lane.queue.retire(&connection, &lane.keys, &lane.worker).await
             };
             let Err(fault) = left.await else { return };
             say!(DEBUG, { queue = lane.queue.name.clone() }, %queue, "leaving it failed: {fault}");
@@ -547,7 +550,7 @@ impl Fetch {
 
     async fn retire(&self, connection: &Connection) -> Left {
         let lane = &self.lane;
-        match lane.queue.retire(connection, &lane.keys, &self.incarnation.id).await {
+        match lane.queue.retire(connection, &lane.keys, &lane.worker).await {
             Ok(0) => Left::Retired,
             Ok(left) => {
                 say!(WARN, { queue = lane.queue.name.clone() }, %queue, left, "leases are left for other workers to recover");

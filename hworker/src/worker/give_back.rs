@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use super::incarnation::{Incarnation, Lane};
+use super::consumer::Lane;
 use super::pace::AHEAD_AT_MOST;
 use super::ready::WaitingJob;
 
@@ -16,20 +16,16 @@ const TICK: Duration = Duration::from_millis(5);
 /// Where a job had to wait for a runner, runners are called as if a body blocked one of them, for so long.
 const BLOCKED_FOR: Duration = Duration::from_millis(100);
 
-/// Looks after what waits, for as long as this life lasts.
-pub(super) async fn keep(incarnation: Arc<Incarnation>) {
-    let mut queues: Vec<_> = incarnation.lanes.iter().map(Waits::new).collect();
+/// Looks after what waits in a queue.
+pub(super) async fn run(lane: Arc<Lane>) {
+    let mut queue = Waits::new(&lane);
     loop {
-        incarnation.job_waits.notified().await;
+        lane.job_waits.notified().await;
         loop {
             sleep(TICK).await;
-            let mut any_waits = false;
-            for queue in &mut queues {
-                queue.call_runners();
-                queue.give_back();
-                any_waits |= !queue.lane.ready.is_empty() || queue.waited.is_some();
-            }
-            if !any_waits {
+            queue.call_runners();
+            queue.give_back();
+            if lane.ready.is_empty() && queue.waited.is_none() {
                 break;
             }
         }

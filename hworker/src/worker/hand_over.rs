@@ -5,7 +5,8 @@ use std::sync::Arc;
 use memchr::memmem;
 
 use super::admit::admit;
-use super::incarnation::{Incarnation, Lane};
+use super::consumer::Lane;
+use super::core::Core;
 use super::ready::WaitingJob;
 use super::slots::Slot;
 use super::throttle::{Reason, Warning};
@@ -15,14 +16,14 @@ use crate::store::Lease;
 /// Takes jobs over from the server, which are in the table of leases already: those for which there is a slot, and so many
 /// more, are to be started; what came beyond goes back at once.
 pub(super) fn hand_over(
-    incarnation: &Arc<Incarnation>,
+    core: &Arc<Core>,
     lane: &Arc<Lane>,
     mut jobs: Vec<(Lease, Vec<u8>)>,
     mut slots: Vec<Slot>,
     ahead: usize,
 ) {
     // A stopping worker begins nothing that was under way to it.
-    let stopping = incarnation.stopping.is_cancelled();
+    let stopping = lane.stopping.is_cancelled();
     let wanted = if stopping { 0 } else { slots.len() + ahead };
     let surplus = jobs.split_off(wanted.min(jobs.len()));
     // Before a suspect is kept, which waits until the server has them.
@@ -36,7 +37,7 @@ pub(super) fn hand_over(
             start.push(WaitingJob::Reserved(lease, payload));
             continue;
         }
-        match admit(incarnation, lane, lease, payload) {
+        match admit(core, lane, lease, payload) {
             Ok(admitted) if admitted.suspect.is_some() => suspects.push(admitted),
             Ok(admitted) => start.push(WaitingJob::Admitted(admitted)),
             Err(settlement) => lane.settle(settlement),
@@ -63,12 +64,12 @@ pub(super) fn hand_over(
 
 /// Tells of payloads that the server set aside, since they are larger than `max_payload`; of one that a wait brings, the worker reads no more than a job may
 /// have.
-pub(super) fn report_set_aside(incarnation: &Incarnation, lane: &Lane, payloads: u64) {
+pub(super) fn report_set_aside(core: &Core, lane: &Lane, payloads: u64) {
     if payloads > 0 {
         let limit = lane.queue.limits.max_payload;
         let text = format!("a job is broken: it is larger than max_payload ({limit} bytes)");
         let warning = Warning { text, ..Warning::default() };
-        let throttle = &incarnation.core.throttle;
+        let throttle = &core.throttle;
         throttle.warn_of(payloads, &lane.queue.name, Reason::TooLarge, warning);
     }
 }

@@ -5,10 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use super::WorkerHandle;
-use super::incarnation::Incarnation;
-
-/// A runtime that did not run for so long is stuck.
-pub(super) const STUCK: Duration = Duration::from_secs(10);
+use super::liveness::STUCK;
+use super::session::Incarnation;
 
 /// Tells whether a worker is live and whether it is ready; clones tell the same. [`Worker::health`](crate::Worker::health)
 /// gives it, for a web server of your own; with the feature `health` the worker answers probes itself, see
@@ -142,7 +140,8 @@ impl Health {
         let Some(life) = self.life_that_runs().filter(|life| !life.void.is_cancelled()) else {
             return Err(Unhealthy::Starting);
         };
-        let silent = life.lanes.iter().filter(|lane| !lane.pulse.is_fresh());
+        let lanes = life.lanes();
+        let silent = lanes.iter().filter(|lane| !lane.pulse.is_fresh());
         // One that was never heard of has waited longest.
         let longest = silent.max_by_key(|lane| lane.pulse.age().unwrap_or(Duration::MAX));
         longest.map_or(Ok(()), |lane| {

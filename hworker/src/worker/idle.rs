@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::health::Health;
-use super::incarnation::Incarnation;
+use super::session::Incarnation;
 use crate::error::Error;
 use crate::store::{FaultKind, Load};
 
@@ -36,8 +36,8 @@ pub(super) async fn idle(health: &Health) -> Result<(), Error> {
 
 /// The token of the last lease of each queue, where none has anything to do.
 async fn look(life: &Incarnation) -> Result<Option<Vec<u64>>, Error> {
-    let mut tokens = Vec::with_capacity(life.lanes.len());
-    for lane in &life.lanes {
+    let mut tokens = Vec::with_capacity(life.lanes().len());
+    for lane in life.lanes().iter() {
         let queue = &lane.queue;
         let load = async {
             let on = life.core.client.connection(queue).await?;

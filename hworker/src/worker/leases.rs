@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::admit::Job;
+use super::job::{Job, Running};
 use super::recent::{Recent, Total};
-use crate::context::Context;
 use crate::store::{Lease, LeaseMap, Settlement};
 
 /// Settlements that the server has are remembered for so long.
@@ -43,15 +42,6 @@ enum State {
     Running(Running),
     /// A settlement or release of it was made, and may have been sent.
     Ending,
-}
-
-/// A body that runs.
-#[derive(Debug, Clone)]
-pub(super) struct Running {
-    pub(super) job: Arc<Job>,
-    pub(super) context: Context,
-    /// It runs on a thread of its own and cannot be dropped.
-    pub(super) blocking: bool,
 }
 
 /// What the server's list of leases means.
@@ -277,7 +267,7 @@ mod tests {
 
     #[test]
     fn what_was_settled_lately_is_settled_again_where_the_server_holds_it_still() {
-        let leases = Leases::new(Arc::new(Total::of(1)));
+        let leases = Leases::new(Arc::default());
         let [settled, other] = [1, 2].map(Lease::Token);
         let end = End::Acked { job: "a" };
         leases.settled(vec![Settlement { lease: settled.clone(), end }]);

@@ -13,7 +13,7 @@ impl Worker {
     /// What can be said of the server before the first job: one that cannot be used is an error, one that is not there yet is
     /// waited for. Says whether it was reached.
     pub(super) async fn look_at_server(&self) -> Result<bool, Error> {
-        let Some(queue) = self.core.queues.first() else { return Ok(true) };
+        let Some(queue) = &self.core.first_queue() else { return Ok(true) };
         let connection = match self.reach(queue).await {
             Ok(connection) => connection,
             Err(fault) if fault.kind == FaultKind::Denied => return Err(self.refused(fault)),
@@ -31,8 +31,8 @@ impl Worker {
     /// Completes if the server, which was not reached yet, turns out to be one that cannot be used. Once it was reached, whatever it
     /// says then will pass.
     pub(super) async fn is_unusable(&self, reached: bool) -> Error {
-        let queue = self.core.queues.first().filter(|_| !reached);
-        let Some(queue) = queue else { return std::future::pending().await };
+        let queue = self.core.first_queue().filter(|_| !reached);
+        let Some(queue) = &queue else { return std::future::pending().await };
         let mut reconnect = Reconnect::new();
         let mut silent = 1;
         loop {

@@ -4,10 +4,15 @@ mod admit;
 mod builder;
 mod bulky;
 mod census;
+mod census_state;
+mod claims;
+mod consumer;
+mod core;
 #[cfg(test)]
 mod cost;
 mod deadlines;
 mod decide;
+mod decode;
 #[cfg(feature = "health")]
 mod endpoint;
 mod execute;
@@ -16,24 +21,29 @@ mod give_back;
 mod hand_over;
 mod health;
 mod idle;
-mod incarnation;
 mod intake;
+mod job;
 mod leases;
 mod liveness;
+mod log_outage;
 mod look;
 mod outages;
 mod outbox;
 mod pace;
 mod panic;
 mod parked;
+mod parked_state;
 mod pulse;
 mod ready;
 mod recent;
 mod runner;
+mod session;
 mod settle;
+mod show_liveness;
 mod signals;
 mod slots;
 mod supervise;
+mod suspects;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 mod thread;
@@ -42,8 +52,8 @@ mod trip;
 mod wait;
 
 use std::future::Future;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
@@ -54,9 +64,14 @@ pub use builder::WorkerBuilder;
 pub use health::{Health, Unhealthy};
 
 use crate::error::Error;
+use crate::keys::is_name;
 use crate::log::{self, WorkerRuns, say};
 use crate::runtime;
-use incarnation::{Core, Incarnation};
+use admit::released;
+use consumer::Lane;
+use core::Core;
+use job::Running;
+use session::Incarnation;
 use signals::Signals;
 
 /// A body that is cancelled has ended within this, unless it blocks its thread.
@@ -79,11 +94,12 @@ pub struct Worker {
     health: Health,
 }
 
-/// Stops a worker from elsewhere; clones stop the same.
+/// Stops a worker from elsewhere, and changes which queues it serves; clones do so to the same worker.
 #[derive(Debug, Clone, Default)]
 pub struct WorkerHandle {
     stop: CancellationToken,
     now: CancellationToken,
+    core: Weak<Core>,
 }
 
 impl WorkerHandle {
@@ -96,6 +112,41 @@ impl WorkerHandle {
     pub fn stop_now(&self) {
         self.stop.cancel();
         self.now.cancel();
+    }
+
+    /// Serves this queue too, from now on, beside those that it serves. Without an effect where it is served, or the worker is gone.
+    ///
+    /// ```no_run
+    /// # async fn demo() -> Result<(), hworker::Error> {
+    /// let worker = hworker::Worker::builder().build()?;
+    /// let handle = worker.handle();
+    /// let running = tokio::spawn(worker.run());
+    /// handle.add_queue("tenant-7")?;
+    /// // Later: those of its jobs that run end here, the rest is for other workers.
+    /// handle.remove_queue("tenant-7");
+    /// # let _ = running; Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::Config`] where the name is not of the form `[A-Za-z0-9._-]{1,100}`.
+    pub fn add_queue(&self, name: &str) -> Result<(), Error> {
+        if !is_name(name) {
+            return Err(Error::config(format!(
+                "the queue's name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}"
+            )));
+        }
+        if let Some(core) = self.core.upgrade() {
+            core.add_queue(name);
+        }
+        Ok(())
+    }
+
+    /// Serves this queue no more: takes no more of its jobs, gives back those that have not started, and lets those that run end, however
+    /// long they take. Without an effect where it is not served.
+    pub fn remove_queue(&self, name: &str) {
+        if let Some(core) = self.core.upgrade() {
+            core.remove_queue(name);
+        }
     }
 
     fn is_told_to_stop(&self) -> bool {
@@ -150,8 +201,9 @@ impl Worker {
     }
 
     fn new(core: Core) -> Self {
-        let handle = WorkerHandle::default();
-        Self { core: Arc::new(core), health: Health::new(handle.clone()), handle }
+        let core = Arc::new(core);
+        let handle = WorkerHandle { core: Arc::downgrade(&core), ..WorkerHandle::default() };
+        Self { core, health: Health::new(handle.clone()), handle }
     }
 
     /// A handle that stops the worker.
@@ -365,7 +417,7 @@ impl Worker {
         if timeout(RETIRE_WITHIN, intake.ended()).await.is_err() {
             say!(WARN, "the server could not be told that this worker stops; others will find out");
         }
-        for lane in &incarnation.lanes {
+        for lane in incarnation.lanes().iter() {
             lane.leases.lose_all();
         }
         // So that two lives do not overlap.
@@ -387,7 +439,7 @@ impl Worker {
         let grace = self.core.config.shutdown_grace;
         say!(INFO, { worker = incarnation.id.clone() }, %worker, ?grace, "worker stops: it takes no more jobs");
         let running =
-            || incarnation.lanes.iter().map(|lane| lane.leases.running().len()).sum::<usize>();
+            || incarnation.lanes().iter().map(|lane| lane.leases.running().len()).sum::<usize>();
         let ran = running();
         tokio::select! {
             // Of what the server did not know any more, bodies were cut off.
@@ -402,21 +454,28 @@ impl Worker {
     }
 }
 
-/// The tasks of a life on the runtime of the bodies.
+/// The tasks of a session on the runtime of the bodies.
 fn tasks_of_bodies(incarnation: &Arc<Incarnation>) -> JoinSet<()> {
     let threads = tokio::runtime::Handle::current().metrics().num_workers();
-    let mut tasks = JoinSet::new();
     let life = || Arc::clone(incarnation);
-    for lane in &incarnation.lanes {
-        tasks.spawn(life().with(parked::run(life(), Arc::clone(lane))));
-        for _ in 0..threads {
-            tasks.spawn(life().with(runner::run(life(), Arc::clone(lane))));
-        }
-    }
-    tasks.spawn(life().with(liveness::show(life())));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(life().with(show_liveness::show(life())));
     tasks.spawn(life().with(census::run(life())));
     let core = Arc::clone(&incarnation.core);
     tasks.spawn(life().with(async move { core.throttle.keep_telling().await }));
+    tasks.spawn(life().with(life().follow_queues()));
+    let session = life();
+    tasks.spawn(life().with(async move {
+        let mut of_queues = JoinSet::new();
+        let each = session.for_each_queue(|lane| {
+            let core = || Arc::clone(&session.core);
+            of_queues.spawn(Arc::clone(&session).with(parked::run(core(), Arc::clone(lane))));
+            for _ in 0..threads {
+                of_queues.spawn(Arc::clone(&session).with(runner::run(core(), Arc::clone(lane))));
+            }
+        });
+        each.await;
+    }));
     tasks
 }
 
@@ -426,7 +485,7 @@ struct EndsBodies<'a>(&'a Incarnation);
 impl Drop for EndsBodies<'_> {
     fn drop(&mut self) {
         self.0.stopping.cancel();
-        for lane in &self.0.lanes {
+        for lane in self.0.lanes().iter() {
             lane.leases.lose_all();
         }
     }
@@ -438,12 +497,12 @@ fn in_a_runtime() -> Result<(), Error> {
 
 /// Gives back what is here, and cuts off what runs.
 async fn give_back(incarnation: &Incarnation) {
-    for lane in &incarnation.lanes {
+    for lane in incarnation.lanes().iter() {
         lane.leases.cancel_running();
     }
     if timeout(CANCELLED_WITHIN, emptied(incarnation)).await.is_err() {
-        for lane in &incarnation.lanes {
-            lane.give_running_back();
+        for lane in incarnation.lanes().iter() {
+            give_running_back(lane);
         }
     }
     let rest = FLUSH_WITHIN.saturating_sub(CANCELLED_WITHIN);
@@ -452,15 +511,25 @@ async fn give_back(incarnation: &Incarnation) {
     }
 }
 
+/// Gives back the jobs whose bodies run yet, or were about to, in place of the tasks that run them, which they block or have ended.
+fn give_running_back(lane: &Lane) {
+    for lease in lane.leases.not_started_for(Duration::ZERO) {
+        lane.give_back(&lease);
+    }
+    for Running { job, .. } in lane.leases.running() {
+        lane.finish(&job.lease, released(&job, 0));
+    }
+}
+
 /// A worker that was declared dead in one queue gives back what it holds in the others.
 async fn give_up(incarnation: &Incarnation) {
-    if incarnation.lanes.len() > 1 {
-        for lane in &incarnation.lanes {
+    if incarnation.lanes().len() > 1 {
+        for lane in incarnation.lanes().iter() {
             lane.leases.cancel_running();
         }
         let _ = timeout(Duration::from_secs(1), emptied(incarnation)).await;
     }
-    for lane in &incarnation.lanes {
+    for lane in incarnation.lanes().iter() {
         lane.leases.lose_all();
     }
 }
@@ -468,7 +537,7 @@ async fn give_up(incarnation: &Incarnation) {
 /// Whether a body holds a slot, under a lease or not, when nobody reserves or starts any more.
 async fn has_bodies(incarnation: &Incarnation) -> bool {
     let ended = async {
-        while incarnation.lanes.iter().any(|lane| lane.slots.free() < lane.slots.total()) {
+        while incarnation.lanes().iter().any(|lane| lane.slots.free() < lane.slots.total()) {
             // Looked at again: nobody is woken by a slot that comes free.
             sleep(Duration::from_millis(5)).await;
         }
@@ -477,7 +546,7 @@ async fn has_bodies(incarnation: &Incarnation) -> bool {
 }
 
 async fn emptied(incarnation: &Incarnation) {
-    for lane in &incarnation.lanes {
+    for lane in incarnation.lanes().iter() {
         lane.leases.emptied().await;
     }
 }

@@ -5,10 +5,6 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::incarnation::{Incarnation, Lane};
-use crate::log::say;
-use crate::store::Fault;
-
 /// An outage that goes on is spoken of again after this.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
@@ -35,7 +31,7 @@ struct State {
 
 /// What is to be said.
 #[derive(Debug, PartialEq, Eq)]
-enum News {
+pub(super) enum News {
     Lost,
     /// It is away still, for so long.
     Away(Duration),
@@ -53,7 +49,12 @@ impl Outages {
         !self.state().missing.is_empty()
     }
 
-    fn lost(&self, who: (Side, Arc<str>), heard: Option<Duration>, now: Instant) -> Option<News> {
+    pub(super) fn lost(
+        &self,
+        who: (Side, Arc<str>),
+        heard: Option<Duration>,
+        now: Instant,
+    ) -> Option<News> {
         let mut state = self.state();
         let first = state.missing.is_empty();
         state.missing.insert(who);
@@ -70,10 +71,15 @@ impl Outages {
         })
     }
 
-    fn back(&self, who: &(Side, Arc<str>), now: Instant) -> Option<News> {
+    pub(super) fn back(&self, who: &(Side, Arc<str>), now: Instant) -> Option<News> {
         let mut state = self.state();
         let last = state.missing.remove(who) && state.missing.is_empty();
         last.then(|| News::Back(state.away(now)))
+    }
+
+    /// Nobody misses the server any more in this queue, which is served no more.
+    pub(super) fn forget(&self, label: &Arc<str>) {
+        self.state().missing.retain(|(_, of)| of != label);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -85,51 +91,6 @@ impl State {
     fn away(&self, now: Instant) -> Duration {
         self.since.map_or(Duration::ZERO, |since| now.duration_since(since))
     }
-}
-
-/// The server cannot be used there.
-pub(super) fn lost(incarnation: &Incarnation, lane: &Lane, side: Side, fault: &Fault) {
-    let core = &incarnation.core;
-    let who = (side, Arc::clone(&lane.queue.label));
-    let (worker, queue) = (incarnation.id.clone(), lane.queue.name.clone());
-    let (server, fault) = (core.client.address().to_string(), fault.clone());
-    match core.outages.lost(who, lane.pulse.age(), Instant::now()) {
-        Some(News::Lost) => {
-            let running = running(incarnation);
-            let dead_after = core.config.dead_after;
-            let fate = if core.config.cancel_on_disconnect {
-                "async bodies that run are stopped before other workers can have their jobs"
-            } else {
-                "bodies that run go on and their results are kept"
-            };
-            say!(WARN, %worker, %server, %queue, running, "the server cannot be used, trying again: {fault}; no job starts, {fate}; other workers that it answers get the jobs {dead_after:?} after the last heartbeat");
-        }
-        Some(News::Away(away)) => {
-            let running = running(incarnation);
-            say!(WARN, %worker, %server, %queue, running, away = %rounded(away), "the server still cannot be used, trying again: {fault}");
-        }
-        Some(News::Back(_)) | None => {}
-    }
-}
-
-/// The server answers there.
-pub(super) fn back(incarnation: &Incarnation, lane: &Lane, side: Side) {
-    let core = &incarnation.core;
-    let who = (side, Arc::clone(&lane.queue.label));
-    if let Some(News::Back(away)) = core.outages.back(&who, Instant::now()) {
-        let results: usize = incarnation.lanes.iter().map(|lane| lane.outbox.count()).sum();
-        let (worker, server) = (incarnation.id.clone(), core.client.address().to_string());
-        let running = running(incarnation);
-        say!(INFO, %worker, %server, running, results, away = %rounded(away), "the server is back: jobs start again, results that were kept are sent");
-    }
-}
-
-fn rounded(away: Duration) -> String {
-    format!("{away:.1?}")
-}
-
-fn running(incarnation: &Incarnation) -> usize {
-    incarnation.lanes.iter().map(|lane| lane.leases.running().len()).sum()
 }
 
 #[cfg(test)]

@@ -6,6 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::store::{SCRIPT_BYTES, SCRIPT_JOBS, SCRIPT_MOVES, Settlement};
 
+/// A server ends a connection for the size of a request only where that is larger: Redis and Valkey allow no limit below 1 MB.
+const LARGE: usize = 256 * 1024;
+
 /// The settlements of one queue.
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
@@ -130,6 +133,11 @@ pub(super) fn fitting<'a>(settlements: impl ExactSizeIterator<Item = &'a Settlem
     });
     // One always goes, however large it is.
     fitting.count().max(1).min(all)
+}
+
+/// Whether a server may refuse it for its size.
+pub(super) fn is_large(settlement: &Settlement) -> bool {
+    settlement.bytes().is_some_and(|bytes| bytes.len() >= LARGE)
 }
 
 #[cfg(test)]

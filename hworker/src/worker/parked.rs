@@ -5,14 +5,13 @@
 //! that nobody could run for `unknown_for`. Arguments are read by code of the user's, so this is a task of the runtime of the bodies.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
-
+use super::consumer::Lane;
+use super::core::Core;
 use super::execute::why_not;
 use super::hand_over::hand_over;
-use super::incarnation::{Incarnation, Lane};
 use super::slots::Slot;
 use crate::log::say;
 use crate::store::{Connection, Fault, ParkedEntry, Reserved};
@@ -24,57 +23,21 @@ const FULL_EVERY: Duration = Duration::from_secs(60);
 /// What is said of one too large for any look.
 const TOO_LARGE: &str = "larger than max_payload";
 
-/// How far a worker is with the parked jobs of a queue.
-#[derive(Debug, Default)]
-pub(super) struct Parked {
-    /// The token of the job that it looked at last, or 0.
-    looked: AtomicU64,
-    /// So many are to be broken.
-    overdue: AtomicU64,
-    told: Notify,
-    /// A call that takes some is under way.
-    taking: AtomicBool,
-}
-
-impl Parked {
-    pub(super) fn looked(&self) -> u64 {
-        self.looked.load(Ordering::Acquire)
-    }
-
-    /// Whether a call is under way that may still bring some: a worker does not retire before.
-    pub(super) fn is_taking(&self) -> bool {
-        self.taking.load(Ordering::Acquire)
-    }
-
-    /// A session begins: after a failover tokens may be lower than what was looked at.
-    pub(super) fn look_anew(&self) {
-        self.looked.store(0, Ordering::Release);
-    }
-
-    /// What a heartbeat told: how many there are to be looked at, and to be broken.
-    pub(super) fn tell(&self, unlooked: u64, overdue: u64) {
-        self.overdue.store(overdue, Ordering::Release);
-        if unlooked > 0 || overdue > 0 {
-            self.told.notify_one();
-        }
-    }
-}
-
 /// Looks at parked jobs until the worker stops.
-pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
+pub(super) async fn run(core: Arc<Core>, lane: Arc<Lane>) {
     let mut full_since = None;
     loop {
         tokio::select! {
             () = lane.parked.told.notified() => {}
-            () = incarnation.stopping.cancelled() => return,
+            () = lane.stopping.cancelled() => return,
         }
         let looked = async {
-            let on = incarnation.core.client.connection(&lane.queue).await?;
+            let on = core.client.connection(&lane.queue).await?;
             // Before a look, which may wait for slots.
             if lane.parked.overdue.swap(0, Ordering::AcqRel) > 0 {
-                break_overdue(&incarnation, &lane, &on, &mut full_since).await?;
+                break_overdue(&core, &lane, &on, &mut full_since).await?;
             }
-            look(&incarnation, &lane, &on).await
+            look(&core, &lane, &on).await
         };
         if let Err(fault) = looked.await {
             say!(DEBUG, { queue = lane.queue.name.clone() }, %queue, "parked jobs were not looked at, the next heartbeat tells again: {fault}");
@@ -83,11 +46,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
 }
 
 /// Takes what can run here of those that were not looked at.
-async fn look(
-    incarnation: &Arc<Incarnation>,
-    lane: &Arc<Lane>,
-    on: &Connection,
-) -> Result<(), Fault> {
+async fn look(core: &Arc<Core>, lane: &Arc<Lane>, on: &Connection) -> Result<(), Fault> {
     let session = lane.session.load(Ordering::Acquire);
     loop {
         let page = lane.queue.look_parked(on, lane.parked.looked(), None).await?;
@@ -96,14 +55,14 @@ async fn look(
         let Some(last) = last.filter(|last| *last > lane.parked.looked()) else { return Ok(()) };
         let mut runnable = page.into_iter().filter_map(|ParkedEntry { token, payload }| {
             let payload = payload?;
-            why_not(incarnation, lane, payload.clone()).is_none().then_some((token, payload))
+            why_not(core, lane, payload.clone()).is_none().then_some((token, payload))
         });
         let mut next = runnable.next();
         while let Some(first) = next.take() {
             // As a reserve: a slot each, a heartbeat that was accepted lately, and nothing beside a suspect. Else it is for a later look.
             let slot = tokio::select! {
                 slot = lane.slots.acquire() => slot,
-                () = incarnation.stopping.cancelled() => None,
+                () = lane.stopping.cancelled() => None,
             };
             let Some(slot) = slot else { return Ok(()) };
             if !lane.pulse.is_fresh() || lane.suspects.alone_until().is_some() {
@@ -119,7 +78,7 @@ async fn look(
                 wanted.push(job);
                 slots.push(slot);
             }
-            if !take(incarnation, lane, on, session, wanted, slots).await? {
+            if !take(core, lane, on, session, wanted, slots).await? {
                 return Ok(());
             }
         }
@@ -129,7 +88,7 @@ async fn look(
 
 /// Takes these jobs, for these slots, and counts them as looked at; false under an old session.
 async fn take(
-    incarnation: &Arc<Incarnation>,
+    core: &Arc<Core>,
     lane: &Arc<Lane>,
     on: &Connection,
     session: u64,
@@ -139,7 +98,7 @@ async fn take(
     let last = wanted.last().map_or(0, |(token, _)| *token);
     let _taking = Taking::begin(lane);
     // Only what is under way now is waited for by a worker that retires.
-    if incarnation.stopping.is_cancelled() {
+    if lane.stopping.is_cancelled() {
         return Ok(false);
     }
     // Guard: looked at only when it is known what became of the call. What a lost answer took is found among the leases.
@@ -147,12 +106,12 @@ async fn take(
         Reserved::Jobs { mut jobs, .. } => {
             lane.parked.looked.store(last, Ordering::Release);
             lane.leases.reserved(session, &mut jobs);
-            hand_over(incarnation, lane, jobs, slots, 0);
+            hand_over(core, lane, jobs, slots, 0);
             Ok(true)
         }
         Reserved::Stale => Ok(false),
         Reserved::Void => {
-            incarnation.void.cancel();
+            lane.void.cancel();
             Ok(false)
         }
     }
@@ -177,7 +136,7 @@ impl Drop for Taking<'_> {
 
 /// Breaks what nobody could run for long. What can run here is left to a look.
 async fn break_overdue(
-    incarnation: &Incarnation,
+    core: &Core,
     lane: &Lane,
     on: &Connection,
     full_since: &mut Option<Instant>,
@@ -185,7 +144,6 @@ async fn break_overdue(
     if full_since.is_some_and(|since| since.elapsed() < FULL_EVERY) {
         return Ok(());
     }
-    let core = &incarnation.core;
     let until = core.clock.unix_ms().saturating_sub(millis(core.config.unknown_for));
     let (mut after, up_to) = (0, until.saturating_mul(1000));
     loop {
@@ -197,7 +155,7 @@ async fn break_overdue(
             .into_iter()
             .filter_map(|ParkedEntry { token, payload }| {
                 let why = match payload {
-                    Some(payload) => why_not(incarnation, lane, payload)?,
+                    Some(payload) => why_not(core, lane, payload)?,
                     None => TOO_LARGE.to_owned(),
                 };
                 Some((token, format!("{why}; parked for {:?} before", core.config.unknown_for)))

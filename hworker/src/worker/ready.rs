@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
-use super::admit::Admitted;
+use super::job::Admitted;
 use super::slots::{Slot, Slots};
 use crate::store::Lease;
 

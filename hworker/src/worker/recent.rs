@@ -15,21 +15,18 @@ const BYTES: usize = 32 * 1024 * 1024;
 
 /// What the queues of a worker remember together. Each keeps an equal share, and more while all of it fits: one busy queue beside
 /// idle ones remembers as much as one alone.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Total {
-    queues: usize,
+    queues: AtomicUsize,
     settlements: AtomicUsize,
     bytes: AtomicUsize,
 }
 
 impl Total {
-    pub(super) fn of(queues: usize) -> Self {
-        Self { queues: queues.max(1), settlements: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
-    }
-
     fn fits(&self, own: &Recent) -> bool {
+        let queues = self.queues.load(Ordering::Relaxed).max(1);
         let fits = |own: usize, all: &AtomicUsize, most: usize| {
-            own <= most / self.queues || all.load(Ordering::Relaxed) <= most
+            own <= most / queues || all.load(Ordering::Relaxed) <= most
         };
         fits(own.settlements.len(), &self.settlements, SETTLEMENTS)
             && fits(own.bytes, &self.bytes, BYTES)
@@ -46,6 +43,7 @@ pub(super) struct Recent {
 
 impl Recent {
     pub(super) fn new(total: Arc<Total>) -> Self {
+        total.queues.fetch_add(1, Ordering::Relaxed);
         Self { settlements: VecDeque::new(), bytes: 0, total }
     }
 
@@ -97,6 +95,15 @@ impl Recent {
     }
 }
 
+impl Drop for Recent {
+    fn drop(&mut self) {
+        // The queue is served no more.
+        self.total.queues.fetch_sub(1, Ordering::Relaxed);
+        self.total.settlements.fetch_sub(self.settlements.len(), Ordering::Relaxed);
+        self.total.bytes.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -114,7 +121,7 @@ mod tests {
     }
 
     fn alone() -> Recent {
-        Recent::new(Arc::new(Total::of(1)))
+        Recent::new(Arc::default())
     }
 
     #[test]
@@ -171,8 +178,9 @@ mod tests {
 
     #[test]
     fn queues_share_what_is_remembered() {
-        let total = Arc::new(Total::of(4));
-        let [mut busy, mut other] = [0; 2].map(|_| Recent::new(Arc::clone(&total)));
+        let total = Arc::<Total>::default();
+        let [mut busy, mut other, _idle, _another] =
+            [0; 4].map(|_| Recent::new(Arc::clone(&total)));
         let settle = |recent: &mut Recent, jobs: usize| {
             recent.add((0..jobs as u64).map(acked).collect());
             drop(recent.forget(AGE));
@@ -181,5 +189,7 @@ mod tests {
         assert_eq!(settle(&mut busy, 2 * SETTLEMENTS), SETTLEMENTS, "nobody else needs it");
         assert_eq!(settle(&mut other, SETTLEMENTS), SETTLEMENTS / 4, "its share");
         assert_eq!(settle(&mut busy, 1), SETTLEMENTS - SETTLEMENTS / 4, "what is left");
+        drop(other);
+        assert_eq!(settle(&mut busy, SETTLEMENTS), SETTLEMENTS, "what another has left");
     }
 }

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use super::consumer::Lane;
+use super::core::Core;
 use super::execute::{self, First, Over, Pending};
-use super::incarnation::{Incarnation, Lane};
 use super::ready::Next;
 use super::slots::Slot;
 use crate::context::in_body_of;
@@ -24,12 +25,16 @@ const LATE: Duration = Duration::from_millis(2);
 const BODIES_IN_A_ROW: u32 = 16;
 
 /// Starts what is ready, as long as this life lasts.
-pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
+pub(super) async fn run(core: Arc<Core>, lane: Arc<Lane>) {
     // Around the polls of the loop and not of each body: a short job pays nothing for it.
-    in_body_of(Arc::clone(&incarnation.core.states), start_ready(incarnation, lane)).await;
+    let starts = in_body_of(Arc::clone(&core.states), start_ready(core, Arc::clone(&lane)));
+    tokio::select! {
+        () = starts => {}
+        () = lane.retired.cancelled() => {}
+    }
 }
 
-async fn start_ready(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
+async fn start_ready(core: Arc<Core>, lane: Arc<Lane>) {
     lane.ready.begin_runner();
     let mut kept: Option<Slot> = None;
     let mut began = Instant::now();
@@ -79,28 +84,28 @@ async fn start_ready(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
             }
         };
         in_a_row += 1;
-        match execute::start(&incarnation, &lane, job, slot, now).await {
+        match execute::start(&core, &lane, job, slot, now).await {
             First::Pending(pending) => {
-                let slot = run_slot(Arc::clone(&incarnation), Arc::clone(&lane), pending);
-                tokio::spawn(in_body_of(Arc::clone(&incarnation.core.states), slot));
+                let slot = run_slot(Arc::clone(&core), Arc::clone(&lane), pending);
+                tokio::spawn(in_body_of(Arc::clone(&core.states), slot));
                 woke = true;
                 if lane.ready.is_empty() {
                     lane.changed.notify_one();
                 }
             }
-            First::Ended(over) => (kept, woke) = over.settle(&incarnation, &lane),
+            First::Ended(over) => (kept, woke) = over.settle(&lane),
         }
     }
 }
 
 /// Awaits the end of a body, and goes on with what waits: no other task has to be woken for that, or made.
-async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: Pending) {
-    let _vital = incarnation.vital();
+async fn run_slot(core: Arc<Core>, lane: Arc<Lane>, mut pending: Pending) {
+    let _vital = lane.vital();
     // Its first poll was in the task of the runner.
     let mut polled = false;
     loop {
-        let over = pending.over(&incarnation, &lane, polled).await;
-        let (mut kept, mut woke) = over.settle(&incarnation, &lane);
+        let over = pending.over(&core, &lane, polled).await;
+        let (mut kept, mut woke) = over.settle(&lane);
         let mut in_a_row = 0;
         pending = loop {
             if kept.is_some() && woke {
@@ -117,9 +122,9 @@ async fn run_slot(incarnation: Arc<Incarnation>, lane: Arc<Lane>, mut pending: P
                 now = make_way(&lane).await;
             }
             in_a_row += 1;
-            match execute::start(&incarnation, &lane, job, slot, now).await {
+            match execute::start(&core, &lane, job, slot, now).await {
                 First::Pending(pending) => break pending,
-                First::Ended(over) => (kept, woke) = over.settle(&incarnation, &lane),
+                First::Ended(over) => (kept, woke) = over.settle(&lane),
             }
         };
         polled = true;
@@ -139,11 +144,10 @@ async fn make_way(lane: &Lane) -> Instant {
 impl Over {
     /// Has the attempt settled. Its slot is free, or kept for the next body: where there is but one queue, a slot may pass
     /// from one to the next, unless somebody waits for one; else the queues take turns. Says too whether somebody was woken by it.
-    fn settle(self, incarnation: &Incarnation, lane: &Lane) -> (Option<Slot>, bool) {
+    fn settle(self, lane: &Lane) -> (Option<Slot>, bool) {
         let Self(settlement, room) = self;
         let mut slot = Some(room.into_slot());
-        let keeps =
-            incarnation.lanes.len() == 1 && !lane.ready.is_empty() && !lane.slots.are_awaited();
+        let keeps = lane.is_alone() && !lane.ready.is_empty() && !lane.slots.are_awaited();
         let kept = if keeps { slot.take() } else { None };
         let freed = slot.is_some();
         lane.settle_and_free(settlement, slot);

@@ -3,15 +3,14 @@
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::admit::Job;
+use super::consumer::Lane;
+use super::core::Core;
 use super::decide::{Evidence, Transition};
-use super::incarnation::{Incarnation, Lane};
+use super::job::Job;
 use crate::envelope::{AttemptError, Crash, JobId, Rewrite, bounded};
 use crate::store::End;
 use crate::time::millis;
 
-/// What of an error's text is logged, and goes into a record.
-pub(super) const MESSAGE_BYTES: usize = 4_000;
 const BACKTRACE_BYTES: usize = 8_000;
 
 /// The record of a failed job, as it is stored; `docs/wire-format.md` describes it.
@@ -36,12 +35,7 @@ struct FailedRecord<'a> {
 }
 
 /// The end of the job's lease that carries out the decision.
-pub(super) fn end(
-    incarnation: &Incarnation,
-    lane: &Lane,
-    job: &Job,
-    transition: Transition,
-) -> End {
+pub(super) fn end(core: &Core, lane: &Lane, job: &Job, transition: Transition) -> End {
     let name = job.definition.name;
     // Nearly all there is: nothing is rewritten for it.
     if matches!(transition, Transition::Ack) {
@@ -54,7 +48,7 @@ pub(super) fn end(
     match transition {
         Transition::Ack => End::Acked { job: name },
         Transition::Retry(delay, evidence) => {
-            rewrite.add_error(&attempt_error(incarnation, job, evidence));
+            rewrite.add_error(&attempt_error(core, lane, job, evidence));
             rewrite.set("attempt", &job.number.saturating_add(1));
             // What it remembers of its errors must not make it larger than what a worker takes.
             let envelope = rewrite.bytes_within(lane.queue.limits.max_payload);
@@ -66,27 +60,21 @@ pub(super) fn end(
             End::Released { delay_ms: millis(delay).max(1), envelope: Some(rewrite.to_bytes()) }
         }
         Transition::Fail(evidence) => {
-            let error = attempt_error(incarnation, job, evidence);
+            let error = attempt_error(core, lane, job, evidence);
             rewrite.add_error(&error);
-            failed(incarnation, lane, job, &error, &rewrite)
+            failed(lane, job, &error, &rewrite)
         }
     }
 }
 
-fn failed(
-    incarnation: &Incarnation,
-    lane: &Lane,
-    job: &Job,
-    error: &AttemptError,
-    rewrite: &Rewrite<'_>,
-) -> End {
+fn failed(lane: &Lane, job: &Job, error: &AttemptError, rewrite: &Rewrite<'_>) -> End {
     let record = serde_json::value::to_raw_value(rewrite).and_then(|envelope| {
         serde_json::to_vec(&FailedRecord {
             v: crate::envelope::VERSION,
             id: &rewrite.id(),
             job: job.definition.name,
             queue: &lane.queue.name,
-            worker: &incarnation.id,
+            worker: &lane.worker,
             kind: &error.kind,
             message: &error.message,
             place: error.place.as_deref(),
@@ -106,15 +94,15 @@ fn failed(
     }
 }
 
-fn attempt_error(incarnation: &Incarnation, job: &Job, evidence: Evidence) -> AttemptError {
+fn attempt_error(core: &Core, lane: &Lane, job: &Job, evidence: Evidence) -> AttemptError {
     AttemptError {
         attempt: job.number,
-        at: incarnation.core.clock.unix_ms(),
+        at: core.clock.unix_ms(),
         kind: evidence.kind.to_owned(),
         message: evidence.message,
         place: evidence.place,
         backtrace: evidence.backtrace.map(|trace| bounded(&trace, BACKTRACE_BYTES)),
-        worker: incarnation.id.to_string(),
+        worker: lane.worker.to_string(),
     }
 }
 

@@ -10,11 +10,13 @@ use tokio::sync::Semaphore;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::{sleep, sleep_until, timeout_at};
 
+use super::consumer::Lane;
 use super::deadlines;
 use super::hand_over::report_lost;
-use super::incarnation::{Incarnation, Lane};
-use super::liveness;
-use super::outages::{self, Side};
+use super::log_outage;
+use super::outages::Side;
+use super::session::Incarnation;
+use super::show_liveness;
 use super::thread::Thread;
 use crate::log::say;
 use crate::monitor::{self, Monitor, Recovery, Sweeps, Task};
@@ -61,12 +63,13 @@ pub(super) fn spawn(incarnation: &Arc<Incarnation>) -> std::io::Result<Thread> {
 async fn run(incarnation: Arc<Incarnation>) {
     let life = || Arc::clone(&incarnation);
     let mut hearts = JoinSet::new();
-    hearts.spawn(life().with(liveness::show_with_beats(life(), |life| &life.supervisor)));
-    for lane in &incarnation.lanes {
+    hearts.spawn(life().with(show_liveness::show_with_beats(life(), |life| &life.supervisor)));
+    let each = incarnation.for_each_queue(|lane| {
         let heart = Heart::new(life(), Arc::clone(lane));
         hearts.spawn(life().with(heart.run()));
-    }
+    });
     tokio::select! {
+        () = each => {}
         () = deadlines::keep(&incarnation) => {}
         // Apart from what waits for the server.
         () = deadlines::cancel_on_disconnect(&incarnation), if incarnation.core.config.cancel_on_disconnect => {}
@@ -151,7 +154,7 @@ impl Heart {
             let sent = Instant::now();
             let mut next = sent + BEAT_EVERY;
             // Before the heartbeat, which says so.
-            let stopping = self.incarnation.stopping.is_cancelled();
+            let stopping = self.lane.stopping.is_cancelled();
             match self.beat(&connection).await {
                 Ok(Beat::Accepted(heard)) => {
                     reconnect.succeeded();
@@ -160,7 +163,7 @@ impl Heart {
                         // was lost on the way is waited for until its time is over.
                         self.lane.was_cut_off(at);
                     }
-                    outages::back(&self.incarnation, &self.lane, Side::Heart);
+                    log_outage::back(&self.incarnation, &self.lane, Side::Heart);
                     self.beats += 1;
                     self.lane.pulse.accepted(sent);
                     let clock = &self.incarnation.core.clock;
@@ -193,8 +196,8 @@ impl Heart {
                     }
                 }
                 Ok(Beat::Void) => {
-                    outages::back(&self.incarnation, &self.lane, Side::Heart);
-                    if !self.incarnation.retiring.is_cancelled() {
+                    log_outage::back(&self.incarnation, &self.lane, Side::Heart);
+                    if !self.lane.retiring.is_cancelled() {
                         self.lane.leases.abandon();
                         self.incarnation.void.cancel();
                     }
@@ -221,13 +224,14 @@ impl Heart {
                 () = sleep_until(next.into()) => {}
                 () = connection.ended() => {}
                 // Whoever told it may soon lose patience, and that is to be known then.
-                () = self.incarnation.stopping.cancelled(), if !stopping => {}
+                () = self.lane.stopping.cancelled(), if !stopping => {}
+                () = self.lane.retired.cancelled() => return,
             }
         }
     }
 
     async fn beat(&self, connection: &Connection) -> Result<Beat, Fault> {
-        let (lane, worker) = (&self.lane, &self.incarnation.id);
+        let (lane, worker) = (&self.lane, &self.lane.worker);
         let asked = Asked {
             window: self.window(),
             everyone: self.beats.is_multiple_of(ALL_EVERY),
@@ -256,7 +260,7 @@ impl Heart {
         // One connection may end without an outage: the next try says whether it is one, or that nothing was heard
         // for too long.
         if reconnect.failed() || !self.lane.pulse.is_fresh() {
-            outages::lost(&self.incarnation, &self.lane, Side::Heart, fault);
+            log_outage::lost(&self.incarnation, &self.lane, Side::Heart, fault);
         }
         self.failed_at = Some(Instant::now());
         self.missed(true);
@@ -287,7 +291,7 @@ impl Heart {
         self.keep_timer(heard.keeps_timer);
         self.lane.parked.tell(heard.parked, if heard.keeps_timer { heard.overdue } else { 0 });
         let is_first =
-            self.incarnation.lanes.first().is_some_and(|lane| Arc::ptr_eq(lane, &self.lane));
+            self.incarnation.lanes().first().is_some_and(|lane| Arc::ptr_eq(lane, &self.lane));
         if is_first && self.asked_for_everyone() {
             self.incarnation.census.tell(heard.keeps_timer);
         }

@@ -66,7 +66,7 @@ async fn a_part_that_panics_ends_its_life_and_another_begins() {
     assert_ne!(ids()[0], ids()[1]);
     eventually("it is ready", || health.ready().is_ok()).await;
     // Given back, and not recovered.
-    eventually("the job is done", || life.lanes[0].leases.count() == 0).await;
+    eventually("the job is done", || life.lanes()[0].leases.count() == 0).await;
     let counters = client.inspect("default").statistics(None).await.expect("the counters");
     assert_eq!(counters.get("recovered"), None);
 

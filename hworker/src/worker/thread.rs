@@ -6,7 +6,7 @@ use std::thread::{Builder, JoinHandle};
 
 use tokio_util::sync::CancellationToken;
 
-use super::incarnation::Incarnation;
+use super::session::Incarnation;
 
 /// When this is dropped the thread ends, and its end is waited for: else it could be the last to hold the user's states, and drop
 /// them on a runtime that is not theirs.

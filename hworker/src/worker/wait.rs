@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use super::consumer::Lane;
 use super::hand_over::{hand_over, report_set_aside};
-use super::incarnation::{Incarnation, Lane};
+use super::session::Incarnation;
 use crate::log::say;
 use crate::reconnect::Reconnect;
 use crate::store::{Connection, Fault, FaultKind, Reserved, connection_id, end_wait};
@@ -39,7 +40,7 @@ pub(super) async fn run(incarnation: Arc<Incarnation>, lane: Arc<Lane>) {
     let mut wanted = lane.waiting.subscribe();
     let mut said = None;
     let mut failing_since = None;
-    while !incarnation.stopping.is_cancelled() {
+    while !lane.stopping.is_cancelled() {
         let connected = async {
             let address = incarnation.core.client.address();
             let connection = address.connect(&lane.queue).await?;
@@ -90,12 +91,12 @@ async fn serve(
         tokio::select! {
             changed = wanted.wait_for(|wanted| *wanted) => { changed.ok()?; }
             () = connection.ended() => return None,
-            () = incarnation.stopping.cancelled() => return None,
+            () = lane.stopping.cancelled() => return None,
         }
         tokio::select! {
             () = lane.pulse.fresh() => {}
             () = connection.ended() => return None,
-            () = incarnation.stopping.cancelled() => return None,
+            () = lane.stopping.cancelled() => return None,
         }
         // While the pulse was waited for, the loop that fetches may have come to ask for itself.
         if !*wanted.borrow_and_update() {
@@ -106,7 +107,7 @@ async fn serve(
         let wait = lane.queue.reserve_when_handed(connection, &lane.keys, session, WAIT);
         tokio::pin!(wait);
         let since = Instant::now();
-        let under_way = UnderWay::begin(incarnation, lane);
+        let under_way = UnderWay::begin(lane);
         let in_time = tokio::select! {
             // An answer that is here is taken, whatever else has happened.
             biased;
@@ -114,7 +115,7 @@ async fn serve(
             () = lane.wait_lost.notified() => None,
             // Whoever ended it knows more than a server that is silent.
             () = connection.ended() => None,
-            () = incarnation.stopping.cancelled() => None,
+            () = lane.stopping.cancelled() => None,
         };
         let given_up = in_time.is_none();
         let answer = match in_time {
@@ -130,13 +131,13 @@ async fn serve(
         in_vain = if nothing && since.elapsed() < WAIT / 2 { in_vain + 1 } else { 0 };
         let fault = brought.map(|brought| match brought {
             Reserved::Jobs { mut jobs, left, set_aside } => {
-                report_set_aside(incarnation, lane, set_aside);
+                report_set_aside(&incarnation.core, lane, set_aside);
                 lane.leases.reserved(session, &mut jobs);
                 // A wait is sent while a slot is free, which is free still, or will be soon.
                 let count = jobs.len();
                 let slots: Vec<_> = lane.slots.take(count).collect();
                 let ahead = count - slots.len();
-                hand_over(incarnation, lane, jobs, slots, ahead);
+                hand_over(&incarnation.core, lane, jobs, slots, ahead);
                 lane.changed.notify_one();
                 if left > 0 {
                     // Behind: what it fetches is younger.
@@ -157,27 +158,27 @@ async fn serve(
                 let why = refused.err().map_or_else(String::new, |fault| format!(": {fault}"));
                 say_refused(said, why, lane);
                 lane.look();
-                pause(LOOK_EVERY, &incarnation.stopping).await;
+                pause(LOOK_EVERY, &lane.stopping).await;
             }
         }
     }
 }
 
 /// A wait that is under way, until what it brought is handed over.
-struct UnderWay<'a>(&'a Incarnation, &'a Lane);
+struct UnderWay<'a>(&'a Lane);
 
 impl<'a> UnderWay<'a> {
-    fn begin(incarnation: &'a Incarnation, lane: &'a Lane) -> Self {
+    fn begin(lane: &'a Lane) -> Self {
         lane.waits.fetch_add(1, Ordering::AcqRel);
-        Self(incarnation, lane)
+        Self(lane)
     }
 }
 
 impl Drop for UnderWay<'_> {
     fn drop(&mut self) {
-        let Self(incarnation, lane) = self;
+        let Self(lane) = self;
         lane.waits.fetch_add(1, Ordering::AcqRel);
-        if incarnation.stopping.is_cancelled() {
+        if lane.stopping.is_cancelled() {
             // Who retires waits for that, so that nothing is handed to a worker that has retired.
             lane.changed.notify_one();
         }

@@ -345,3 +345,42 @@ async fn a_worker_takes_what_its_client_takes() {
     server.eventually("it runs", SOON, ran);
     server.drained(SOON);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_queue_is_added_and_removed_while_the_worker_runs() {
+    // A queue is added -> its jobs run. It is removed while one runs and another waits for its slot -> the one ends, the other stays, and
+    // nothing of the queue is left under a lease; the other queue goes on. Added again -> the rest runs. A name that is none is an error.
+    // Guard: `follow_queues`; `Session::remove` waits for what runs.
+    let server = TestServer::start();
+    let builder = server.worker().register::<act>().concurrency(4);
+    let worker = builder.extra_queue_with_slots("later", 1).build().expect("a worker");
+    let handle = worker.handle();
+    let running = tokio::spawn(worker.run_until(std::future::pending()));
+    let put = async |name: &str, plan: Vec<Vec<Act>>| {
+        let job = act::with(name.to_owned(), plan).on(server.client()).queue("later");
+        job.enqueue().await.expect("enqueued");
+    };
+    handle.remove_queue("later");
+    handle.add_queue("later").expect("a name");
+    handle.add_queue("later").expect("a name");
+    put("first", vec![vec![Act::Gate("go".into())]]).await;
+    server.eventually("it runs", SOON, || server.begun("first") == 1);
+    put("second", vec![vec![]]).await;
+    handle.remove_queue("later");
+    server.enqueue("elsewhere", vec![vec![]]).await;
+    server.eventually("the other queue goes on", SOON, || server.ended("elsewhere") == 1);
+    assert_eq!((server.ended("first"), server.begun("second")), (0, 0));
+    server.open("go");
+    server.eventually("what ran has ended", SOON, || server.ended("first") == 1);
+    let held = || server.redis().keys("hworker-progress-later:*").len();
+    server.eventually("nothing is held", SOON, || held() == 0);
+    server.enqueue("again", vec![vec![]]).await;
+    server.eventually("the other queue goes on", SOON, || server.ended("again") == 1);
+    assert_eq!(server.begun("second"), 0);
+    handle.add_queue("later").expect("a name");
+    server.eventually("the rest runs", SOON, || server.ended("second") == 1);
+    assert!(handle.add_queue("no name").is_err());
+    handle.stop();
+    running.await.expect("no panic").expect("it stops");
+    assert_eq!(server.counter("recovered"), 0);
+}

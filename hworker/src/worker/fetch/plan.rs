@@ -63,8 +63,8 @@ impl Fetch {
         came_free: bool,
         held_since: Option<Instant>,
     ) -> Plan {
-        let (incarnation, lane) = (&self.incarnation, &self.lane);
-        let stopping = incarnation.stopping.is_cancelled();
+        let lane = &self.lane;
+        let stopping = lane.stopping.is_cancelled();
         let fresh = lane.pulse.is_fresh();
         let alone_until = lane.suspects.alone_until();
         // Else a body that blocks the runtime would have this worker take the jobs of all free slots, hold them, and take them again.
@@ -134,7 +134,8 @@ impl Fetch {
         if !lane.fetches_ahead || lane.suspects.cautious() {
             return 0;
         }
-        let lanes = self.incarnation.lanes.iter().map(|lane| &lane.pace);
-        lane.pace.ahead(lane.slots.total(), &Lanes::seen_by(&lane.pace, lanes))
+        let all = self.incarnation.lanes();
+        let lanes = Lanes::seen_by(&lane.pace, all.iter().map(|lane| &lane.pace));
+        lane.pace.ahead(lane.slots.total(), &lanes)
     }
 }

@@ -298,7 +298,7 @@ fn ends_of_attempts_have_levels_and_bodies_a_span() {
     // A job that succeeds, and one that is tried twice and has failed: what they say in their bodies is in a span that names the
     // attempt; a retry is a WARN, a final failure an ERROR, the end of each attempt a DEBUG with what became of it and how long it
     // took.
-    // Guard: `conclude`, `Started::end` and `around` in `worker/execute.rs`.
+    // Guard: `conclude`, `Started::end` and `around` in `attempt/run.rs`.
     let server = TestServer::start();
     let notes = Notes::default();
     let worker = server.worker().register::<says>().build().expect("a worker");

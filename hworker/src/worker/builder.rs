@@ -9,10 +9,10 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::Worker;
-use super::core::Core;
-use super::outages::Outages;
-use super::panic;
-use super::throttle::Throttle;
+use super::attempt::panic;
+use super::state::core::Core;
+use super::state::log_limit::LogLimit;
+use super::state::outages::Outages;
 use crate::client::{Client, OfWorker};
 use crate::config::{QueueSetting, WorkerSettings};
 use crate::context::{States, shown_type};
@@ -161,7 +161,7 @@ impl WorkerBuilder {
 
     /// How safe a settlement must be before the worker forgets it. Default: `HWORKER_SETTLE_DURABILITY`, then
     /// [`Durability::accepted`], which is enough for nearly everyone: no job is lost with a settlement, it runs again, and
-    /// while the worker lives it settles again for a minute what a failover took back. Each round trip waits for replicas or disks then, at
+    /// while the worker sessions it settles again for a minute what a failover took back. Each round trip waits for replicas or disks then, at
     /// most 2 s; what is not safe by then is logged and counts as settled.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.settings.durability = Some(durability);
@@ -253,7 +253,7 @@ impl WorkerBuilder {
             states: Arc::new(self.states),
             clock: ServerClock::default(),
             outages: Outages::default(),
-            throttle: Throttle::default(),
+            log_limit: LogLimit::default(),
             blocking_threads: Arc::default(),
             queues: watch::Sender::new(queues),
             client,

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::attempt::run::{self, First, Over};
 use super::builder::WorkerBuilder;
-use super::execute::{self, First, Over};
-use super::ready::WaitingJob;
-use super::session::Incarnation;
+use super::state::buffer::WaitingJob;
+use super::state::session::Session;
 use crate::client::Client;
 use crate::job::Job;
 use crate::registry::Registry;
@@ -44,11 +44,11 @@ fn envelope<J: Job>() -> Vec<u8> {
     .into_bytes()
 }
 
-fn incarnation<J: Job>(url: &str) -> Arc<Incarnation> {
+fn session<J: Job>(url: &str) -> Arc<Session> {
     let client = Client::new(url).expect("a client");
     let worker = WorkerBuilder::default().client(&client).concurrency(AT_ONCE);
     let worker = worker.registry(Registry::new().with::<J>()).build().expect("a worker");
-    Arc::new(Incarnation::new(&worker.core))
+    Arc::new(Session::new(&worker.core))
 }
 
 fn block_on(step: impl Future<Output = ()>) {
@@ -59,25 +59,25 @@ fn block_on(step: impl Future<Output = ()>) {
 /// Admits jobs, runs, decides and settles, without a server.
 async fn work<J: Job>(ends: fn(&End) -> bool) {
     const TOGETHER: usize = 16;
-    let incarnation = incarnation::<J>("redis://localhost");
-    let lane = &incarnation.lanes()[0];
+    let session = session::<J>("redis://localhost");
+    let consumer = &session.consumers()[0];
     let payload = envelope::<J>();
     for first in (1..=jobs() as u64).step_by(TOGETHER) {
         let tokens = (first..).take(TOGETHER);
         let mut jobs = tokens.map(|token| (Lease::Token(token), payload.clone())).collect();
-        lane.leases.reserved(0, &mut jobs);
+        consumer.leases.reserved(0, &mut jobs);
         for (lease, payload) in jobs {
-            let slot = lane.slots.try_acquire().expect("a slot");
+            let slot = consumer.slots.try_acquire().expect("a slot");
             let job = WaitingJob::Reserved(lease, payload);
-            let begun = execute::start(&incarnation.core, lane, job, slot, Instant::now()).await;
+            let begun = run::start(&session.core, consumer, job, slot, Instant::now()).await;
             let First::Ended(Over(settlement, room)) = begun else { panic!("it has not ended") };
-            lane.settle_and_free(settlement, room.into_slot());
+            consumer.settle_and_free(settlement, room.into_slot());
         }
-        let batch = lane.outbox.take();
+        let batch = consumer.outbox.take();
         assert!(batch.len() == TOGETHER && batch.iter().all(|settlement| ends(&settlement.end)));
-        lane.leases.settled(batch);
+        consumer.leases.settled(batch);
     }
-    assert_eq!(lane.leases.count(), 0);
+    assert_eq!(consumer.leases.count(), 0);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn worker_retried() {
 /// The calls that a worker makes, one after the other, of a server of its own.
 #[cfg(feature = "embedded")]
 mod server {
-    use super::{block_on, envelope, incarnation, jobs, plain};
+    use super::{block_on, envelope, jobs, plain, session};
     use crate::embedded::Server;
     use crate::store::{CALL_WITHIN, End, Reconciled, Reserved, Settlement};
 
@@ -106,11 +106,11 @@ mod server {
         let (url, _server) =
             std::env::var("HWORKER_TEST_COST_URL").map_or_else(own, |url| (url, None));
         block_on(async {
-            let incarnation = incarnation::<plain>(&url);
-            let (queue, keys) = (&incarnation.lanes()[0].queue, &incarnation.lanes()[0].keys);
-            let on = incarnation.core.client.connection(queue).await.expect("a connection");
+            let session = session::<plain>(&url);
+            let (queue, keys) = (&session.consumers()[0].queue, &session.consumers()[0].keys);
+            let on = session.core.client.connection(queue).await.expect("a connection");
             let record = [("host", "here".to_owned())];
-            let begun = queue.reconcile(&on, keys, &incarnation.id, true, &record).await;
+            let begun = queue.reconcile(&on, keys, &session.id, true, &record).await;
             let Ok(Reconciled::Session { session, .. }) = begun else { panic!("{begun:?}") };
             let envelopes = vec![envelope::<plain>(); at_once];
             let mut done: Vec<Settlement> = Vec::new();

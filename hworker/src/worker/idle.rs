@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::health::Health;
-use super::session::Incarnation;
+use super::report::health::Health;
+use super::state::session::Session;
 use crate::error::Error;
 use crate::store::{FaultKind, Load};
 
@@ -18,8 +18,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 pub(super) async fn idle(health: &Health) -> Result<(), Error> {
     let mut before = None;
     loop {
-        let tokens = match health.life_that_runs() {
-            Some(life) => look(&life).await?,
+        let tokens = match health.running_session() {
+            Some(session) => look(&session).await?,
             None => None,
         };
         // One queue is looked at after the other, and a job may enqueue its next one behind that. So two looks have to find nothing, and
@@ -35,13 +35,13 @@ pub(super) async fn idle(health: &Health) -> Result<(), Error> {
 }
 
 /// The token of the last lease of each queue, where none has anything to do.
-async fn look(life: &Incarnation) -> Result<Option<Vec<u64>>, Error> {
-    let mut tokens = Vec::with_capacity(life.lanes().len());
-    for lane in life.lanes().iter() {
-        let queue = &lane.queue;
+async fn look(session: &Session) -> Result<Option<Vec<u64>>, Error> {
+    let mut tokens = Vec::with_capacity(session.consumers().len());
+    for consumer in session.consumers().iter() {
+        let queue = &consumer.queue;
         let load = async {
-            let on = life.core.client.connection(queue).await?;
-            queue.load(&on, lane.parked.looked()).await
+            let on = session.core.client.connection(queue).await?;
+            queue.load(&on, consumer.parked.looked()).await
         };
         match load.await {
             Ok(Load { token, pending: 0, parked: 0, running: 0 }) => tokens.push(token),

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::health::Life;
+use super::report::health::Stage;
 use super::*;
 use crate::client::Client;
 use crate::context::{Context, State};
@@ -39,7 +39,7 @@ async fn eventually(what: &str, holds: impl Fn() -> bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_that_panics_ends_its_life_and_another_begins() {
-    // Guard: `Vital`, and `give_back` where a life is broken.
+    // Guard: `Vital`, and `give_back` where a session is broken.
     let server = Server::start().expect("a server");
     let client = Client::new(server.url()).expect("a client");
     let ran = Ran::default();
@@ -52,11 +52,11 @@ async fn a_part_that_panics_ends_its_life_and_another_begins() {
     let ids = || ran.lock().expect("nobody panicked").clone();
     eventually("it runs", || ids().len() == 1 && health.ready().is_ok()).await;
 
-    let life = match &*health.life() {
-        Life::Runs(life) => life.upgrade().expect("it runs"),
+    let session = match &*health.stage() {
+        Stage::Runs(session) => session.upgrade().expect("it runs"),
         _ => panic!("it does not run"),
     };
-    let part = tokio::spawn(Arc::clone(&life).with(async { panic!("on purpose") }));
+    let part = tokio::spawn(Arc::clone(&session).with(async { panic!("on purpose") }));
     assert!(part.await.expect_err("it panics").is_panic());
     assert_eq!(
         (health.live(), health.ready()),
@@ -66,7 +66,7 @@ async fn a_part_that_panics_ends_its_life_and_another_begins() {
     assert_ne!(ids()[0], ids()[1]);
     eventually("it is ready", || health.ready().is_ok()).await;
     // Given back, and not recovered.
-    eventually("the job is done", || life.lanes()[0].leases.count() == 0).await;
+    eventually("the job is done", || session.consumers()[0].leases.count() == 0).await;
     let counters = client.inspect("default").statistics(None).await.expect("the counters");
     assert_eq!(counters.get("recovered"), None);
 

@@ -40,7 +40,7 @@ pub struct Guards {
     pub late_answer_refused: bool,
     /// A settlement without an answer is sent again.
     pub sent_again: bool,
-    /// A worker counts a parked job as looked at only when it knows what became of its call: `worker/parked.rs`.
+    /// A worker counts a parked job as looked at only when it knows what became of its call: `intake/parked.rs`.
     pub looked_after_answer: bool,
     /// `settle.lua`: a job is parked under a token greater than all before, so no worker has looked past it.
     pub parked_token_grows: bool,

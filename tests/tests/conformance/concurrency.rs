@@ -150,7 +150,7 @@ async fn yields_at_once() {
 async fn a_body_that_is_woken_while_its_task_gives_way_goes_on() {
     // In one slot, one after the other, so that the last of each row begins where another ended, and its task lets the loop that fetches have its
     // turn before it goes on: the wake that comes meanwhile is the body's only one.
-    // Guard: `polled` in `worker/runner.rs`.
+    // Guard: `polled` in `attempt/runner.rs`.
     let server = TestServer::start();
     let worker =
         server.worker().register::<yields_twice>().register::<yields_at_once>().concurrency(1);

@@ -111,7 +111,7 @@ async fn d2_unknown_name_is_kept_as_broken() {
 async fn d2_unknown_name_during_a_deploy() {
     // An old worker meets a job of new code -> it is parked, and a new worker runs it within two heartbeats, though the old one
     // goes on to serve the queue; no attempt is counted.
-    // Guard: `worker/parked.rs`.
+    // Guard: `intake/parked.rs`.
     let server = TestServer::start();
     let _old = InProcess::run(server.worker().register::<weigh>());
     server.enqueue("of new code", Vec::new()).await;
@@ -129,7 +129,7 @@ async fn d2_unknown_name_during_a_deploy() {
 async fn d7_idle_wake_up_latency() {
     // Enqueue on an idle system -> body starts in < 50 ms, which W3 of the benchmark measures; here, on any machine: long before the worker
     // would look by itself, once a second; for a foreign `LPUSH` too. (The idle load is in D6.)
-    // Guard: the wait at the server in `worker/wait.rs`.
+    // Guard: the wait at the server in `intake/wait.rs`.
     let _machine = Machine::claim();
     let server = TestServer::start();
     let _worker = server.worker_process(&[]);
@@ -251,7 +251,7 @@ fn enqueues_and_blocks() -> Result<(), BoxError> {
 async fn d13_a_body_enqueues_to_the_server_of_its_worker() {
     // Two servers in one process, with a worker each, at the same time; bodies that enqueue without a word of where: at once, after an
     // await, in a bulk, in a child, on a thread for what blocks -> each of their jobs is on its own server.
-    // Guard: `OF_BODY`, in `runner::run`, for `run_slot`, in `Context::spawn` and `run_blocking`.
+    // Guard: `OF_BODY`, in `runner::run`, for `run_slot`, in `Context::spawn` and `blocking::run`.
     let servers = [TestServer::start(), TestServer::start()];
     let jobs = |server: &TestServer| server.redis().len("hworker-jobs-d13-inner");
     let _workers = servers.each_ref().map(|server| {

@@ -9,7 +9,7 @@ const SOON: Duration = Duration::from_secs(10);
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_is_given_back_keeps_the_id_that_its_body_saw() {
-    // Guard: `settle::identified` writes the job's id, not a fresh one.
+    // Guard: `record::identified` writes the job's id, not a fresh one.
     let server = TestServer::start();
     let foreign = r#"{"job":"act","args":{"name":"given","plan":[[{"Gate":"never"}],[]]}}"#;
     let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", foreign]);

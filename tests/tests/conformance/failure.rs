@@ -190,7 +190,7 @@ async fn f5_panic_isolation_outside_of_bodies() {
     // What panics is not the body but the `Deserialize` of an argument, an `Inject`, a `backoff` or an `on_error`, in more jobs
     // of each kind than there are threads -> each ends as one whose body panicked, with the default backoff where there is none to
     // ask; the job behind them runs, nothing is leaked.
-    // Guard: `panic::catch` in `execute::body` and in `execute::conclude`.
+    // Guard: `panic::catch` in `run::body` and in `finish::conclude`.
     const EACH: usize = 5;
     let server = TestServer::start();
     let worker = server.worker().concurrency(4).register::<act>().register::<takes_an_argument>();

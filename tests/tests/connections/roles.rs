@@ -179,7 +179,7 @@ async fn a_producer_of_one_queue_that_delays_nothing_needs_one_command() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_worker_that_may_not_wait_says_so_and_looks() {
     // Without the right to leave an answer out -> jobs run, up to a second late, and the log says why.
-    // Guard: what becomes of a refused wait in `worker/wait.rs`.
+    // Guard: what becomes of a refused wait in `intake/wait.rs`.
     let server = TestServer::start();
     let url = Role::named("hworker-worker").set_up(&server);
     let user = ["ACL", "SETUSER", "hworker-worker", "-client|reply"];

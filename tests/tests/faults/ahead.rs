@@ -57,7 +57,7 @@ fn short_jobs_are_fetched_ahead_and_long_ones_are_not() {
     // More are leased than there are slots while short ones run, also where a job type of another queue runs at most once. Where bodies
     // take longer than the time for which is fetched ahead, where it is switched off, or a
     // job type of the queue runs at most once, never.
-    // Guard: `Pace`; `Lane::fetches_ahead`.
+    // Guard: `Pace`; `Consumer::fetches_ahead`.
     let short = [vec![]];
     // So many that they take longer than a look at the server, which may come between any two of them.
     for most in [
@@ -107,7 +107,7 @@ fn beside_a_job_that_runs_at_most_once_nothing_is_ahead_wherever_it_was_sent() {
 #[test]
 fn what_may_be_ahead_is_all_of_the_one_queue_that_has_jobs() {
     // A worker serves sixty queues, and jobs wait on one of them -> it has as many of them ahead as if that were its only one.
-    // Guard: `Lanes` in `Pace::ahead`.
+    // Guard: `Paces` in `Pace::ahead`.
     let idle = |worker| {
         (0..59).fold(worker, |worker: WorkerBuilder, n| worker.extra_queue(format!("idle-{n}")))
     };
@@ -136,7 +136,7 @@ fn a_worker_takes_nothing_ahead_before_a_body_has_ended() {
 fn many_slots_are_filled_by_two_calls_at_a_time() {
     // A thousand slots and as many jobs, and the answer of the first call does not come yet -> a second call is sent, each takes
     // 300; then all run.
-    // Guard: `CALL_JOBS`, and that a full call is worth a second one, in `worker/fetch/plan.rs`.
+    // Guard: `CALL_JOBS`, and that a full call is worth a second one, in `intake/plan.rs`.
     let server = TestServer::start();
     let bulk: Bulk = (0..1_000).map(|_| act::with("job".into(), vec![])).collect();
     bulk.on(server.client()).enqueue_blocking().expect("enqueued");
@@ -372,7 +372,7 @@ async fn short() {
 fn what_comes_after_many_short_jobs_is_found() {
     // Short jobs come in numbers, and when they are over one more, again and again -> the worker, which did not ask to be woken
     // for that one, finds it; at the end it waits at the server again.
-    // Guard: `next_look` in `worker/fetch.rs`: who does not wait looks again.
+    // Guard: `next_look` in `intake/fetch.rs`: who does not wait looks again.
     let server = TestServer::start();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let _worker = {

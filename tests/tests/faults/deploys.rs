@@ -23,7 +23,7 @@ fn push(server: &TestServer, jobs: impl Iterator<Item = String>) {
 fn a_deploy_loses_no_job_of_new_code() {
     // Old workers serve a queue when jobs with a new variant, and of a new type, come, many more than broken payloads are kept; new
     // workers come later, and one of them dies -> each job runs once, none is broken, none deleted.
-    // Guard: `settle::parked` instead of `End::Broken`, and `worker/parked.rs`.
+    // Guard: `record::parked` instead of `End::Broken`, and `intake/parked.rs`.
     const EACH: usize = 600;
     let server = TestServer::start();
     let _old: Vec<_> = (0..3).map(|_| build(&server, "old")).collect();

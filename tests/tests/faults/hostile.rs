@@ -343,7 +343,7 @@ fn payloads_that_are_broken_or_unknown_do_not_flood_the_log() {
     // Hundreds at once that cannot be decoded, that no job fits, and of names that nobody knows, different each -> the
     // first of each kind is logged at once, then a line every 5 s at most; together they tell of all, also of the last, for
     // which no other comes. Nothing of the payloads is in them. What is left when the worker stops is told then.
-    // Guard: `Throttle::warn` counts what comes too soon, `keep_telling` and `tell_all` write it later.
+    // Guard: `LogLimit::warn` counts what comes too soon, `keep_telling` and `tell_all` write it later.
     const EACH: u64 = 300;
     let server = TestServer::start();
     let mut worker = server.worker_process(&[("HWORKER_LOG", "info")]);

@@ -6,8 +6,6 @@
 use std::time::{Duration, Instant};
 
 use hworker_tests::{Act, Fault, Process, Proxy, TestServer, act};
-use tracing::{Level, Subscriber};
-use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
 use crate::support::{
     Dead, HOUR_MS, RECOVERED, SOON, begins, block_on, counter, envelope, first_run_hangs,
@@ -475,38 +473,4 @@ fn a_release_that_executes_late() {
     server.drained(SOON);
     assert_eq!((server.begun("job"), counter(&server, "processed")), (2, 1));
     let _ = HOUR_MS;
-}
-
-/// A thread that is put off whenever the loop that fetches has made its plan and not acted on it.
-struct PutOff;
-
-impl<S: Subscriber> Layer<S> for PutOff {
-    fn on_event(&self, event: &tracing::Event<'_>, _: Context<'_, S>) {
-        let metadata = event.metadata();
-        if metadata.target() == "hworker::worker::fetch" && *metadata.level() == Level::TRACE {
-            // The subscriber is slow.
-            std::thread::sleep(Duration::from_millis(200));
-        }
-    }
-}
-
-#[test]
-fn a_heartbeat_that_is_accepted_while_the_worker_plans_lets_it_begin() {
-    // The first heartbeat is accepted after a worker has planned to begin nothing without one, and before it waits for that:
-    // the thread was put off in between, as happens on a busy machine. The worker begins at once all the same.
-    // Guard: `Awaits::Heartbeat` in `worker/fetch.rs`, which is planned, and not looked at anew when the plan is acted on.
-    let server = TestServer::start();
-    let envelope = envelope("the first", &[]);
-    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &envelope]);
-    let worker = server.worker().register::<act>().build().expect("a worker");
-    let handle = worker.handle();
-    let thread = std::thread::spawn(move || {
-        tracing::subscriber::with_default(tracing_subscriber::registry().with(PutOff), || {
-            // The supervisor has a thread of its own, on which it hears of its heartbeats.
-            block_on(worker.run_until(std::future::pending()))
-        })
-    });
-    server.eventually("it runs", SOON, || server.ended("the first") == 1);
-    handle.stop();
-    thread.join().expect("no panic").expect("it stops");
 }

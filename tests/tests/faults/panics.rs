@@ -67,7 +67,7 @@ fn a_log_that_panics_costs_no_job(settings: &[(&str, &str)]) {
 #[test]
 fn a_log_of_ours_that_panics_costs_no_job() {
     // `worker 2>&1 | head -n 3` and jobs that fail: each is settled, none keeps its lease.
-    // Guard: `say::guarded` around each line.
+    // Guard: `guarded` around each line.
     a_log_that_panics_costs_no_job(&[]);
 }
 
@@ -81,7 +81,7 @@ fn a_subscriber_that_panics_costs_no_job() {
 #[test]
 fn a_log_that_panics_for_the_supervisor_costs_no_heartbeat() {
     // The line about a lease that was revoked panics: the worker goes on, that job runs again, and one that runs beside it comes to its end.
-    // Guard: what ends by a panic ends the life (`Incarnation::vital`), where the line is written in the supervisor.
+    // Guard: what ends by a panic ends the life (`Session::vital`), where the line is written in the supervisor.
     let server = TestServer::start();
     let settings = [("HWORKER_TEST_SUBSCRIBER", "info"), ("HWORKER_CONCURRENCY", "4")];
     let mut worker = with_a_log_that_ends(&server, &settings);
@@ -108,7 +108,7 @@ fn a_log_that_panics_for_the_supervisor_costs_no_heartbeat() {
 fn a_waker_that_panics_costs_no_lease() {
     // Who awaits `Context::cancelled` in a way of the user's is woken by a panic, at the end of a body and at the deadline of one that blocks
     // the runtime, which the supervisor keeps: the attempts end as they would without that.
-    // Guard: `say::guarded` in `End::reach`.
+    // Guard: `guarded` in `End::reach`.
     let server = TestServer::start();
     let settings = [("HWORKER_CONCURRENCY", "4"), ("TOKIO_WORKER_THREADS", "2")];
     let mut worker = server.worker_process(&settings);

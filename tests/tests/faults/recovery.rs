@@ -36,7 +36,7 @@ fn t3_crash_recovery() {
 fn a_death_while_heartbeats_are_refused_is_found_after_that() {
     // A worker dies, and was silent for long before the heartbeats of the other one, which the server refused, are accepted again -> its job is
     // recovered as soon as any other.
-    // Guard: `Heart::missed` has the next heartbeat ask for everyone; one that asks for those of the last minute comes for a minute.
+    // Guard: `Watch::missed` has the next heartbeat ask for everyone; one that asks for those of the last minute comes for a minute.
     let server = TestServer::start();
     let proxy = Proxy::before(&server);
     let mut first = server.worker_process(&[]);

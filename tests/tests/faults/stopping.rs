@@ -113,7 +113,7 @@ async fn g4_a_blocking_body_is_told_when_the_grace_is_over() {
 fn g4_a_stop_that_is_cut_short_casts_no_suspicion() {
     // SIGTERM, and SIGKILL before the grace is over, as `docker stop` does -> what ran is recovered and runs again, though one crash is
     // too many here; a job that runs at most once has failed.
-    // Guard: `stopping` in `heartbeat.lua`, and of a crash in `check` of worker/admit.rs.
+    // Guard: `stopping` in `heartbeat.lua`, and of a crash in `check` of `attempt/admit.rs`.
     let server = TestServer::start();
     let settings =
         [("HWORKER_TEST_JOBS", "all"), ("HWORKER_CRASH_LIMIT", "1"), ("HWORKER_DEAD_AFTER", "2s")];

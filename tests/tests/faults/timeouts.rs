@@ -65,7 +65,7 @@ fn t2_timeout_stops_the_body() {
 fn t2_a_blocking_body_is_told_at_its_deadline() {
     // Body past its timeout is cancelled: one that blocks sees it in its context at the deadline, and what it returns within the
     // grace does not ack.
-    // Guard: `Context::end` at the deadline, in `run_blocking`; at the end of the attempt it comes 2 s later.
+    // Guard: `Context::end` at the deadline, in `blocking::run`; at the end of the attempt it comes 2 s later.
     let server = TestServer::start();
     let _worker = server.worker_process(&[]);
     let plan = vec![vec![Act::BlockUntilCancelled]];
@@ -265,7 +265,7 @@ fn blocks_the_runtime(server: &TestServer, names: &[&str]) {
 fn a_body_that_blocks_its_thread_holds_up_no_other() {
     // Ten bodies are handed over at once to a worker with two threads, and the sixth blocks one of them for 5 s -> the others,
     // which wait for a timer of 50 ms, end meanwhile, whatever thread they were started on.
-    // Guard: `woke` in `worker/runner.rs`.
+    // Guard: `woke` in `attempt/runner.rs`.
     let server = TestServer::start();
     for number in 1..=10 {
         let (name, plan) = match number {

@@ -81,7 +81,7 @@ async fn of_served() {
 async fn a_queue_with_jobs_and_no_worker_is_warned_of() {
     // Jobs wait where no worker serves -> a worker of other queues says so, once; not of a queue that is served, nor of one whose job
     // is for later.
-    // Guard: `worker/census.rs`.
+    // Guard: `report/census.rs`.
     let server = TestServer::start();
     let client = server.client();
     let _of_another_program =

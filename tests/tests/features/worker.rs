@@ -270,7 +270,7 @@ fn op3_what_blocks_does_not_keep_the_process() {
 async fn ct8_a_stop_that_cuts_nothing_off_says_so() {
     // Workers that stop while jobs come and go under their hands -> what was reserved or begun then is no body that was cut off, and
     // one that runs for longer than the grace is.
-    // Guard: what `Worker::drain` says; `LET_GO_WITHIN`, without which one stop in some hundreds fails this.
+    // Guard: what `run_session::drain` says; `LET_GO_WITHIN`, without which one stop in some hundreds fails this.
     let server = TestServer::start();
     for _ in 0..30 {
         let bulk: hworker::Bulk = (0..3_000).map(|_| nothing::with()).collect();

@@ -1,0 +1,97 @@
+//! Whether a reserved job may run here and now.
+
+use std::sync::Arc;
+
+use crate::envelope::Crash;
+use crate::job::OnFault;
+use crate::log::say;
+use crate::store::{End, Lease, Settlement};
+use crate::worker::attempt::decide::{Evidence, Transition};
+use crate::worker::attempt::decode::read;
+use crate::worker::attempt::record;
+use crate::worker::state::consumer::Consumer;
+use crate::worker::state::core::Core;
+use crate::worker::state::job::{Admitted, Job};
+use crate::worker::state::log_limit::{Reason, Warning};
+
+/// A suspect of crashes for which there is no room waits so long.
+const SUSPECT_PAUSE_MS: u64 = 2_000;
+
+/// Deaths of its worker count against a job for so long.
+const CRASHES_COUNT_FOR_MS: u64 = 86_400_000;
+
+/// Decodes a job that was reserved and decides whether it may run here and now. If not, gives its settlement.
+pub(crate) fn admit(
+    core: &Core,
+    consumer: &Consumer,
+    lease: Lease,
+    payload: Vec<u8>,
+) -> Result<Admitted, Option<Settlement>> {
+    check(core, consumer, lease.clone(), payload).map_err(|end| {
+        if let End::Broken { reason, .. } = &end {
+            let text = format!("a job is broken: {reason}");
+            let warning = Warning { text, ..Warning::default() };
+            core.log_limit.warn(&consumer.queue.name, Reason::Broken, warning);
+        }
+        settlement(consumer, lease, end)
+    })
+}
+
+/// The settlement of a lease, unless somebody else sees to it.
+pub(crate) fn settlement(consumer: &Consumer, lease: Lease, end: End) -> Option<Settlement> {
+    consumer.leases.end(&lease).then_some(Settlement { lease, end })
+}
+
+/// Whether the job may run here and now; if not, how its lease ends.
+fn check(
+    core: &Core,
+    consumer: &Consumer,
+    lease: Lease,
+    payload: Vec<u8>,
+) -> Result<Admitted, End> {
+    let job = read(core, lease, payload);
+    let job = Arc::new(job.map_err(|(why, payload)| why.end(core, consumer, &payload))?);
+    let at_most_once = job.definition.policy.on_crash == OnFault::Fail;
+    if at_most_once && consumer.fetches_ahead {
+        // It was sent here from its own queue: what is ahead of the slots would share its crash.
+        consumer.suspects.note();
+    }
+    if job.crashes.is_empty() && job.retry_until.is_none() {
+        return Ok(Admitted { job, suspect: None });
+    }
+    let now = core.clock.unix_ms();
+
+    let recent =
+        |crash: &&Crash| !crash.stopping && now.saturating_sub(crash.at) < CRASHES_COUNT_FOR_MS;
+    let crashes = job.crashes.iter().filter(recent).count();
+    let limit = core.config.crash_limit;
+    // At most once does not wear off after a day.
+    let fails = at_most_once && !job.crashes.is_empty();
+    if fails || crashes >= limit {
+        let message = if fails {
+            "its worker died while it ran, and it runs at most once".to_owned()
+        } else {
+            format!("its workers died {crashes} times within a day while they had it")
+        };
+        say!(ERROR, { name = job.definition.name, id = job.id.clone(), queue = consumer.queue.name.clone(), message = message.clone() },
+            job = name, %id, %queue, crashes, "job failed: {message}");
+        let evidence = Evidence::new("crash", message);
+        return Err(record::end(core, consumer, &job, Transition::Fail(evidence)));
+    }
+    if job.retry_until.is_some_and(|until| now > until) {
+        let message = "the time until which it may be tried is over";
+        say!(ERROR, { name = job.definition.name, id = job.id.clone(), queue = consumer.queue.name.clone() },
+            job = name, %id, %queue, "job failed: {message}");
+        let evidence = Evidence::new("deadline", message);
+        return Err(record::end(core, consumer, &job, Transition::Fail(evidence)));
+    }
+    let suspect = consumer
+        .suspects
+        .room_for(crashes, limit)
+        .map_err(|()| released(&job, SUSPECT_PAUSE_MS))?;
+    Ok(Admitted { job, suspect })
+}
+
+pub(crate) fn released(job: &Job, delay_ms: u64) -> End {
+    End::Released { delay_ms, envelope: record::identified(job) }
+}

@@ -1,0 +1,78 @@
+//! Bodies that block, each on a thread of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+use tokio::time::sleep_until;
+use tracing::Span;
+
+use crate::context::{Context, blocks_in_body_of};
+use crate::log::say;
+use crate::outcome::Returned;
+use crate::worker::attempt::decide::Finish;
+use crate::worker::attempt::finish::{Ended, finished};
+use crate::worker::attempt::panic::{self, Caught, Panic};
+use crate::worker::state::core::Core;
+use crate::worker::state::job::Job;
+
+/// Code that blocks is given up so long after its deadline.
+pub(crate) const BLOCKING_GRACE: Duration = Duration::from_secs(2);
+
+pub(crate) type BlockingBody = Box<dyn FnOnce() -> Returned + Send>;
+
+/// Runs a body that blocks on a thread of its own: tokio's pool would be waited for when the runtime is dropped.
+pub(crate) async fn run(
+    mut body: Caught<BlockingBody>,
+    span: Span,
+    (job, context): (&Job, &Context),
+    core: &Core,
+) -> Ended {
+    let name = job.definition.name;
+    let (done, mut result) = oneshot::channel();
+    let runtime = Handle::current();
+    let threads = Arc::clone(&core.blocking_threads);
+    threads.fetch_add(1, Ordering::AcqRel);
+    let count = Arc::clone(&threads);
+    let states = Arc::clone(&core.states);
+    let spawned = std::thread::Builder::new().name(format!("hworker-{name}")).spawn(move || {
+        let _runtime = runtime.enter();
+        let result = body.take().map_or_else(
+            || Err(vanished()),
+            |body| panic::catch(|| span.in_scope(|| blocks_in_body_of(states, body))),
+        );
+        count.fetch_sub(1, Ordering::AcqRel);
+        let _ = done.send(Caught::new(result));
+    });
+    if let Err(error) = spawned {
+        threads.fetch_sub(1, Ordering::AcqRel);
+        let error = format!("no thread to run it on: {error}").into();
+        return Ended::Finish(Finish::Returned(Returned::Error(error)));
+    }
+    tokio::select! {
+        biased;
+        () = context.cancelled() => return Ended::Cancelled,
+        result = &mut result => {
+            let result = result.ok().and_then(|mut result| result.take());
+            return finished(result.unwrap_or_else(|| Err(vanished())));
+        }
+        () = sleep_until(context.deadline().into()) => {}
+    }
+    // It cannot be dropped: it is told, and after the grace it is left to itself.
+    context.end();
+    if tokio::time::timeout(BLOCKING_GRACE, result).await.is_err() {
+        say!(
+            WARN,
+            job = name,
+            "a blocking body did not return within {BLOCKING_GRACE:?} of its timeout; its thread is left to itself"
+        );
+    }
+    Ended::Finish(Finish::TimedOut(job.timeout))
+}
+
+/// The thread ended without a result, which a panic does not bring about.
+fn vanished() -> Panic {
+    Panic { message: "the thread of the body ended".into(), place: None, backtrace: None }
+}

@@ -1,0 +1,219 @@
+//! What becomes of a job after an attempt: one pure table.
+
+use std::error::Error as StdError;
+use std::fmt::{self, Write};
+use std::time::Duration;
+
+use crate::backoff::{self, CallBackoff};
+use crate::error::BoxError;
+use crate::job::{OnError, OnFault, Policy};
+use crate::outcome::{self, Decision, Returned, Verdict};
+use crate::worker::attempt::panic::{self, Panic};
+
+/// What of an error's text is logged, and goes into a record.
+pub(crate) const MESSAGE_BYTES: usize = 4_000;
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(crate) enum Finish {
+    Returned(Returned),
+    Panicked(Panic),
+    TimedOut(Duration),
+}
+
+/// What is to be done with the job.
+#[derive(Debug)]
+pub(crate) enum Transition {
+    Ack,
+    /// Runs again after the delay, as the next attempt.
+    Retry(Duration, Evidence),
+    /// Runs again after the delay, as the same attempt.
+    Snooze(Duration),
+    Fail(Evidence),
+}
+
+/// Why an attempt did not succeed, for the job's record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Evidence {
+    pub(crate) kind: &'static str,
+    pub(crate) message: String,
+    pub(crate) place: Option<String>,
+    pub(crate) backtrace: Option<String>,
+}
+
+impl Evidence {
+    pub(crate) fn new(kind: &'static str, message: impl Into<String>) -> Self {
+        Self { kind, message: message.into(), place: None, backtrace: None }
+    }
+}
+
+/// What bounds the attempts of this job: its type's policy, and what the job itself brought.
+#[derive(Debug)]
+pub(crate) struct Attempts<'a> {
+    pub(crate) policy: &'a Policy,
+    pub(crate) number: u32,
+    pub(crate) max: u32,
+    pub(crate) backoff: Option<&'a CallBackoff>,
+    /// How long from now an attempt may still start.
+    pub(crate) time_left: Option<Duration>,
+}
+
+/// Decides.
+pub(crate) fn decide(finish: &Finish, attempts: &Attempts<'_>) -> Transition {
+    let policy = attempts.policy;
+    match finish {
+        Finish::Returned(Returned::Success) => Transition::Ack,
+        Finish::Returned(Returned::Failure(message)) => {
+            Transition::Fail(Evidence::new("failure", message.as_str()))
+        }
+        Finish::Returned(Returned::Retry(message)) => {
+            let error: BoxError = message.clone().into();
+            attempts.again(OnFault::Retry, Evidence::new("retry", message.as_str()), &error)
+        }
+        Finish::Returned(Returned::Error(error)) => attempts.after_error(error),
+        Finish::Panicked(panic) => {
+            let error: BoxError = panic.message.clone().into();
+            let Panic { message, place, backtrace } = panic.clone();
+            attempts.again(
+                policy.on_panic,
+                Evidence { kind: "panic", message, place, backtrace },
+                &error,
+            )
+        }
+        Finish::TimedOut(timeout) => {
+            let message = format!("ran longer than its timeout of {timeout:?}");
+            let error: BoxError = message.clone().into();
+            attempts.again(policy.on_timeout, Evidence::new("timeout", message), &error)
+        }
+    }
+}
+
+impl Attempts<'_> {
+    fn after_error(&self, error: &BoxError) -> Transition {
+        let evidence = Evidence::new("error", chain(error));
+        // A chain that panics has no verdict, and the evidence says so.
+        match panic::catch(|| Verdict::find(error.as_ref())).unwrap_or_default() {
+            Some(Decision::Fail) => Transition::Fail(evidence),
+            Some(Decision::Snooze(delay)) => Transition::Snooze(delay),
+            Some(Decision::RetryIn(delay)) => self.within_bounds(delay, evidence),
+            None => {
+                let fault = match self.policy.on_error {
+                    OnError::Always(fault) => fault,
+                    OnError::Decide(function) => function(error.as_ref()),
+                };
+                self.again(fault, evidence, error)
+            }
+        }
+    }
+
+    fn again(&self, fault: OnFault, evidence: Evidence, error: &BoxError) -> Transition {
+        match fault {
+            OnFault::Fail => Transition::Fail(evidence),
+            OnFault::Retry => {
+                let delay = backoff::delay(&self.policy.backoff, self.backoff, self.number, error);
+                self.within_bounds(delay, evidence)
+            }
+        }
+    }
+
+    fn within_bounds(&self, delay: Duration, evidence: Evidence) -> Transition {
+        let too_late = self.time_left.is_some_and(|left| delay > left);
+        if self.number >= self.max || too_late {
+            return Transition::Fail(evidence);
+        }
+        Transition::Retry(delay, evidence)
+    }
+}
+
+/// The text of an error with that of its sources, each once: many errors repeat their source's text in their own. No more of it is
+/// read than a record keeps, and what panics is told as such.
+fn chain(error: &BoxError) -> String {
+    let mut text = String::new();
+    let read = panic::catch(|| {
+        for error in outcome::chain(error.as_ref()).filter(|error| !Verdict::is_mark(*error)) {
+            add(&mut text, &written(error));
+            if text.len() > MESSAGE_BYTES {
+                break;
+            }
+        }
+    });
+    if let Err(Panic { message, .. }) = read {
+        add(&mut text, &format!("its source could not be read, it panicked: {message}"));
+    }
+    text
+}
+
+fn add(text: &mut String, more: &str) {
+    if !text.contains(more) {
+        let separator = if text.is_empty() { "" } else { ": " };
+        text.extend([separator, more]);
+    }
+}
+
+/// The text of one error, or that there is none.
+fn written(error: &(dyn StdError + 'static)) -> String {
+    let mut text = Text::default();
+    match panic::catch(|| write!(text, "{error}")) {
+        Ok(Err(_)) if !text.is_full() => "its text could not be written".to_owned(),
+        Ok(_) => text.0,
+        Err(Panic { message, .. }) => {
+            format!("its text could not be written, it panicked: {message}")
+        }
+    }
+}
+
+/// A text that takes a little more than a record keeps, so that it shows there that something is missing, and no more.
+#[derive(Default)]
+struct Text(String);
+
+impl Text {
+    fn is_full(&self) -> bool {
+        self.0.len() > MESSAGE_BYTES
+    }
+}
+
+impl Write for Text {
+    fn write_str(&mut self, piece: &str) -> fmt::Result {
+        for character in piece.chars() {
+            if self.is_full() {
+                return Err(fmt::Error);
+            }
+            self.0.push(character);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Sending(std::io::Error);
+
+    impl std::fmt::Display for Sending {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("sending failed")
+        }
+    }
+
+    impl std::error::Error for Sending {
+        fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+            Some(&self.0)
+        }
+    }
+
+    #[test]
+    fn a_verdict_keeps_the_sources_of_its_error() {
+        let sending = || Sending(std::io::Error::other("connection refused"));
+        let verdicts: [BoxError; 3] = [
+            Box::new(sending()),
+            crate::outcome::fail(sending()).into(),
+            crate::outcome::fail("x").because(sending()).into(),
+        ];
+        for error in verdicts {
+            assert_eq!(chain(&error), "sending failed: connection refused");
+        }
+        assert_eq!(chain(&crate::outcome::fail("no").into()), "no");
+    }
+}

@@ -1,0 +1,157 @@
+//! From reserved bytes to a job.
+
+use std::ops::Range;
+use std::time::Duration;
+
+use crate::backoff::CallBackoff;
+use crate::encryption::{self, Encrypted, KeyRing, Opened, Owner, Unopened, is_sealed};
+use crate::envelope::{Envelope, Header, JobId, bounded, not_utf8};
+use crate::job::Definition;
+use crate::store::{End, Lease};
+use crate::worker::attempt::record;
+use crate::worker::state::consumer::Consumer;
+use crate::worker::state::core::Core;
+use crate::worker::state::job::Job;
+use crate::worker::state::log_limit::{Reason, Warning};
+
+/// Decodes everything but the arguments, which are opened where they are encrypted. What cannot be read is given back.
+pub(crate) fn read(core: &Core, lease: Lease, payload: Vec<u8>) -> Result<Job, (Unread, Vec<u8>)> {
+    let payload = String::from_utf8(payload).map_err(|error| {
+        let reason = not_utf8(&error.utf8_error());
+        let payload = error.into_bytes();
+        (undecodable(reason, &payload), payload)
+    })?;
+    match without_payload(core, lease, &payload) {
+        Ok(job) => Ok(Job { payload, ..job }),
+        Err(why) => Err((why, payload.into_bytes())),
+    }
+}
+
+/// Broken, unless a later version wrote it.
+fn undecodable(reason: String, payload: &[u8]) -> Unread {
+    Header::of_newer(payload).map_or(Unread::Broken(reason), |newer| unknown(&newer))
+}
+
+fn without_payload(core: &Core, lease: Lease, payload: &str) -> Result<Job, Unread> {
+    let envelope =
+        Envelope::decode_text(payload).map_err(|reason| undecodable(reason, payload.as_bytes()))?;
+    let known = core.jobs.get(&*envelope.job).filter(|_| envelope.v <= crate::envelope::VERSION);
+    let definition = known.ok_or_else(|| unknown(&Header::from(&envelope)))?;
+    let backoff = envelope.backoff.as_deref().map(CallBackoff::parse).transpose();
+    // Without the text itself, which is the payload's.
+    let wrong = |_| Unread::Broken("the field `backoff` is none: see `backoff` of a job".into());
+    let backoff = backoff.map_err(wrong)?;
+    let policy = &definition.policy;
+    let opened = open(core.client.keys(), definition, &envelope)?;
+    let args = envelope.given_args().map(|args| within(payload, args));
+    Ok(Job {
+        id: envelope.id.as_deref().map_or_else(JobId::fresh, JobId::from),
+        definition,
+        number: envelope.attempt,
+        max_attempts: envelope.max_attempts.unwrap_or(policy.max_attempts).max(1),
+        timeout: Duration::from_millis(envelope.timeout.unwrap_or(policy.timeout_ms).max(1)),
+        backoff,
+        retry_until: envelope.retry_until,
+        crashes: envelope.crashes,
+        args,
+        opened,
+        lease,
+        payload: String::new(),
+    })
+}
+
+/// The arguments in plain, where they are encrypted.
+fn open(
+    keys: Option<&KeyRing>,
+    definition: &Definition,
+    envelope: &Envelope<'_>,
+) -> Result<Option<Opened>, Unread> {
+    let args = envelope.args();
+    let broken = |reason: String| Err(Unread::Broken(reason));
+    if !is_sealed(args) {
+        return match definition.encrypted {
+            Encrypted::Only => broken(format!(
+                "the arguments are not encrypted, and job `{}` takes no others",
+                definition.name
+            )),
+            Encrypted::Yes | Encrypted::No => Ok(None),
+        };
+    }
+    let Some(id) = envelope.id.as_deref() else {
+        return broken("encrypted arguments belong to an id, and the field `id` is missing".into());
+    };
+    let owner = Owner { job: &envelope.job, id };
+    match encryption::open(keys, args, owner) {
+        Ok(opened) => Ok(Some(opened)),
+        Err(Unopened::Refused(why)) => broken(why),
+        // Its workers may not have the new key yet.
+        Err(Unopened::Lacking(what)) => {
+            let what = format!("arguments of job `{}` {what}", definition.name);
+            Err(Unread::Elsewhere { reason: Reason::Encrypted, what })
+        }
+    }
+}
+
+/// Where in the payload a part that was borrowed from it is.
+fn within(payload: &str, part: &str) -> Range<usize> {
+    let start = part.as_ptr() as usize - payload.as_ptr() as usize;
+    start..start + part.len()
+}
+
+/// A deploy may be under way, so another worker may know it.
+fn unknown(header: &Header) -> Unread {
+    // Anybody may have written it, a line of a log too.
+    let name = bounded(&header.job, 200).escape_debug().to_string();
+    let what = if header.v > crate::envelope::VERSION {
+        format!("unknown version {} of the envelope of job `{name}`", header.v)
+    } else {
+        format!("unknown job `{name}`")
+    };
+    Unread::Elsewhere { reason: Reason::Unknown, what }
+}
+
+/// Why a payload is no job that can run here.
+pub(crate) enum Unread {
+    Broken(String),
+    /// Another worker may be able to run it.
+    Elsewhere {
+        reason: Reason,
+        what: String,
+    },
+}
+
+impl Unread {
+    /// How the lease ends: what another worker may be able to run is parked.
+    pub(crate) fn end(self, core: &Core, consumer: &Consumer, payload: &[u8]) -> End {
+        match self {
+            Self::Broken(reason) => {
+                End::Broken { reason: bounded(&reason, 500), bytes: payload.len() }
+            }
+            Self::Elsewhere { reason, what } => {
+                let advice = match reason {
+                    Reason::Unknown => "; a job that was renamed keeps its old name in `aliases`",
+                    _ => "",
+                };
+                park(core, consumer, reason, Warning { text: what, ..Warning::default() }, advice);
+                record::parked(payload)
+            }
+        }
+    }
+
+    /// In words.
+    pub(crate) fn why(self) -> String {
+        match self {
+            Self::Broken(why) | Self::Elsewhere { what: why, .. } => bounded(&why, 500),
+        }
+    }
+}
+
+/// Says that a job is parked, why, and what helps.
+pub(crate) fn park(core: &Core, consumer: &Consumer, reason: Reason, why: Warning, advice: &str) {
+    let unknown_for = core.config.unknown_for;
+    let text = format!(
+        "{}: parked for a worker that can run it; broken if there is none within {unknown_for:?}{advice}",
+        why.text
+    );
+    core.log_limit.warn(&consumer.queue.name, reason, Warning { text, ..why });
+}

@@ -1,0 +1,107 @@
+//! From how a body ended to the end of its lease.
+
+use std::time::Duration;
+
+use crate::backoff::Backoff;
+use crate::envelope::bounded;
+use crate::job::Policy;
+use crate::log::{one_line, say};
+use crate::outcome::Returned;
+use crate::store::End;
+use crate::worker::attempt::decide::{
+    Attempts, Evidence, Finish, MESSAGE_BYTES, Transition, decide,
+};
+use crate::worker::attempt::panic::{self, Caught, Panic};
+use crate::worker::attempt::record;
+use crate::worker::state::consumer::Consumer;
+use crate::worker::state::core::Core;
+use crate::worker::state::job::Job;
+
+/// How a body ended.
+pub(crate) enum Ended {
+    Finish(Finish),
+    /// The lease was lost, or the worker gives it back.
+    Cancelled,
+}
+
+pub(crate) fn finished(result: Result<Returned, Panic>) -> Ended {
+    Ended::Finish(match result {
+        Ok(returned) => Finish::Returned(returned),
+        Err(panic) => Finish::Panicked(panic),
+    })
+}
+
+/// What became of a job, in a word.
+pub(crate) fn outcome(end: Option<&End>) -> &'static str {
+    match end {
+        Some(End::Acked { .. }) => "done",
+        Some(End::Retried { .. }) => "retried",
+        Some(End::Failed { .. }) => "failed",
+        Some(End::Broken { .. }) => "broken",
+        Some(End::Parked { .. }) => "parked",
+        Some(End::Released { delay_ms: 0, .. }) => "given back",
+        Some(End::Released { .. }) => "snoozed",
+        None => "lost",
+    }
+}
+
+/// Decides what becomes of the job, with what the user says to that.
+pub(crate) fn decided(core: &Core, job: &Job, finish: Finish, policy: &Policy) -> Transition {
+    // The fast path: success.
+    if matches!(finish, Finish::Returned(Returned::Success)) {
+        return Transition::Ack;
+    }
+    let time_left = |until: u64| Duration::from_millis(until.saturating_sub(core.clock.unix_ms()));
+    let attempts = Attempts {
+        policy,
+        number: job.number,
+        max: job.max_attempts,
+        backoff: job.backoff.as_ref(),
+        time_left: job.retry_until.map(time_left),
+    };
+    // `backoff` and `on_error` may be functions of the user's.
+    let transition = panic::catch(|| decide(&finish, &attempts)).unwrap_or_else(|panic| {
+        let evidence =
+            Evidence::new("panic", format!("`backoff` or `on_error` panicked: {}", panic.message));
+        if job.number < job.max_attempts {
+            let error = evidence.message.clone().into();
+            Transition::Retry(
+                crate::backoff::delay(&Backoff::DEFAULT, None, job.number, &error),
+                evidence,
+            )
+        } else {
+            Transition::Fail(evidence)
+        }
+    });
+    drop(Caught::new(finish));
+    transition
+}
+
+/// Says once in the log what becomes of the job, and writes the settlement.
+pub(crate) fn conclude(
+    core: &Core,
+    consumer: &Consumer,
+    job: &Job,
+    mut transition: Transition,
+) -> End {
+    if let Transition::Retry(_, evidence) | Transition::Fail(evidence) = &mut transition {
+        evidence.message = bounded(&evidence.message, MESSAGE_BYTES);
+    }
+    let (name, attempt) = (job.definition.name, job.number);
+    let (id, queue) = (job.id.clone(), consumer.queue.name.clone());
+    match &transition {
+        Transition::Ack => {}
+        Transition::Snooze(delay) => {
+            say!(DEBUG, { delay = *delay }, job = name, %id, %queue, attempt, ?delay, "job snoozed");
+        }
+        Transition::Retry(delay, evidence) => {
+            say!(WARN, { kind = evidence.kind, message = one_line(&evidence.message), delay = *delay },
+                job = name, %id, %queue, attempt, kind, ?delay, "job runs again: {message}");
+        }
+        Transition::Fail(evidence) => {
+            say!(ERROR, { kind = evidence.kind, message = one_line(&evidence.message) },
+                job = name, %id, %queue, attempt, kind, "job failed: {message}");
+        }
+    }
+    record::end(core, consumer, job, transition)
+}

@@ -1,0 +1,305 @@
+//! One attempt, from the reserved bytes to its settlement.
+
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Poll, ready};
+use std::time::Instant;
+
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::task::unconstrained;
+use tokio::time::sleep_until;
+use tracing::instrument::{Instrument, Instrumented};
+use tracing::level_filters::LevelFilter;
+use tracing::{Level, Span, debug, info_span};
+
+use crate::context::{Attempt, Context};
+use crate::envelope::{bounded, describe};
+use crate::guarded::guarded;
+use crate::job::{Body, Invocation, StartError};
+use crate::outcome::Returned;
+use crate::store::{End, Lease, Settlement};
+use crate::worker::attempt::admit::{admit, released};
+use crate::worker::attempt::blocking::{self, BlockingBody};
+use crate::worker::attempt::decide::Finish;
+use crate::worker::attempt::decode::{park, read};
+use crate::worker::attempt::finish::{Ended, conclude, decided, finished, outcome};
+use crate::worker::attempt::panic::{self, Caught, Panic};
+use crate::worker::attempt::record;
+use crate::worker::state::buffer::WaitingJob;
+use crate::worker::state::consumer::Consumer;
+use crate::worker::state::core::Core;
+use crate::worker::state::job::{Admitted, Job, Running};
+use crate::worker::state::log_limit::{Reason, Warning};
+use crate::worker::state::slots::Slot;
+
+/// So much is kept, and logged, of why arguments could not be read.
+const REASON_BYTES: usize = 500;
+
+/// What a body holds while it runs; dropping it makes room for the next.
+#[derive(Debug)]
+pub(crate) struct Room {
+    slot: Slot,
+    _suspect: Option<OwnedSemaphorePermit>,
+}
+
+impl Room {
+    pub(crate) fn into_slot(self) -> Slot {
+        self.slot
+    }
+}
+
+/// What became of a body at its first poll.
+pub(crate) enum First {
+    /// It is not ready.
+    Pending(Pending),
+    Ended(Over),
+}
+
+/// An attempt is over: its settlement, unless somebody else sees to it, and the room that it had.
+pub(crate) struct Over(pub(crate) Option<Settlement>, pub(crate) Room);
+
+/// A body that was polled once, or is about to be started on a thread of its own.
+pub(crate) struct Pending {
+    started: Started,
+    body: Unfinished,
+    room: Room,
+}
+
+enum Unfinished {
+    Async(Caught<AsyncBody>),
+    Blocking(Caught<BlockingBody>, Span),
+}
+
+/// In its span.
+type AsyncBody = Instrumented<Pin<Box<dyn Future<Output = Returned> + Send>>>;
+
+impl Pending {
+    /// Awaits its end. `polled` if this task has polled it and not yielded since: a wake in between polls the task again.
+    pub(crate) async fn over(self, core: &Core, consumer: &Consumer, polled: bool) -> Over {
+        let Self { started, body, room } = self;
+        let ended = match body {
+            Unfinished::Async(body) => run_async(body, &started, polled).await,
+            Unfinished::Blocking(body, span) => {
+                blocking::run(body, span, (&started.job, &started.context), core).await
+            }
+        };
+        Over(started.end(core, consumer, ended), room)
+    }
+}
+
+/// Starts a job that was reserved, and settles what cannot run.
+pub(crate) async fn start(
+    core: &Arc<Core>,
+    consumer: &Arc<Consumer>,
+    job: WaitingJob,
+    slot: Slot,
+    now: Instant,
+) -> First {
+    let admitted = match job {
+        WaitingJob::Admitted(admitted) => Ok(admitted),
+        WaitingJob::Reserved(lease, payload) => admit(core, consumer, lease, payload),
+    };
+    let Admitted { job, suspect } = match admitted {
+        Ok(admitted) => admitted,
+        Err(settlement) => return First::Ended(Over(settlement, Room { slot, _suspect: None })),
+    };
+    let room = Room { slot, _suspect: suspect };
+    let started = Started { context: context(consumer, &job, now + job.timeout), job, at: now };
+    run(core, consumer, started, room).await
+}
+
+/// An attempt under way.
+struct Started {
+    job: Arc<Job>,
+    context: Context,
+    at: Instant,
+}
+
+impl Started {
+    /// Makes the settlement of an attempt that has ended.
+    fn end(&self, core: &Core, consumer: &Consumer, ended: Ended) -> Option<Settlement> {
+        let Self { job, context, at } = self;
+        context.end();
+        let elapsed = at.elapsed();
+        consumer.pace.ran(elapsed);
+        // All that is the user's runs before the lease ends: until then the supervisor keeps the deadline.
+        let transition = match ended {
+            Ended::Cancelled => None,
+            Ended::Finish(mut finish) => {
+                // A result that comes after the deadline counts for nothing.
+                if elapsed >= job.timeout {
+                    let timed_out = Finish::TimedOut(job.timeout);
+                    drop(Caught::new(std::mem::replace(&mut finish, timed_out)));
+                }
+                Some(decided(core, job, finish, &job.definition.policy))
+            }
+        };
+        // The supervisor may have settled it, or it was lost: what happened here counts for nothing then.
+        let end = consumer.leases.end(&job.lease).then(|| match transition {
+            None => released(job, 0),
+            Some(transition) => conclude(core, consumer, job, transition),
+        });
+        // In place, as there is one for each job; where nobody hears it there is nothing to guard.
+        if Level::DEBUG <= LevelFilter::current() {
+            guarded(|| {
+                debug!(
+                    job = job.definition.name, id = %job.id, queue = %consumer.queue.name, attempt = job.number,
+                    outcome = outcome(end.as_ref()), elapsed_ms = elapsed.as_millis(), "attempt ended"
+                );
+            });
+        }
+        Some(Settlement { lease: job.lease.clone(), end: end? })
+    }
+}
+
+/// Starts the body of an admitted job and polls it once.
+async fn run(core: &Core, consumer: &Consumer, started: Started, room: Room) -> First {
+    let job = &started.job;
+    if consumer.stopping.is_cancelled() {
+        let end = End::Released { delay_ms: 0, envelope: None };
+        return First::Ended(Over(unstarted(consumer, job, || end), room));
+    }
+    let body = match body(job, &started.context) {
+        Ok(body) => body,
+        Err(Unstarted::Unfit(reason)) => {
+            let end = || {
+                let why = Warning {
+                    job: Some(job.definition.name),
+                    id: Some(job.id.clone()),
+                    text: reason,
+                };
+                let advice = "; a new parameter that is an `Option`, or has `#[serde(default)]`, keeps old jobs running, and \
+                            `requeue_broken` puts back what broke";
+                park(core, consumer, Reason::Args, why, advice);
+                record::parked(job.payload.as_bytes())
+            };
+            return First::Ended(Over(unstarted(consumer, job, end), room));
+        }
+        Err(Unstarted::Ended(finish)) => {
+            let settlement = started.end(core, consumer, Ended::Finish(finish));
+            return First::Ended(Over(settlement, room));
+        }
+    };
+    let running = Running {
+        job: Arc::clone(job),
+        context: started.context.clone(),
+        blocking: matches!(body, Body::Blocking(_)),
+    };
+    let mut body = match body {
+        Body::Async(body) => Unfinished::Async(Caught::new(body.instrument(around(consumer, job)))),
+        Body::Blocking(body) => Unfinished::Blocking(Caught::new(body), around(consumer, job)),
+    };
+    if !consumer.leases.start(running) {
+        return First::Ended(Over(None, room));
+    }
+    if let Unfinished::Async(polled) = &mut body
+        && let Poll::Ready(result) = poll_once(polled).await
+    {
+        drop(body);
+        let settlement = started.end(core, consumer, finished(result));
+        return First::Ended(Over(settlement, room));
+    }
+    First::Pending(Pending { started, body, room })
+}
+
+/// What a body says is in this span, for a subscriber that is interested in it; for any other it is a comparison of levels.
+fn around(consumer: &Consumer, job: &Job) -> Span {
+    let span = panic::catch(|| {
+        info_span!(
+            target: "hworker::job", "job",
+            job.id = %job.id, job.name = job.definition.name, job.queue = %consumer.queue.name, job.attempt = job.number
+        )
+    });
+    span.unwrap_or_else(|_| Span::none())
+}
+
+/// The settlement of a job that is not started, unless somebody else sees to it.
+fn unstarted(consumer: &Consumer, job: &Job, end: impl FnOnce() -> End) -> Option<Settlement> {
+    let lease = &job.lease;
+    consumer.leases.end(lease).then(|| Settlement { lease: lease.clone(), end: end() })
+}
+
+async fn poll_once(body: &mut Caught<AsyncBody>) -> Poll<Result<Returned, Panic>> {
+    poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll(cx))).await
+}
+
+fn context(consumer: &Consumer, job: &Job, deadline: Instant) -> Context {
+    Context::new(Attempt {
+        id: job.id.clone(),
+        job: job.definition.name,
+        number: job.number,
+        max_attempts: job.max_attempts,
+        token: job.lease.token(),
+        deadline,
+        scope: Arc::clone(&consumer.scope),
+        end: crate::context::End::default(),
+    })
+}
+
+/// Why this worker cannot run a job that is parked; `None` where it can.
+pub(crate) fn why_not(core: &Core, consumer: &Consumer, payload: Vec<u8>) -> Option<String> {
+    let job = match read(core, Lease::Token(0), payload) {
+        Ok(job) => job,
+        Err((why, _)) => return Some(why.why()),
+    };
+    let context = context(consumer, &job, Instant::now() + job.timeout);
+    // The body is made to see whether the arguments fit, and not polled. To drop it may panic, as it does where it runs.
+    let made = panic::catch(|| match body(&job, &context) {
+        Err(Unstarted::Unfit(why)) => Some(why),
+        Ok(_) | Err(Unstarted::Ended(_)) => None,
+    });
+    made.unwrap_or(None)
+}
+
+/// Why there is no body to run.
+enum Unstarted {
+    /// The arguments do not fit, those of a newer build perhaps.
+    Unfit(String),
+    Ended(Finish),
+}
+
+fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
+    let args =
+        job.args().ok_or_else(|| Unstarted::Unfit("the arguments cannot be found".into()))?;
+    let invocation = Invocation { args, context };
+    match panic::catch(|| (job.definition.start)(invocation)) {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(StartError::Args(error))) => {
+            let mut why = describe(&error);
+            // The names in arguments are as secret as what they name; those that are missing are the program's.
+            if job.is_encrypted() && why.starts_with("unknown field") {
+                why = format!("unknown field at line {} column {}", error.line(), error.column());
+            }
+            let why = bounded(&why, REASON_BYTES);
+            Err(Unstarted::Unfit(format!("the arguments do not fit the job: {why}")))
+        }
+        Ok(Err(StartError::Inject(error))) => {
+            Err(Unstarted::Ended(Finish::Returned(Returned::Error(error))))
+        }
+        Err(panic) => Err(Unstarted::Ended(Finish::Panicked(panic))),
+    }
+}
+
+async fn run_async(mut body: Caught<AsyncBody>, started: &Started, mut polled: bool) -> Ended {
+    let context = &started.context;
+    // Else a body that has used up the budget of its task would keep it from being set.
+    let mut timeout = pin!(unconstrained(sleep_until(context.deadline().into())));
+    let mut hears = false;
+    poll_fn(|cx| {
+        let cancelled =
+            if hears { context.is_cancelled() } else { context.poll_cancelled(cx).is_ready() };
+        hears = true;
+        if cancelled {
+            return Poll::Ready(Ended::Cancelled);
+        }
+        if !std::mem::take(&mut polled)
+            && let Poll::Ready(result) = Pin::new(&mut body).poll(cx)
+        {
+            return Poll::Ready(finished(result));
+        }
+        ready!(timeout.as_mut().poll(cx));
+        Poll::Ready(Ended::Finish(Finish::TimedOut(started.job.timeout)))
+    })
+    .await
+}

@@ -1,0 +1,173 @@
+//! The loops that start bodies: one for each thread of the runtime and queue. A body is polled where it is found, and
+//! becomes a task of its own only if it is not ready at once, so that the shortest jobs cost no task, and one that blocks
+//! holds up no more than its thread. Such a task starts the next job itself when its own is over, in the slot that it has.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use crate::context::in_body_of;
+use crate::worker::attempt::run::{self, First, Over, Pending};
+use crate::worker::state::buffer::Next;
+use crate::worker::state::consumer::Consumer;
+use crate::worker::state::core::Core;
+use crate::worker::state::slots::Slot;
+
+/// A thread that always has something to start looks after so long for what has arrived, and other tasks get their turn.
+const IN_A_ROW: Duration = Duration::from_millis(1);
+
+/// While a backlog is drained, or jobs come in numbers, one loop starts all short bodies, as long as jobs wait less than this: to wake another thread costs tens of microseconds, and takes a
+/// core from others.
+const LATE: Duration = Duration::from_millis(2);
+
+/// So many bodies start one after the other in a task that had one of its own.
+const BODIES_IN_A_ROW: u32 = 16;
+
+/// Starts what is ready, as long as this session lasts.
+pub(crate) async fn run(core: Arc<Core>, consumer: Arc<Consumer>) {
+    // Around the polls of the loop and not of each body: a short job pays nothing for it.
+    let starts = in_body_of(Arc::clone(&core.states), start_ready(core, Arc::clone(&consumer)));
+    tokio::select! {
+        () = starts => {}
+        () = consumer.retired.cancelled() => {}
+    }
+}
+
+async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
+    consumer.buffer.begin_runner();
+    let mut kept: Option<Slot> = None;
+    let mut began = Instant::now();
+    let mut in_a_row = 0;
+    let mut behind = false;
+    // Some task was woken on this thread: no other takes it from there, and the next body may block the thread.
+    let mut woke = false;
+    loop {
+        let mut now = Instant::now();
+        if !consumer.freshness.is_fresh_at(now) {
+            kept = None;
+            consumer.freshness.fresh().await;
+            now = Instant::now();
+        }
+        // All before a job is in hand.
+        let waiting = consumer.buffer.count();
+        woke |= waiting > 1 && consumer.call_runner(behind);
+        if woke && waiting > 0 {
+            let_others_run().await;
+            (now, woke, in_a_row) = (Instant::now(), false, 0);
+        } else if in_a_row > 0 && now.duration_since(began) >= IN_A_ROW {
+            consumer.buffer.yield_now().await;
+            now = Instant::now();
+            (began, in_a_row) = (now, 0);
+        }
+        let (job, slot) = match consumer.buffer.next(&mut kept, now) {
+            Next::Start { job, slot, since, freed } => {
+                behind = now.duration_since(since) >= LATE;
+                if freed && consumer.slots.are_awaited() {
+                    now = make_way(&consumer).await;
+                }
+                (job, slot)
+            }
+            Next::NeedsSlot => {
+                kept = consumer.slots.try_acquire();
+                if kept.is_none() {
+                    kept = consumer.buffer.slot(&consumer.slots).await;
+                }
+                continue;
+            }
+            Next::Empty => {
+                woke |= kept.take().is_some() && consumer.slots.are_awaited();
+                if consumer.buffer.called().await {
+                    (began, in_a_row, woke) = (Instant::now(), 0, false);
+                }
+                continue;
+            }
+        };
+        in_a_row += 1;
+        match run::start(&core, &consumer, job, slot, now).await {
+            First::Pending(pending) => {
+                let slot = run_slot(Arc::clone(&core), Arc::clone(&consumer), pending);
+                tokio::spawn(in_body_of(Arc::clone(&core.states), slot));
+                woke = true;
+                if consumer.buffer.is_empty() {
+                    consumer.changed.notify_one();
+                }
+            }
+            First::Ended(over) => (kept, woke) = over.settle(&consumer),
+        }
+    }
+}
+
+/// Awaits the end of a body, and goes on with what waits: no other task has to be woken for that, or made.
+async fn run_slot(core: Arc<Core>, consumer: Arc<Consumer>, mut pending: Pending) {
+    let _vital = consumer.vital();
+    // Its first poll was in the task of the runner.
+    let mut polled = false;
+    loop {
+        let over = pending.over(&core, &consumer, polled).await;
+        let (mut kept, mut woke) = over.settle(&consumer);
+        let mut in_a_row = 0;
+        pending = loop {
+            if kept.is_some() && woke {
+                let_others_run().await;
+            }
+            let mut now = Instant::now();
+            if kept.is_none() || in_a_row == BODIES_IN_A_ROW || !consumer.freshness.is_fresh_at(now)
+            {
+                return;
+            }
+            let Next::Start { job, slot, freed, .. } = consumer.buffer.next(&mut kept, now) else {
+                return;
+            };
+            if freed && consumer.slots.are_awaited() {
+                now = make_way(&consumer).await;
+            }
+            in_a_row += 1;
+            match run::start(&core, &consumer, job, slot, now).await {
+                First::Pending(pending) => break pending,
+                First::Ended(over) => (kept, woke) = over.settle(&consumer),
+            }
+        };
+        polled = true;
+        if consumer.buffer.is_empty() {
+            consumer.changed.notify_one();
+        }
+    }
+}
+
+/// Lets those have their turn who were woken by a slot, and says when a body may start that is in hand already.
+async fn make_way(consumer: &Consumer) -> Instant {
+    let_others_run().await;
+    consumer.freshness.fresh().await;
+    Instant::now()
+}
+
+impl Over {
+    /// Has the attempt settled. Its slot is free, or kept for the next body: where there is but one queue, a slot may pass
+    /// from one to the next, unless somebody waits for one; else the queues take turns. Says too whether somebody was woken by it.
+    fn settle(self, consumer: &Consumer) -> (Option<Slot>, bool) {
+        let Self(settlement, room) = self;
+        let mut slot = Some(room.into_slot());
+        let keeps =
+            consumer.is_alone() && !consumer.buffer.is_empty() && !consumer.slots.are_awaited();
+        let kept = if keeps { slot.take() } else { None };
+        let freed = slot.is_some();
+        consumer.settle_and_free(settlement, slot);
+        (kept, freed && consumer.slots.are_awaited())
+    }
+}
+
+/// Goes to the end of the queue of this thread, from where other threads take tasks too. `yield_now` would put this task
+/// where only this thread finds it again, and the body that runs next may block it.
+async fn let_others_run() {
+    let mut yielded = false;
+    poll_fn(|cx| {
+        if yielded {
+            return Poll::Ready(());
+        }
+        yielded = true;
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}

@@ -1,0 +1,92 @@
+//! From the server's hands into ours, and back: jobs that were reserved, and leases that were lost.
+
+use std::sync::Arc;
+
+use memchr::memmem;
+
+use crate::log::say;
+use crate::store::Lease;
+use crate::worker::attempt::admit::admit;
+use crate::worker::state::buffer::WaitingJob;
+use crate::worker::state::consumer::Consumer;
+use crate::worker::state::core::Core;
+use crate::worker::state::log_limit::{Reason, Warning};
+use crate::worker::state::slots::Slot;
+
+/// Takes jobs over from the server, which are in the table of leases already: those for which there is a slot, and so many
+/// more, are to be started; what came beyond goes back at once.
+pub(crate) fn accept(
+    core: &Arc<Core>,
+    consumer: &Arc<Consumer>,
+    mut jobs: Vec<(Lease, Vec<u8>)>,
+    mut slots: Vec<Slot>,
+    ahead: usize,
+) {
+    // A stopping worker begins nothing that was under way to it.
+    let stopping = consumer.stopping.is_cancelled();
+    let wanted = if stopping { 0 } else { slots.len() + ahead };
+    let surplus = jobs.split_off(wanted.min(jobs.len()));
+    // Before a suspect is kept, which waits until the server has them.
+    let mut back: Vec<_> = surplus.into_iter().map(|(lease, _)| lease).collect();
+    let mut start = Vec::with_capacity(jobs.len());
+    let mut suspects = Vec::new();
+    // An envelope may say that workers died at its side. Only those that do are decoded here.
+    let crashes = memmem::Finder::new("\"crashes\"");
+    for (lease, payload) in jobs {
+        if crashes.find(&payload).is_none() {
+            start.push(WaitingJob::Reserved(lease, payload));
+            continue;
+        }
+        match admit(core, consumer, lease, payload) {
+            Ok(admitted) if admitted.suspect.is_some() => suspects.push(admitted),
+            Ok(admitted) => start.push(WaitingJob::Admitted(admitted)),
+            Err(settlement) => consumer.settle(settlement),
+        }
+    }
+    if !suspects.is_empty() {
+        // If one of these ends the process, what it holds beside them is under suspicion too: the least possible.
+        let beyond = start.split_off(slots.len().saturating_sub(suspects.len()).min(start.len()));
+        back.extend(beyond.iter().map(WaitingJob::lease).cloned());
+    }
+    for lease in back {
+        consumer.give_back(&lease);
+    }
+    if !suspects.is_empty() {
+        for suspect in suspects {
+            // Its slot waits with it: another queue may wait for one, and would have it first.
+            consumer.suspects.hold_back(suspect, slots.pop());
+        }
+        // The loop that fetches starts them.
+        consumer.changed.notify_one();
+    }
+    consumer.add(start, slots);
+}
+
+/// Tells of payloads that the server set aside, since they are larger than `max_payload`; of one that a wait brings, the worker reads no more than a job may
+/// have.
+pub(crate) fn report_set_aside(core: &Core, consumer: &Consumer, payloads: u64) {
+    if payloads > 0 {
+        let limit = consumer.queue.limits.max_payload;
+        let text = format!("a job is broken: it is larger than max_payload ({limit} bytes)");
+        let warning = Warning { text, ..Warning::default() };
+        let log_limit = &core.log_limit;
+        log_limit.warn_of(payloads, &consumer.queue.name, Reason::TooLarge, warning);
+    }
+}
+
+/// Gives back everything that was not started.
+pub(crate) fn give_all_back(consumer: &Consumer) {
+    let jobs = consumer.buffer.take_all();
+    let suspects = consumer.suspects.take_held_back();
+    let suspects = suspects.iter().map(|(suspect, _)| &suspect.job.lease);
+    for lease in jobs.iter().map(WaitingJob::lease).chain(suspects) {
+        consumer.give_back(lease);
+    }
+}
+
+/// A lease was given to another: says so, and cancels the body.
+pub(crate) fn report_lost(consumer: &Consumer, lease: &Lease) {
+    let Some(job) = consumer.leases.lose(lease) else { return };
+    say!(WARN, { name = job.definition.name, id = job.id.clone(), queue = consumer.queue.name.clone() },
+        job = name, %id, %queue, "the lease was lost, the job is cancelled: another worker has it");
+}

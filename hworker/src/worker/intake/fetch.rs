@@ -1,0 +1,402 @@
+//! The loop of one queue: sends what has finished, takes what there is room for, one
+//! round trip after the other, so that whatever finishes during a round trip goes with the next.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::yield_now;
+use tokio::time::{sleep, sleep_until};
+
+use crate::log::say;
+use crate::reconnect::Reconnect;
+use crate::store::{CALL_WITHIN, Connection, Fault, FaultKind, Reserved, SCRIPT_JOBS};
+use crate::worker::intake::accept::{accept, give_all_back, report_set_aside};
+use crate::worker::intake::in_flight::{
+    CallInFlight, CallsInFlight, Replies, Target, answered, call,
+};
+use crate::worker::intake::next_look::{HOLD, NUMBERS, NextLook};
+use crate::worker::intake::plan::{Awaits, Known};
+use crate::worker::intake::reconcile::{connect, leave, retire};
+use crate::worker::intake::refused::report_slow;
+use crate::worker::intake::settling::{REFUSED_PAUSE, Settling};
+use crate::worker::report::log_outage;
+use crate::worker::state::buffer::WaitingJob;
+use crate::worker::state::consumer::Consumer;
+use crate::worker::state::outages::Side;
+use crate::worker::state::outbox::WakeAt;
+use crate::worker::state::session::Session;
+use crate::worker::state::slots::Slot;
+
+/// A connection that has lasted so long is of use; one that ends sooner, without an answer, is made less and less often.
+const SERVED_FOR: Duration = Duration::from_secs(1);
+
+/// Fetches for one queue until the worker has retired or is void.
+pub(crate) async fn run(session: Arc<Session>, consumer: Arc<Consumer>) {
+    Fetch::new(session, Arc::clone(&consumer)).run().await;
+    consumer.retired.cancel();
+}
+
+/// The loop of one queue.
+struct Fetch {
+    session: Arc<Session>,
+    consumer: Arc<Consumer>,
+    /// The server may have jobs waiting.
+    more: bool,
+    /// It is to be asked, even without room.
+    look: bool,
+    /// While jobs come in numbers.
+    next_look: Option<NextLook>,
+    /// How many any call may ask for: half of what did not come, or not soon, and again more with each call that is answered soon.
+    may_ask: usize,
+    settling: Settling,
+    first: bool,
+    /// Round calls since the start that went as they should.
+    answers: u64,
+    /// When the server last began a session for it.
+    connected_at: Instant,
+    /// What `answers` was when a call was last refused.
+    refused_at: Option<u64>,
+}
+
+/// Why the loop left its connection.
+enum Left {
+    Reconnect(String),
+    /// Its requests may be lost: another connection of this worker was.
+    CutOff,
+    Void,
+    Retired,
+}
+
+impl Fetch {
+    fn new(session: Arc<Session>, consumer: Arc<Consumer>) -> Self {
+        Self {
+            session,
+            consumer,
+            more: true,
+            look: false,
+            next_look: None,
+            may_ask: SCRIPT_JOBS,
+            settling: Settling::default(),
+            first: true,
+            answers: 0,
+            connected_at: Instant::now(),
+            refused_at: None,
+        }
+    }
+
+    async fn run(mut self) {
+        let mut reconnect = Reconnect::new();
+        let mut outages = self.session.core.outages.count();
+        let mut broken = None;
+        loop {
+            let left = match connect(&self.session, &self.consumer, self.first).await {
+                Ok(Some((connection, session_number))) => {
+                    self.first = false;
+                    self.connected_at = Instant::now();
+                    let (count, began) = (self.session.core.outages.count(), Instant::now());
+                    let answers = self.answers;
+                    // Where there was an outage meanwhile, that is why.
+                    if let Some(why) = broken.take().filter(|_| count == outages) {
+                        say!(WARN, { queue = self.consumer.queue.name.clone() }, %queue, "made a new connection: {why}");
+                    }
+                    outages = count;
+                    let left = self.serve(&connection, session_number).await;
+                    if self.answers > answers || began.elapsed() >= SERVED_FOR {
+                        reconnect.succeeded();
+                    } else if matches!(left, Left::Reconnect(_)) {
+                        // What ends it each time it is asked for jobs is not to be asked as often as it can be.
+                        drop(connection);
+                        reconnect.pause().await;
+                    }
+                    left
+                }
+                Ok(None) => Left::Void,
+                Err(fault) => {
+                    self.consumer.suspects.leave_slots();
+                    log_outage::lost(&self.session, &self.consumer, Side::Fetch, &fault);
+                    reconnect.pause().await;
+                    continue;
+                }
+            };
+            match left {
+                Left::Reconnect(why) => {
+                    say!(DEBUG, { queue = self.consumer.queue.name.clone(), why = why.clone() }, %queue, "making a new connection: {why}");
+                    broken = Some(why);
+                    self.more = true;
+                }
+                Left::CutOff => self.more = true,
+                Left::Void => {
+                    self.consumer.leases.abandon();
+                    self.session.void.cancel();
+                    return leave(&self.session, &self.consumer).await;
+                }
+                Left::Retired => return,
+            }
+        }
+    }
+
+    async fn serve(&mut self, connection: &Connection, session_number: u64) -> Left {
+        let mut calls =
+            CallsInFlight { consumer: Arc::clone(&self.consumer), under_way: VecDeque::new() };
+        let left = self.exchange(connection, session_number, &mut calls.under_way).await;
+        if let Some(call) = calls.under_way.front() {
+            self.asked_too_much(call.asked());
+        }
+        self.consumer.claims.all_are_over();
+        self.consumer.pace.set_ahead(0);
+        // What was under way may have reached the server or not; it is sent again.
+        while let Some(call) = calls.under_way.pop_back() {
+            let mut batch = call.into_batch();
+            // The server answers in order: only the first can be what it has ended the connection for.
+            let is_first = calls.under_way.is_empty() && !connection.is_alive();
+            if let Left::Reconnect(why) = &left
+                && is_first
+            {
+                batch = self.settling.refused.instead(&self.consumer, batch, why);
+            }
+            self.consumer.outbox.put_back(batch);
+        }
+        self.settling.send_again(&self.consumer, true);
+        self.consumer.suspects.leave_slots();
+        left
+    }
+
+    /// Sends and receives until the connection is to be left.
+    async fn exchange(
+        &mut self,
+        connection: &Connection,
+        session_number: u64,
+        calls: &mut VecDeque<CallInFlight>,
+    ) -> Left {
+        let consumer = Arc::clone(&self.consumer);
+        let mut came_free: Option<Slot> = None;
+        let mut held_since: Option<Instant> = None;
+        let mut stopping = false;
+        loop {
+            // The server has taken back their neighbours, and nothing is under way that could bring others.
+            if calls.is_empty() && consumer.outbox.count() == 0 && consumer.freshness.is_fresh() {
+                for (admitted, slot) in consumer.suspects.begin() {
+                    consumer.add([WaitingJob::Admitted(admitted)], slot);
+                }
+            }
+            self.settling.send_again(&consumer, false);
+            // Until the plan is made everything wakes this loop, so that nothing that changes meanwhile is missed.
+            consumer.outbox.set_wake_at(WakeAt::LastOr(1));
+            // Kept until it is sent: what is under way may have been answered before.
+            self.look |= consumer.take_look();
+            self.more |= self.look;
+            let settlements = consumer.outbox.count();
+            if self.next_look.take_if(|look| look.is_due(settlements)).is_some() {
+                self.more = true;
+                self.look = true;
+            }
+            let known = Known {
+                session: &self.session,
+                consumer: &consumer,
+                calls: calls.len(),
+                coming: calls.iter().map(|call| call.ahead).sum(),
+                looks: calls.iter().any(|call| call.looks),
+                more: self.more,
+                look: self.look,
+                next_look: self.next_look.as_ref(),
+                may_ask: self.may_ask,
+                came_free: usize::from(came_free.is_some()),
+                held_since,
+            };
+            let plan = known.plan();
+            consumer.pace.set_ahead(plan.ahead);
+            let wait = plan.awaits == Awaits::Job;
+            consumer.waiting.send_if_modified(|wanted| std::mem::replace(wanted, wait) != wait);
+            if plan.alone_until.is_some() {
+                came_free = None;
+            }
+            if let Some(ask) = plan.claim {
+                if std::mem::take(&mut self.look) {
+                    self.next_look = None;
+                }
+                held_since = None;
+                let slots = came_free.take().into_iter().chain(consumer.slots.take(ask.slots));
+                let slots: Vec<_> = slots.collect();
+                let core = &*self.session.core;
+                let to = Target { core, consumer: &consumer, connection, session_number };
+                let held_up = self.settling.held_up();
+                let refused = self.refused_at == Some(self.answers);
+                let call = call(&to, &ask, slots, held_up, refused);
+                calls.push_back(call.sent().await);
+                continue;
+            }
+            // It let a wait be sent, if not a reserve; kept, it would be missing elsewhere.
+            came_free = None;
+            held_since = plan.hold.then(|| held_since.unwrap_or_else(Instant::now));
+            consumer.outbox.set_wake_at(plan.wake_at);
+            let hold_until = held_since.map(|since| since + HOLD);
+            let look_at = self.next_look.as_ref().map(|look| look.at);
+            let again_at = self.settling.again_at();
+            let plan_again_at = [hold_until, look_at, plan.alone_until, again_at];
+            let plan_again_at = plan_again_at.into_iter().flatten().min();
+            tokio::select! {
+                biased;
+                () = connection.ended() => return Left::Reconnect("the connection has ended".into()),
+                () = consumer.suspicious.notified() => {
+                    let differs = consumer.take_differs();
+                    // Unless this connection has got through since.
+                    if consumer.take_cut_off().is_some_and(|at| at >= self.connected_at) {
+                        return Left::CutOff;
+                    }
+                    if differs {
+                        return Left::Reconnect("what the server holds for this worker differs from what it knows".into());
+                    }
+                }
+                replies = answered(calls), if !calls.is_empty() => {
+                    if let Some(call) = calls.pop_front()
+                        && let Some(left) = self.has_answered(session_number, call, replies).await
+                    {
+                        return left;
+                    }
+                }
+                () = consumer.changed.notified() => {}
+                () = consumer.buffer.resumed() => {}
+                // As it was planned: a freshness that has become fresh since is news.
+                () = consumer.freshness.fresh(), if plan.awaits == Awaits::Heartbeat => {}
+                () = until(plan_again_at) => {}
+                // Whoever waits longest is served first; while a body holds the last slot, this loop waits for its turn.
+                slot = consumer.slots.acquire(), if plan.acquire => came_free = slot,
+                () = consumer.stopping.cancelled(), if !stopping => {
+                    stopping = true;
+                    give_all_back(&consumer);
+                }
+                () = consumer.retiring.cancelled(), if calls.is_empty() && consumer.outbox.count() == 0 && !consumer.is_waiting() => {
+                    return match retire(&consumer, connection).await {
+                        Ok(()) => Left::Retired,
+                        Err(fault) => Left::Reconnect(fault.to_string()),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Takes the answers of a round trip.
+    async fn has_answered(
+        &mut self,
+        session_number: u64,
+        call: CallInFlight,
+        replies: Replies,
+    ) -> Option<Left> {
+        let consumer = Arc::clone(&self.consumer);
+        let (settled, reserved) = replies;
+        let asked = call.asked();
+        let CallInFlight { sent_at, batch, slots, ahead, asks, replies, .. } = call;
+        // It holds the batch too.
+        drop(replies);
+        let batch = Arc::unwrap_or_clone(batch);
+        let took = sent_at.elapsed();
+        if took >= CALL_WITHIN {
+            report_slow(&self.session.core, &consumer, took, &batch, &reserved);
+        }
+        let mut fault = None;
+        match settled {
+            Ok(settled) => self.settling.has_settled(&consumer, batch, &settled),
+            Err(why) => {
+                let mut batch = batch;
+                if why.ends_connection() {
+                    batch = self.settling.refused.instead(&consumer, batch, &why.to_string());
+                }
+                consumer.outbox.put_back(batch);
+                fault = Some(why);
+            }
+        }
+        let under_way = reserved.as_ref().is_err_and(Fault::may_be_under_way);
+        match reserved {
+            Ok(None) => {}
+            Ok(Some(Reserved::Jobs { mut jobs, left, set_aside })) => {
+                if !jobs.is_empty() && consumer.is_waiting() {
+                    // What the wait brought is older, and its answer is here too: its task takes it first.
+                    for _ in 0..2 {
+                        yield_now().await;
+                    }
+                }
+                report_set_aside(&self.session.core, &consumer, set_aside);
+                consumer.leases.reserved(session_number, &mut jobs);
+                self.more = left > 0;
+                let numbers = left == 0 && jobs.len() >= NUMBERS && consumer.pace.is_short();
+                consumer.pace.set_backlog(self.more || numbers);
+                self.next_look = numbers.then(|| NextLook::after(jobs.len()));
+                accept(&self.session.core, &consumer, jobs, slots, ahead);
+            }
+            Ok(Some(Reserved::Void)) => return Some(Left::Void),
+            Ok(Some(Reserved::Stale)) => {
+                return Some(Left::Reconnect(
+                    "another connection took over this worker's session_number".into(),
+                ));
+            }
+            Err(why) => {
+                if under_way {
+                    self.asked_too_much(asked);
+                }
+                fault = fault.or(Some(why));
+            }
+        }
+        if asks {
+            consumer.claims.one_is_over();
+        }
+        if let Some(fault) = fault {
+            return self.after_fault(&fault).await;
+        }
+        self.answers += 1;
+        if took >= CALL_WITHIN {
+            self.asked_too_much(asked);
+        } else if took < CALL_WITHIN / 5 {
+            self.may_ask = (self.may_ask * 2).min(SCRIPT_JOBS);
+        }
+        None
+    }
+
+    /// A call for so many jobs was not answered, or not soon: they may be too much for the line, or for what is on its way.
+    fn asked_too_much(&mut self, asked: usize) {
+        if asked > 0 {
+            self.may_ask = (asked / 2).max(1);
+        }
+    }
+
+    async fn after_fault(&mut self, fault: &Fault) -> Option<Left> {
+        match fault.kind {
+            FaultKind::Connection | FaultKind::Silent => {
+                return Some(Left::Reconnect(fault.to_string()));
+            }
+            FaultKind::Reply => {
+                say!(ERROR, { queue = self.consumer.queue.name.clone(), fault = fault.clone() }, %queue, "{fault}");
+                sleep(REFUSED_PAUSE).await;
+                return Some(Left::Reconnect(fault.to_string()));
+            }
+            FaultKind::Busy
+            | FaultKind::Full
+            | FaultKind::NoScript
+            | FaultKind::Denied
+            | FaultKind::NotDurable => {
+                if self.settling.says() {
+                    let server = self.session.core.client.address().to_string();
+                    say!(WARN, { queue = self.consumer.queue.name.clone(), fault = fault.clone() }, %server, %queue, "the server refuses, trying again: {fault}");
+                }
+                self.refused_at = Some(self.answers);
+                self.consumer.suspects.leave_slots();
+                sleep(REFUSED_PAUSE).await;
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Fetch {
+    fn drop(&mut self) {
+        // After a panic another loop sends them.
+        self.settling.send_again(&self.consumer, true);
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at.into()).await,
+        None => std::future::pending().await,
+    }
+}

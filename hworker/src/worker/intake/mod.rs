@@ -1,0 +1,68 @@
+//! Intake: the thread that waits at the server, reserves and settles, for all queues of one session of the worker. A body that blocks
+//! its thread, or the whole runtime of the bodies, holds up nothing here.
+
+pub(crate) mod accept;
+pub(crate) mod fetch;
+pub(crate) mod give_back;
+pub(crate) mod in_flight;
+pub(crate) mod next_look;
+pub(crate) mod parked;
+pub(crate) mod plan;
+pub(crate) mod reconcile;
+pub(crate) mod refused;
+pub(crate) mod settling;
+pub(crate) mod wait;
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use tokio::task::{JoinError, JoinSet};
+
+use crate::worker::report::show_liveness;
+use crate::worker::state::session::Session;
+use crate::worker::state::thread::Thread;
+
+/// Starts the thread. It ends by itself when each queue was told that this worker retires, or that it is void.
+pub(crate) fn spawn(session: &Arc<Session>) -> io::Result<Thread> {
+    Thread::spawn("hworker-intake", session, run)
+}
+
+async fn run(session: Arc<Session>) {
+    let clone = || Arc::clone(&session);
+    let (mut fetchers, mut others) = (JoinSet::new(), JoinSet::new());
+    others.spawn(clone().with(show_liveness::show_with_beats(clone(), |session| &session.intake)));
+    let (begins, mut begun) = mpsc::unbounded_channel();
+    let each = session.for_each_queue(|consumer| {
+        // Who takes it is below.
+        let _ = begins.send(Arc::clone(consumer));
+    });
+    tokio::pin!(each);
+    let mut consumers = HashMap::new();
+    loop {
+        tokio::select! {
+            () = &mut each => {}
+            Some(consumer) = begun.recv() => {
+                others.spawn(clone().with(wait::run(clone(), Arc::clone(&consumer))));
+                others.spawn(clone().with(give_back::run(Arc::clone(&consumer))));
+                let task = fetchers.spawn(clone().with(fetch::run(clone(), Arc::clone(&consumer))));
+                consumers.insert(task.id(), consumer);
+            }
+            Some(ended) = fetchers.join_next_with_id() => {
+                let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
+                let consumer = consumers.remove(&id);
+                // Where one has ended by a panic, which ends this session, another sends what is given back.
+                if let (Err(_), Some(consumer)) = (ended, consumer) {
+                    fetchers.spawn(fetch::run(clone(), consumer));
+                }
+                let over = session.retiring.is_cancelled() || session.void.is_cancelled();
+                if over && fetchers.is_empty() {
+                    return;
+                }
+            }
+            // Which has no queue any more.
+            () = session.retiring.cancelled(), if fetchers.is_empty() => return,
+        }
+    }
+}

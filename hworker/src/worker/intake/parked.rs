@@ -1,0 +1,177 @@
+//! Jobs that a worker could not run, put aside for one that can: a deploy may be under way.
+//!
+//! Each worker looks at each of them once, in the order of their tokens, and takes what it can run straight under a lease of its own, so
+//! nothing circles between workers that cannot. A heartbeat tells how many it has not looked at. Whoever keeps the timer breaks those
+//! that nobody could run for `unknown_for`. Arguments are read by code of the user's, so this is a task of the runtime of the bodies.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use crate::log::say;
+use crate::store::{Connection, Fault, ParkedEntry, Reserved};
+use crate::time::{day, millis};
+use crate::worker::attempt::run::why_not;
+use crate::worker::intake::accept::accept;
+use crate::worker::state::consumer::Consumer;
+use crate::worker::state::core::Core;
+use crate::worker::state::slots::Slot;
+
+/// Where the broken ones are full, that is said, and room is looked for, so often.
+const FULL_EVERY: Duration = Duration::from_secs(60);
+
+/// What is said of one too large for any look.
+const TOO_LARGE: &str = "larger than max_payload";
+
+/// Looks at parked jobs until the worker stops.
+pub(crate) async fn run(core: Arc<Core>, consumer: Arc<Consumer>) {
+    let mut full_since = None;
+    loop {
+        tokio::select! {
+            () = consumer.parked.told.notified() => {}
+            () = consumer.stopping.cancelled() => return,
+        }
+        let looked = async {
+            let on = core.client.connection(&consumer.queue).await?;
+            // Before a look, which may wait for slots.
+            if consumer.parked.overdue.swap(0, Ordering::AcqRel) > 0 {
+                break_overdue(&core, &consumer, &on, &mut full_since).await?;
+            }
+            look(&core, &consumer, &on).await
+        };
+        if let Err(fault) = looked.await {
+            say!(DEBUG, { queue = consumer.queue.name.clone() }, %queue, "parked jobs were not looked at, the next heartbeat tells again: {fault}");
+        }
+    }
+}
+
+/// Takes what can run here of those that were not looked at.
+async fn look(core: &Arc<Core>, consumer: &Arc<Consumer>, on: &Connection) -> Result<(), Fault> {
+    let session_number = consumer.session_number.load(Ordering::Acquire);
+    loop {
+        let page = consumer.queue.look_parked(on, consumer.parked.looked(), None).await?;
+        // A score that is no token may lead nowhere.
+        let last = page.last().map(|entry| entry.token);
+        let Some(last) = last.filter(|last| *last > consumer.parked.looked()) else {
+            return Ok(());
+        };
+        let mut runnable = page.into_iter().filter_map(|ParkedEntry { token, payload }| {
+            let payload = payload?;
+            why_not(core, consumer, payload.clone()).is_none().then_some((token, payload))
+        });
+        let mut next = runnable.next();
+        while let Some(first) = next.take() {
+            // As a reserve: a slot each, a heartbeat that was accepted lately, and nothing beside a suspect. Else it is for a later look.
+            let slot = tokio::select! {
+                slot = consumer.slots.acquire() => slot,
+                () = consumer.stopping.cancelled() => None,
+            };
+            let Some(slot) = slot else { return Ok(()) };
+            if !consumer.freshness.is_fresh() || consumer.suspects.alone_until().is_some() {
+                return Ok(());
+            }
+            let mut wanted = vec![first];
+            let mut slots = vec![slot];
+            for job in runnable.by_ref() {
+                let Some(slot) = consumer.slots.try_acquire() else {
+                    next = Some(job);
+                    break;
+                };
+                wanted.push(job);
+                slots.push(slot);
+            }
+            if !take(core, consumer, on, session_number, wanted, slots).await? {
+                return Ok(());
+            }
+        }
+        consumer.parked.looked.store(last, Ordering::Release);
+    }
+}
+
+/// Takes these jobs, for these slots, and counts them as looked at; false under an old session.
+async fn take(
+    core: &Arc<Core>,
+    consumer: &Arc<Consumer>,
+    on: &Connection,
+    session_number: u64,
+    wanted: Vec<(u64, Vec<u8>)>,
+    slots: Vec<Slot>,
+) -> Result<bool, Fault> {
+    let last = wanted.last().map_or(0, |(token, _)| *token);
+    let _taking = Taking::begin(consumer);
+    // Only what is under way now is waited for by a worker that retires.
+    if consumer.stopping.is_cancelled() {
+        return Ok(false);
+    }
+    // Guard: looked at only when it is known what became of the call. What a lost answer took is found among the leases.
+    match consumer.queue.take_parked(on, &consumer.keys, session_number, wanted).await? {
+        Reserved::Jobs { mut jobs, .. } => {
+            consumer.parked.looked.store(last, Ordering::Release);
+            consumer.leases.reserved(session_number, &mut jobs);
+            accept(core, consumer, jobs, slots, 0);
+            Ok(true)
+        }
+        Reserved::Stale => Ok(false),
+        Reserved::Void => {
+            consumer.void.cancel();
+            Ok(false)
+        }
+    }
+}
+
+/// A call that takes some is under way, until what it brought is handed over.
+struct Taking<'a>(&'a Consumer);
+
+impl<'a> Taking<'a> {
+    fn begin(consumer: &'a Consumer) -> Self {
+        consumer.parked.taking.store(true, Ordering::SeqCst);
+        Self(consumer)
+    }
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.0.parked.taking.store(false, Ordering::SeqCst);
+        self.0.changed.notify_one();
+    }
+}
+
+/// Breaks what nobody could run for long. What can run here is left to a look.
+async fn break_overdue(
+    core: &Core,
+    consumer: &Consumer,
+    on: &Connection,
+    full_since: &mut Option<Instant>,
+) -> Result<(), Fault> {
+    if full_since.is_some_and(|since| since.elapsed() < FULL_EVERY) {
+        return Ok(());
+    }
+    let until = core.clock.unix_ms().saturating_sub(millis(core.config.unknown_for));
+    let (mut after, up_to) = (0, until.saturating_mul(1000));
+    loop {
+        let page = consumer.queue.look_parked(on, after, Some(up_to)).await?;
+        let last = page.last().map(|entry| entry.token);
+        let Some(last) = last.filter(|last| *last > after) else { break };
+        after = last;
+        let overdue: Vec<_> = page
+            .into_iter()
+            .filter_map(|ParkedEntry { token, payload }| {
+                let why = match payload {
+                    Some(payload) => why_not(core, consumer, payload)?,
+                    None => TOO_LARGE.to_owned(),
+                };
+                Some((token, format!("{why}; parked for {:?} before", core.config.unknown_for)))
+            })
+            .collect();
+        let today = day(core.clock.unix_ms());
+        if !overdue.is_empty() && !consumer.queue.break_parked(on, &today, &overdue).await? {
+            *full_since = Some(Instant::now());
+            let limit = consumer.queue.limits.broken;
+            say!(WARN, { queue = consumer.queue.name.clone() }, %queue, limit, "there is no room for more broken jobs, so jobs that no worker could run stay parked: requeue or delete broken ones, or raise HWORKER_BROKEN_LIMIT");
+            return Ok(());
+        }
+        tokio::task::yield_now().await;
+    }
+    *full_since = None;
+    Ok(())
+}

@@ -1,0 +1,146 @@
+//! What the loop of a queue is to do next: from what it has, without doing any of it.
+
+use std::time::Instant;
+
+use crate::store::SCRIPT_BYTES;
+use crate::worker::intake::in_flight::ClaimRequest;
+use crate::worker::intake::next_look::{HOLD, NextLook};
+use crate::worker::state::consumer::Consumer;
+use crate::worker::state::outbox::WakeAt;
+use crate::worker::state::pace::Paces;
+use crate::worker::state::session::Session;
+
+/// So many jobs are asked for by one call: enough for the call to cost little, few enough for the server to answer others
+/// in between, and for the first of many to start while the rest are on their way.
+const CALL_JOBS: usize = 300;
+
+/// While so many bytes wait for a slot nothing is fetched ahead: some calls' worth, so that there is something to start while the next
+/// are under way.
+const AHEAD_BYTES: usize = 4 * SCRIPT_BYTES;
+
+/// What the loop is to do next.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// To make a round trip.
+    pub(crate) claim: Option<ClaimRequest>,
+    /// How many jobs are ahead of the slots, or under way to be, when that is done.
+    pub(crate) ahead: usize,
+    pub(crate) awaits: Awaits,
+    /// There is something to send, held back for a moment so that more goes with it.
+    pub(crate) hold: bool,
+    /// To wait for a slot.
+    pub(crate) acquire: bool,
+    pub(crate) wake_at: WakeAt,
+    /// Nothing is taken before that.
+    pub(crate) alone_until: Option<Instant>,
+}
+
+/// Without what nothing is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Awaits {
+    /// The next job, for which to wait at the server.
+    Job,
+    /// A heartbeat that is accepted.
+    Heartbeat,
+    Nothing,
+}
+
+/// What the loop of a queue knows when it plans.
+pub(crate) struct Known<'a> {
+    pub(crate) session: &'a Session,
+    pub(crate) consumer: &'a Consumer,
+    /// How many calls are under way, how many jobs they bring beyond the slots, and whether one only looks.
+    pub(crate) calls: usize,
+    pub(crate) coming: usize,
+    pub(crate) looks: bool,
+    /// The server may have jobs waiting.
+    pub(crate) more: bool,
+    /// It is to be asked, even without room.
+    pub(crate) look: bool,
+    pub(crate) next_look: Option<&'a NextLook>,
+    /// How many jobs any call may ask for.
+    pub(crate) may_ask: usize,
+    /// How many slots came free for this queue and are not counted among the free ones.
+    pub(crate) came_free: usize,
+    /// Since when something to send is held back.
+    pub(crate) held_since: Option<Instant>,
+}
+
+impl Known<'_> {
+    /// What is to be done now.
+    pub(crate) fn plan(&self) -> Plan {
+        let Self { consumer, calls, coming, looks, came_free, held_since, .. } = *self;
+        let stopping = consumer.stopping.is_cancelled();
+        let fresh = consumer.freshness.is_fresh();
+        let alone_until = consumer.suspects.alone_until();
+        // Else a body that blocks the runtime would have this worker take the jobs of all free slots, hold them, and take them again.
+        let stalled = !consumer.buffer.are_runners_running();
+        let takes = !stopping && !stalled && alone_until.is_none();
+        let reserving = self.more && takes && fresh;
+        let (waiting, bytes) = consumer.buffer.ahead();
+        let due = waiting + coming;
+        // Those that wait, or will, have the first claim to what is free.
+        let free = consumer.slots.free() + came_free;
+        let unclaimed = free.saturating_sub(due);
+
+        let target = if bytes < AHEAD_BYTES { self.target() } else { 0 };
+        let most = CALL_JOBS.min(self.may_ask);
+        let slots = if reserving { unclaimed.min(most) } else { 0 };
+        let ahead = if reserving { target.saturating_sub(due).min(most - slots) } else { 0 };
+        let want = slots + ahead;
+
+        let settlements = consumer.outbox.count();
+        let runnable = !consumer.buffer.is_empty();
+        // What is left lasts until more is here, and each call costs the thread on which bodies end.
+        let enough = (target - target / 3).clamp(1, CALL_JOBS);
+        let worth_it = want == most || target > 0 && want >= enough;
+        let anything = settlements > 0 || want > 0;
+        let held = held_since.is_some_and(|since| since.elapsed() >= HOLD);
+        let send = match calls {
+            0 => {
+                self.look || anything && (!runnable && self.next_look.is_none() || worth_it || held)
+            }
+            // Behind one that looks there may be nothing.
+            1 => worth_it && !looks,
+            _ => false,
+        };
+        let worth_it_at = settlements + enough.saturating_sub(want).max(1);
+        let wake_at = match (calls, self.next_look) {
+            (0, Some(look)) => WakeAt::Count(look.settlements),
+            (0, None) if !anything => WakeAt::LastOr(1),
+            (0, None) if target > 0 => WakeAt::LastOr(worth_it_at),
+            (0, None) => WakeAt::LastOr(usize::MAX),
+            // While nothing is left to be started, each body that ends would be the last.
+            (1, _) if target > 0 && !looks => WakeAt::Count(worth_it_at),
+            _ => WakeAt::Never,
+        };
+        // One of the slots came free already.
+        let slots = slots.saturating_sub(came_free);
+        Plan {
+            claim: send.then_some(ClaimRequest { slots, ahead, look: self.look }),
+            ahead: if send { due + ahead } else { due },
+            awaits: match self.more {
+                _ if !takes => Awaits::Nothing,
+                true if !fresh => Awaits::Heartbeat,
+                false if unclaimed > 0 && self.next_look.is_none() => Awaits::Job,
+                _ => Awaits::Nothing,
+            },
+            hold: calls == 0 && anything,
+            // All are taken, and nothing of this queue is on its way to one.
+            acquire: takes && calls == 0 && due == 0 && unclaimed == 0,
+            wake_at,
+            alone_until,
+        }
+    }
+
+    /// How many jobs to have ahead of the slots.
+    fn target(&self) -> usize {
+        let consumer = self.consumer;
+        if !consumer.fetches_ahead || consumer.suspects.cautious() {
+            return 0;
+        }
+        let all = self.session.consumers();
+        let consumers = Paces::seen_by(&consumer.pace, all.iter().map(|consumer| &consumer.pace));
+        consumer.pace.ahead(consumer.slots.total(), &consumers)
+    }
+}

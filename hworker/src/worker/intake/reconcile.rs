@@ -1,0 +1,105 @@
+//! How a session begins and ends at the server, in one queue.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::log::say;
+use crate::reconnect::Reconnect;
+use crate::store::{Connection, End, Fault, Reconciled, Settlement};
+use crate::worker::intake::accept::report_lost;
+use crate::worker::report::log_outage;
+use crate::worker::state::consumer::Consumer;
+use crate::worker::state::outages::Side;
+use crate::worker::state::session::Session;
+
+/// A wait that is to end is looked at so often.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Makes a connection and reconciles; `None` when the worker is void.
+///
+/// `first`: the server may not know this worker yet.
+pub(crate) async fn connect(
+    session: &Session,
+    consumer: &Consumer,
+    first: bool,
+) -> Result<Option<(Connection, u64)>, Fault> {
+    let address = session.core.client.address();
+    let connection = address.connect_metered(&consumer.line, &consumer.queue).await?;
+    let connection = connection.confirming(session.core.config.settles());
+    let believed = consumer.leases.believed();
+    let record = record(session);
+    let reconciled = consumer
+        .queue
+        .reconcile(&connection, &consumer.keys, &consumer.worker, first, &record)
+        .await?;
+    log_outage::back(session, consumer, Side::Fetch);
+    let Reconciled::Session { session: session_number, now, leases } = reconciled else {
+        return Ok(None);
+    };
+    session.core.clock.heard(now);
+
+    let comparison = consumer.leases.begin(session_number, &believed, leases);
+    // After the comparison: only what is sent from now on brings something new.
+    consumer.session_number.store(session_number, Ordering::Release);
+    consumer.parked.look_anew();
+    for settlement in comparison.revived {
+        consumer.settle(Some(settlement));
+    }
+    if !comparison.unseen.is_empty() {
+        say!(INFO, { queue = consumer.queue.name.clone(), jobs = comparison.unseen.len() }, %queue, jobs, "giving back jobs whose hand-over was lost");
+    }
+    for lease in comparison.unseen {
+        consumer.leases.never_start(&lease);
+        let end = End::Released { delay_ms: 0, envelope: None };
+        consumer.settle(Some(Settlement { lease, end }));
+    }
+    for lease in comparison.lost {
+        report_lost(consumer, &lease);
+    }
+    consumer.registered.send_replace(true);
+    Ok(Some((connection, session_number)))
+}
+
+/// Leaves a server that does not know this worker: one that has forgotten it, with all that it had, may have handed it a job
+/// since, which nobody else would look for.
+pub(crate) async fn leave(session: &Session, consumer: &Consumer) {
+    // Which ends when the session does.
+    while consumer.is_waiting() {
+        let _ = timeout(LOOK_AGAIN, consumer.changed.notified()).await;
+    }
+    let mut reconnect = Reconnect::soon();
+    loop {
+        let left = async {
+            let connection = session.core.client.connection(&consumer.queue).await?;
+            consumer.queue.retire(&connection, &consumer.keys, &consumer.worker).await
+        };
+        let Err(fault) = left.await else { return };
+        say!(DEBUG, { queue = consumer.queue.name.clone() }, %queue, "leaving it failed: {fault}");
+        reconnect.pause().await;
+    }
+}
+
+/// Says the last word to the server.
+pub(crate) async fn retire(consumer: &Consumer, connection: &Connection) -> Result<(), Fault> {
+    let left = consumer.queue.retire(connection, &consumer.keys, &consumer.worker).await?;
+    if left > 0 {
+        say!(WARN, { queue = consumer.queue.name.clone() }, %queue, left, "leases are left for other workers to recover");
+    }
+    Ok(())
+}
+
+/// What a worker says of itself.
+fn record(session: &Session) -> Vec<(&'static str, String)> {
+    let config = &session.core.config;
+    vec![
+        ("name", config.name.clone()),
+        ("host", crate::config::host_name()),
+        ("pid", std::process::id().to_string()),
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("concurrency", config.concurrency.to_string()),
+        ("dead_after", crate::time::millis(config.dead_after).to_string()),
+        ("queues", session.core.queue_names()),
+    ]
+}

@@ -1,0 +1,139 @@
+//! Jobs that are large for the line to the server, or for the server.
+
+use std::time::Duration;
+
+use crate::log::say;
+use serde_json::value::RawValue;
+
+use crate::envelope::{JobId, Rewrite};
+use crate::store::{End, Fault, LeaseMap, Reserved, Settlement};
+use crate::worker::state::consumer::Consumer;
+use crate::worker::state::core::Core;
+use crate::worker::state::log_limit::{Reason, Warning};
+use crate::worker::state::outbox::is_large;
+
+/// Says which is the largest job of a call that took long.
+pub(crate) fn report_slow(
+    core: &Core,
+    consumer: &Consumer,
+    took: Duration,
+    settled: &[Settlement],
+    reserved: &Result<Option<Reserved>, Fault>,
+) {
+    let brought = match reserved {
+        Ok(Some(Reserved::Jobs { jobs, .. })) => jobs.as_slice(),
+        _ => &[],
+    };
+    let brought = brought.iter().map(|(_, payload)| payload.as_slice());
+    let all = brought.chain(settled.iter().filter_map(Settlement::bytes));
+    let Some(largest) = all.max_by_key(|bytes| bytes.len()) else { return };
+    let bytes = largest.len();
+    let text = format!(
+        "the line to the server is slow: a call took {took:?}, and this job is the largest in it ({bytes} bytes)"
+    );
+    let id = id_of(largest);
+    let warning = Warning { id, text, ..Warning::default() };
+    core.log_limit.warn(&consumer.queue.name, Reason::SlowLine, warning);
+}
+
+/// Of an envelope, or the record of a failed job.
+fn id_of(bytes: &[u8]) -> Option<JobId> {
+    Rewrite::of(bytes).map(|envelope| envelope.id())
+}
+
+/// Settlements whose connection ended when they were sent alone, and how often.
+#[derive(Debug, Default)]
+pub(crate) struct Refused(LeaseMap<u32>);
+
+impl Refused {
+    /// What is to be sent in place of settlements whose connection has ended.
+    ///
+    /// One that was alone, and large, the server may refuse for its size, by ending the connection, and would each time. So the third
+    /// time it is sent without what it tells of errors, and then the job becomes broken, for which the server needs no bytes of it.
+    pub(crate) fn instead(
+        &mut self,
+        consumer: &Consumer,
+        mut batch: Vec<Settlement>,
+        why: &str,
+    ) -> Vec<Settlement> {
+        let [one] = batch.as_mut_slice() else { return batch };
+        if !is_large(one) {
+            return batch;
+        }
+        let Some(bytes) = one.bytes() else { return batch };
+        let (length, id) = (bytes.len(), id_of(bytes));
+        let times = self.0.entry(one.lease.clone()).or_default();
+        *times += 1;
+        let smaller = if *times == 2 { without_errors(bytes) } else { None };
+        let what = match (&mut one.end, *times, smaller) {
+            (_, ..2, _) => return batch,
+            (End::Released { envelope, .. } | End::Parked { envelope, .. }, ..) => {
+                *envelope = None;
+                "it goes back as it came"
+            }
+            (
+                End::Retried { envelope: told, .. } | End::Failed { record: told, .. },
+                _,
+                Some(smaller),
+            ) => {
+                *told = smaller;
+                "it is told again without its errors"
+            }
+            (end, ..) => {
+                let reason = format!(
+                    "the server ends the connection when it is told how the job ended ({length} bytes): {why}; its \
+                     `proto-max-bulk-len` may be too low"
+                );
+                *end = End::Broken { reason, bytes: length };
+                "it is broken"
+            }
+        };
+        let queue = &consumer.queue.name;
+        say!(WARN, { id = id.map(tracing::field::display), queue = queue.clone(), why = why.to_owned() }, id, %queue, bytes = length, "the server ends the connection when it is told how this job ended, {what}: {why}");
+        batch
+    }
+
+    /// The server has these.
+    pub(crate) fn forget(&mut self, settled: &[Settlement]) {
+        if !self.0.is_empty() {
+            for one in settled {
+                self.0.remove(&one.lease);
+            }
+        }
+    }
+}
+
+/// An envelope, or the record of a failed job, without what it tells of errors.
+fn without_errors(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut rewrite = Rewrite::of(bytes)?;
+    rewrite.remove("errors");
+    rewrite.remove("backtrace");
+    let envelope = rewrite.get("envelope").and_then(|envelope| without_errors(envelope.as_bytes()));
+    let envelope =
+        envelope.and_then(|bytes| RawValue::from_string(String::from_utf8(bytes).ok()?).ok());
+    if let Some(envelope) = envelope {
+        rewrite.set("envelope", &envelope);
+    }
+    Some(rewrite.to_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn envelopes_and_records_without_what_they_tell_of_errors() {
+        let envelope = r#"{"id":"a","job":"b","errors":[{"message":"c"}],"args":{"errors":1}}"#;
+        let plain = r#"{"id":"a","job":"b","args":{"errors":1}}"#;
+        let record =
+            |envelope, rest| format!(r#"{{"id":"a","message":"c"{rest},"envelope":{envelope}}}"#);
+        let failed = record(envelope, r#","backtrace":"d""#);
+        for (bytes, without) in
+            [(envelope.to_owned(), plain.to_owned()), (failed, record(plain, ""))]
+        {
+            let found = without_errors(bytes.as_bytes()).expect("an object");
+            assert_eq!(String::from_utf8_lossy(&found), without);
+        }
+        assert_eq!(without_errors(b"[]"), None);
+    }
+}

@@ -1,0 +1,81 @@
+//! What becomes of settlements that were sent.
+
+use std::time::{Duration, Instant};
+
+use crate::log::say;
+use crate::store::{Settled, Settlement};
+use crate::worker::intake::refused::Refused;
+use crate::worker::state::consumer::Consumer;
+
+/// A server that refuses or is busy is asked again after this.
+pub(crate) const REFUSED_PAUSE: Duration = Duration::from_millis(500);
+
+/// The settlements of one queue that the server does not take as they are.
+#[derive(Debug, Default)]
+pub(crate) struct Settling {
+    pub(crate) refused: Refused,
+    /// Those for which a key is of another type, and when they are sent again.
+    held_up: Option<(Instant, Vec<Settlement>)>,
+    /// Refusals since the start; about one a minute is logged.
+    refusals: u64,
+}
+
+impl Settling {
+    /// How many are held up.
+    pub(crate) fn held_up(&self) -> usize {
+        self.held_up.as_ref().map_or(0, |(_, ends)| ends.len())
+    }
+
+    /// When those are sent again.
+    pub(crate) fn again_at(&self) -> Option<Instant> {
+        self.held_up.as_ref().map(|(at, _)| *at)
+    }
+
+    /// Has those sent again that are due, or all.
+    pub(crate) fn send_again(&mut self, consumer: &Consumer, all: bool) {
+        if let Some((_, again)) = self.held_up.take_if(|(at, _)| all || *at <= Instant::now()) {
+            consumer.outbox.put_back(again);
+        }
+    }
+
+    /// Whether this refusal is to be logged.
+    pub(crate) fn says(&mut self) -> bool {
+        self.refusals += 1;
+        (self.refusals - 1).is_multiple_of(120)
+    }
+
+    /// The server has answered for these.
+    pub(crate) fn has_settled(
+        &mut self,
+        consumer: &Consumer,
+        mut batch: Vec<Settlement>,
+        settled: &Settled,
+    ) {
+        let refused = settled.take_refused(&mut batch);
+        if let Some(fault) = &settled.refusal {
+            if self.says() {
+                let queue = consumer.queue.name.clone();
+                say!(WARN, { jobs = refused.len(), fault = fault.clone() }, %queue, jobs, "results cannot be written, trying again; rename or delete the key that is of another type: {fault}");
+            }
+            let again_at = Instant::now() + REFUSED_PAUSE;
+            self.held_up.get_or_insert((again_at, Vec::new())).1.extend(refused);
+        }
+        if let Some(anew) = &settled.anew {
+            let queue = consumer.queue.name.clone();
+            say!(WARN, { anew = anew.clone() }, %queue, "what could not be counted up begins anew: {anew}");
+        }
+        if !batch.is_empty() {
+            self.refused.forget(&batch);
+            consumer.leases.settled(batch);
+        }
+        if let Some(fault) = &settled.not_durable
+            && self.says()
+        {
+            say!(WARN, { queue = consumer.queue.name.clone(), fault = fault.clone() }, %queue, "results may not be safe yet, a failover may run their jobs again: {fault}");
+        }
+        if settled.stale > 0 {
+            // Their jobs were given to others; what happened here counts for nothing.
+            say!(DEBUG, { queue = consumer.queue.name.clone(), stale = settled.stale }, %queue, stale, "settlements of lost leases were refused");
+        }
+    }
+}

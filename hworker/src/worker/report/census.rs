@@ -1,0 +1,74 @@
+//! Which queues there are: a worker adds its own to the registry, and the worker that keeps the timer of the first of them says on which
+//! others jobs wait that nobody runs.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::log::say;
+use crate::store::Fault;
+use crate::worker::state::census::Census;
+use crate::worker::state::core::Core;
+use crate::worker::state::session::Session;
+
+/// A worker beats more often by far.
+const HEARD_WITHIN: Duration = Duration::from_secs(60);
+
+/// So many queues are named, of those that nobody serves.
+const NAMED: usize = 10;
+
+/// Looks as long as the worker goes on.
+pub(crate) async fn run(session: Arc<Session>) {
+    let looks = async {
+        loop {
+            session.census.told.notified().await;
+            if let Err(fault) = look(&session.core, &session.census).await {
+                say!(DEBUG, "the queues were not looked at, in a minute they are: {fault}");
+            }
+        }
+    };
+    tokio::select! {
+        () = looks => {}
+        () = session.stopping.cancelled() => {}
+    }
+}
+
+async fn look(core: &Core, census: &Census) -> Result<(), Fault> {
+    let own: BTreeSet<Arc<str>> =
+        core.queues.borrow().iter().map(|queue| Arc::clone(&queue.name)).collect();
+    core.client.register_queues(&own.iter().map(|name| &**name).collect::<Vec<_>>(), None).await?;
+    if !census.keeps_timer.load(Ordering::Acquire) {
+        return Ok(());
+    }
+    let mut unserved = Vec::new();
+    for name in core.client.registered_queues().await? {
+        if !own.contains(&*name) && is_unserved(core, &name).await? {
+            unserved.push(name);
+        }
+    }
+    if !unserved.is_empty() {
+        let named = unserved[..unserved.len().min(NAMED)].join(",");
+        let count = unserved.len();
+        say!(
+            WARN,
+            queues = named,
+            count,
+            "jobs wait on queues that no worker serves: start one that does, by HWORKER_QUEUES, or destroy the queues"
+        );
+    }
+    Ok(())
+}
+
+/// Whether jobs wait there, or are due, and no worker was heard of.
+async fn is_unserved(core: &Core, name: &str) -> Result<bool, Fault> {
+    let mut waits = false;
+    for shard in core.client.shards(name, core.client.limits()) {
+        let on = core.client.connection_to_inspect(&shard).await?;
+        if shard.is_served(&on, HEARD_WITHIN).await? {
+            return Ok(false);
+        }
+        waits |= shard.load(&on, u64::MAX).await?.pending > 0;
+    }
+    Ok(waits)
+}

@@ -1,0 +1,148 @@
+//! Answers probes over HTTP, on a thread of its own: bodies that block hold up no answer, and a slow client holds up
+//! nothing of the worker.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use hyper::service::service_fn;
+use hyper::{Method, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use serde_json::json;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+use crate::log::say;
+use crate::worker::report::health::Health;
+
+/// So many connections at once. One more ends the oldest: a probe asks at once, so what is old is no probe.
+const CONNECTIONS: usize = 32;
+
+/// A connection ends after this, whatever its client does.
+const CONNECTION_WITHIN: Duration = Duration::from_secs(5);
+
+/// A request whose head is larger is refused. The least that hyper takes.
+const HEAD_BYTES: usize = 8 * 1024;
+const HEADERS: usize = 64;
+
+/// After a connection could not be accepted; the process may have no more files to open.
+const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
+
+/// Answers probes until it is dropped; then the address is free again.
+pub(crate) struct Endpoint {
+    end: CancellationToken,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Drop for Endpoint {
+    fn drop(&mut self) {
+        self.end.cancel();
+        // It waits for nothing but its end. What it says when it panics it has said.
+        let _ = self.thread.take().map(JoinHandle::join);
+    }
+}
+
+/// Answers probes at this address until what it returns is dropped.
+pub(crate) fn listen(address: SocketAddr, health: Health) -> Result<Endpoint, Error> {
+    let cannot = |error| {
+        Error::config(format!("health cannot be told at {address} (HWORKER_HEALTH): {error}"))
+    };
+    let listener = std::net::TcpListener::bind(address).map_err(cannot)?;
+    listener.set_nonblocking(true).map_err(cannot)?;
+    // With port 0 it is another one.
+    let address = listener.local_addr().map_err(cannot)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .enable_time()
+        .build()
+        .map_err(cannot)?;
+    let end = CancellationToken::new();
+    let ended = end.clone();
+    let thread = move || {
+        runtime.block_on(async {
+            tokio::select! {
+                () = serve(listener, health) => {}
+                () = ended.cancelled() => {}
+            }
+        });
+    };
+    let thread = std::thread::Builder::new().name("hworker-health".into()).spawn(thread);
+    let thread = Some(thread.map_err(cannot)?);
+    say!(INFO, %address, "health is told at /live and /ready");
+    Ok(Endpoint { end, thread })
+}
+
+async fn serve(listener: std::net::TcpListener, health: Health) {
+    let listener = match TcpListener::from_std(listener) {
+        Ok(listener) => listener,
+        Err(error) => return say!(ERROR, "health cannot be told: {error}"),
+    };
+    let mut open: VecDeque<AbortHandle> = VecDeque::new();
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                open.retain(|connection| !connection.is_finished());
+                if open.len() == CONNECTIONS
+                    && let Some(oldest) = open.pop_front()
+                {
+                    oldest.abort();
+                }
+                open.push_back(tokio::spawn(answer(stream, health.clone())).abort_handle());
+            }
+            Err(error) => {
+                say!(DEBUG, "a probe could not be accepted: {error}");
+                sleep(ACCEPT_AGAIN).await;
+            }
+        }
+    }
+}
+
+/// Answers one request.
+async fn answer(stream: TcpStream, health: Health) {
+    let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
+        let response = respond(&health, request.method(), request.uri().path());
+        async { Ok::<_, Infallible>(response) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .keep_alive(false)
+        .max_buf_size(HEAD_BYTES)
+        .max_headers(HEADERS)
+        .serve_connection(TokioIo::new(stream), service);
+    // What goes wrong on it concerns its client alone.
+    let _ = timeout(CONNECTION_WITHIN, connection).await;
+}
+
+fn respond(health: &Health, method: &Method, path: &str) -> Response<String> {
+    let (name, verdict) = match path {
+        "/live" => ("live", health.live()),
+        "/ready" => ("ready", health.ready()),
+        _ => return reply(StatusCode::NOT_FOUND, &json!({ "error": "ask for /live or /ready" })),
+    };
+    if method != Method::GET && method != Method::HEAD {
+        let mut refused =
+            reply(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": "ask with GET or HEAD" }));
+        refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+        return refused;
+    }
+    match verdict {
+        Ok(()) => reply(StatusCode::OK, &json!({ name: true })),
+        Err(why) => {
+            reply(StatusCode::SERVICE_UNAVAILABLE, &json!({ name: false, "why": why.to_string() }))
+        }
+    }
+}
+
+fn reply(status: StatusCode, what: &serde_json::Value) -> Response<String> {
+    let mut response = Response::new(format!("{what}\n"));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,56 @@
+//! What a worker says of an outage, from the first of its connections that misses the server to the last that has it back.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::log::say;
+use crate::store::Fault;
+use crate::worker::state::consumer::Consumer;
+use crate::worker::state::outages::{News, Side};
+use crate::worker::state::session::Session;
+
+/// The server cannot be used there.
+pub(crate) fn lost(session: &Session, consumer: &Consumer, side: Side, fault: &Fault) {
+    let core = &session.core;
+    let who = (side, Arc::clone(&consumer.queue.label));
+    let (worker, queue) = (session.id.clone(), consumer.queue.name.clone());
+    let (server, fault) = (core.client.address().to_string(), fault.clone());
+    match core.outages.lost(who, consumer.freshness.age(), Instant::now()) {
+        Some(News::Lost) => {
+            let running = running(session);
+            let dead_after = core.config.dead_after;
+            let fate = if core.config.cancel_on_disconnect {
+                "async bodies that run are stopped before other workers can have their jobs"
+            } else {
+                "bodies that run go on and their results are kept"
+            };
+            say!(WARN, %worker, %server, %queue, running, "the server cannot be used, trying again: {fault}; no job starts, {fate}; other workers that it answers get the jobs {dead_after:?} after the last heartbeat");
+        }
+        Some(News::Away(away)) => {
+            let running = running(session);
+            say!(WARN, %worker, %server, %queue, running, away = %rounded(away), "the server still cannot be used, trying again: {fault}");
+        }
+        Some(News::Back(_)) | None => {}
+    }
+}
+
+/// The server answers there.
+pub(crate) fn back(session: &Session, consumer: &Consumer, side: Side) {
+    let core = &session.core;
+    let who = (side, Arc::clone(&consumer.queue.label));
+    if let Some(News::Back(away)) = core.outages.back(&who, Instant::now()) {
+        let results: usize =
+            session.consumers().iter().map(|consumer| consumer.outbox.count()).sum();
+        let (worker, server) = (session.id.clone(), core.client.address().to_string());
+        let running = running(session);
+        say!(INFO, %worker, %server, running, results, away = %rounded(away), "the server is back: jobs start again, results that were kept are sent");
+    }
+}
+
+fn rounded(away: Duration) -> String {
+    format!("{away:.1?}")
+}
+
+fn running(session: &Session) -> usize {
+    session.consumers().iter().map(|consumer| consumer.leases.running().len()).sum()
+}

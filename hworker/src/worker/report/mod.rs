@@ -1,0 +1,8 @@
+//! What a worker tells of itself: health, outages, queues that nobody serves.
+
+pub(crate) mod census;
+#[cfg(feature = "health")]
+pub(crate) mod endpoint;
+pub(crate) mod health;
+pub(crate) mod log_outage;
+pub(crate) mod show_liveness;

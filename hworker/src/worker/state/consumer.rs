@@ -1,0 +1,299 @@
+//! One queue, or one shard of a queue, as this worker consumes it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::context::Scope;
+use crate::job::{Definition, OnFault};
+use crate::keys::WorkerKeys;
+use crate::store::{End, Lease, Meter, Queue, Settlement};
+use crate::worker::state::buffer::{Buffer, WaitingJob};
+use crate::worker::state::claims::Claims;
+use crate::worker::state::core::Core;
+use crate::worker::state::freshness::Freshness;
+use crate::worker::state::leases::Leases;
+use crate::worker::state::outbox::Outbox;
+use crate::worker::state::pace::Pace;
+use crate::worker::state::parked::Parked;
+use crate::worker::state::recent::Total;
+use crate::worker::state::slots::{Slot, Slots};
+use crate::worker::state::suspects::Suspects;
+
+/// One queue, or one shard of a queue, as this worker serves it.
+#[derive(Debug)]
+pub(crate) struct Consumer {
+    /// The worker's id in this queue.
+    pub(crate) worker: Arc<str>,
+    pub(crate) queue: Queue,
+    pub(crate) keys: WorkerKeys,
+    pub(crate) slots: Slots,
+    pub(crate) leases: Leases,
+    pub(crate) buffer: Buffer,
+    pub(crate) outbox: Outbox,
+    pub(crate) pace: Pace,
+    pub(crate) freshness: Freshness,
+    pub(crate) suspects: Suspects,
+    pub(crate) parked: Parked,
+    /// No more jobs are reserved.
+    pub(crate) stopping: CancellationToken,
+    /// Nothing more will be settled: the loop that fetches flushes the outbox and says the last word to the server.
+    pub(crate) retiring: CancellationToken,
+    /// That was said.
+    pub(crate) retired: CancellationToken,
+    /// Of the session: the server declared this worker dead.
+    pub(crate) void: CancellationToken,
+    /// Of the session: a part of it has ended by a panic.
+    broken: CancellationToken,
+    /// How many queues the session serves.
+    served: Arc<AtomicUsize>,
+    /// A job waits for a runner, or for a slot.
+    pub(crate) job_waits: Notify,
+    /// Whether jobs are reserved beyond the free slots: not where a job type of the queue runs at most once, since a crash counts for
+    /// everything that a worker holds.
+    pub(crate) fetches_ahead: bool,
+    /// What contexts tell of this queue and worker.
+    pub(crate) scope: Arc<Scope>,
+    /// The session under which the server hands anything over.
+    pub(crate) session_number: AtomicU64,
+    /// Counts what passes over the connections of the loop that fetches.
+    pub(crate) line: Arc<Meter>,
+    pub(crate) claims: Claims,
+    /// The loop that fetches has something to think about.
+    pub(crate) changed: Notify,
+    /// The server may have jobs waiting, or something in the inbox.
+    look: AtomicBool,
+    /// The first reconcile was accepted, so the server knows this worker.
+    pub(crate) registered: tokio::sync::watch::Sender<bool>,
+    /// The connection may have to be made anew.
+    pub(crate) suspicious: Notify,
+    /// Why it may.
+    differs: AtomicBool,
+    /// When the heart last found itself cut off from the server, until the loop that fetches has heard of it.
+    cut_off: Mutex<Option<Instant>>,
+    /// The wait that was sent is not at the server any more, and its answer did not come.
+    pub(crate) wait_lost: Notify,
+    /// Whether a wait may be sent.
+    pub(crate) waiting: tokio::sync::watch::Sender<bool>,
+    /// Counts the waits, when each is sent and again when it is over: odd while one is under way.
+    pub(crate) waits: AtomicU64,
+}
+
+impl Consumer {
+    pub(crate) fn new(queue: &Queue, worker: Arc<str>, core: &Core, shared: &Shared) -> Self {
+        let at_most_once = |definition: &&Definition| {
+            definition.policy.on_crash == OnFault::Fail && definition.queue == &*queue.name
+        };
+        let room = shared.room(core, queue);
+        Self {
+            keys: queue.keys.worker(&worker),
+            slots: room.slots.clone(),
+            stopping: shared.tokens.stopping.child_token(),
+            retiring: shared.tokens.retiring.child_token(),
+            retired: CancellationToken::new(),
+            void: shared.tokens.void.clone(),
+            broken: shared.tokens.broken.clone(),
+            served: Arc::clone(&shared.served),
+            job_waits: Notify::new(),
+            queue: queue.clone(),
+            leases: Leases::new(Arc::clone(&shared.recent)),
+            buffer: Buffer::default(),
+            outbox: Outbox::default(),
+            pace: Pace::default(),
+            freshness: Freshness::default(),
+            suspects: room.suspects,
+            parked: Parked::default(),
+            fetches_ahead: core.config.prefetch && !core.jobs.values().any(at_most_once),
+            scope: Arc::new(Scope {
+                queue: Arc::clone(&queue.name),
+                worker: Arc::clone(&worker),
+                states: Arc::clone(&core.states),
+            }),
+            worker,
+            session_number: AtomicU64::new(0),
+            line: Arc::default(),
+            claims: Claims::default(),
+            changed: Notify::new(),
+            look: AtomicBool::new(false),
+            registered: tokio::sync::watch::Sender::new(false),
+            suspicious: Notify::new(),
+            cut_off: Mutex::default(),
+            differs: AtomicBool::new(false),
+            wait_lost: Notify::new(),
+            waiting: tokio::sync::watch::Sender::new(false),
+            waits: AtomicU64::new(0),
+        }
+    }
+
+    /// What each task holds while it runs, so that none ends unseen by a panic.
+    pub(crate) fn vital(&self) -> Vital<'_> {
+        Vital(&self.broken)
+    }
+
+    /// Whether the worker serves no other queue.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.served.load(Ordering::Relaxed) == 1
+    }
+
+    /// Has jobs started, the foremost in these slots.
+    pub(crate) fn add(
+        &self,
+        jobs: impl IntoIterator<Item = WaitingJob>,
+        slots: impl IntoIterator<Item = Slot>,
+    ) {
+        self.buffer.push(jobs, slots);
+        if !self.buffer.is_empty() {
+            self.call_runner(false);
+            self.job_waits.notify_one();
+        }
+    }
+
+    /// Whether a call is under way at the server that may still hand something over: a wait, or one that takes parked jobs.
+    pub(crate) fn is_waiting(&self) -> bool {
+        !self.waits.load(Ordering::Acquire).is_multiple_of(2) || self.parked.is_taking()
+    }
+
+    /// Calls a runner to what waits: one is enough for short bodies, unless it is `behind`. Says whether one was called.
+    pub(crate) fn call_runner(&self, behind: bool) -> bool {
+        self.buffer.call_runner(behind || !self.pace.drains())
+    }
+
+    /// The heart is back; it was cut off last at this time.
+    pub(crate) fn was_cut_off(&self, at: Instant) {
+        *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
+        self.suspicious.notify_one();
+        self.wait_lost.notify_waiters();
+    }
+
+    /// What the server holds for us differs from what we know.
+    pub(crate) fn differs(&self) {
+        self.differs.store(true, Ordering::Release);
+        self.suspicious.notify_one();
+        // The lost answer may have been that of a wait.
+        self.wait_lost.notify_waiters();
+    }
+
+    /// Whether that was found.
+    pub(crate) fn take_differs(&self) -> bool {
+        self.differs.swap(false, Ordering::AcqRel)
+    }
+
+    pub(crate) fn take_cut_off(&self) -> Option<Instant> {
+        self.cut_off.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Ends a lease, unless it ended already or was lost.
+    pub(crate) fn finish(&self, lease: &Lease, end: End) {
+        if self.leases.end(lease) {
+            self.settle(Some(Settlement { lease: lease.clone(), end }));
+        }
+    }
+
+    /// Gives a job back that was not started.
+    pub(crate) fn give_back(&self, lease: &Lease) {
+        self.finish(lease, End::Released { delay_ms: 0, envelope: None });
+    }
+
+    /// An attempt is over; there may be something to send.
+    pub(crate) fn settle(&self, settlement: Option<Settlement>) {
+        self.settle_and_free(settlement, ());
+    }
+
+    /// The same as [`Consumer::settle`], and what the attempt held is free: after its settlement has its place in the order, so that jobs that run
+    /// one after the other are settled so, and before anyone is woken to send it, who then finds the slot free.
+    pub(crate) fn settle_and_free<T>(&self, settlement: Option<Settlement>, held: T) {
+        let wakes = match settlement {
+            Some(settlement) => self.outbox.push(settlement, self.buffer.is_empty()),
+            None => true,
+        };
+        drop(held);
+        if wakes {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Claims the loop that fetches to look at the server.
+    pub(crate) fn look(&self) {
+        self.look.store(true, Ordering::Release);
+        self.changed.notify_one();
+    }
+
+    /// Whether that was asked for.
+    pub(crate) fn take_look(&self) -> bool {
+        self.look.swap(false, Ordering::AcqRel)
+    }
+}
+
+/// Ends the session if a panic drops it.
+pub(crate) struct Vital<'a>(&'a CancellationToken);
+
+impl<'a> Vital<'a> {
+    pub(crate) fn of(broken: &'a CancellationToken) -> Self {
+        Self(broken)
+    }
+}
+
+impl Drop for Vital<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.cancel();
+        }
+    }
+}
+
+/// What all queues of a session have in common.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) tokens: Tokens,
+    served: Arc<AtomicUsize>,
+    recent: Arc<Total>,
+    slots: Slots,
+    rooms: Mutex<HashMap<Arc<str>, Room>>,
+}
+
+/// What ends a session, or a part of it.
+#[derive(Debug, Default)]
+pub(crate) struct Tokens {
+    pub(crate) stopping: CancellationToken,
+    pub(crate) retiring: CancellationToken,
+    pub(crate) void: CancellationToken,
+    pub(crate) broken: CancellationToken,
+}
+
+/// What the shards of a queue have in common, so that its limits are the queue's and not each shard's.
+#[derive(Debug)]
+struct Room {
+    slots: Slots,
+    suspects: Suspects,
+}
+
+impl Shared {
+    pub(crate) fn new(concurrency: usize) -> Self {
+        Self {
+            tokens: Tokens::default(),
+            served: Arc::default(),
+            recent: Arc::default(),
+            slots: Slots::new(concurrency),
+            rooms: Mutex::default(),
+        }
+    }
+
+    /// The session serves so many queues.
+    pub(crate) fn serves(&self, queues: usize) {
+        self.served.store(queues, Ordering::Relaxed);
+    }
+
+    fn room(&self, core: &Core, queue: &Queue) -> Room {
+        let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = rooms.entry(Arc::clone(&queue.name)).or_insert_with(|| {
+            let limit = core.config.queue_limit(&queue.name);
+            let suspects = Suspects::new(limit.unwrap_or(core.config.concurrency));
+            Room { slots: self.slots.limited(limit), suspects }
+        });
+        Room { slots: room.slots.clone(), suspects: room.suspects.of_another_shard() }
+    }
+}

@@ -1,0 +1,64 @@
+//! What a worker is, whatever its session.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use tokio::sync::watch;
+
+use crate::client::Client;
+use crate::config::WorkerConfig;
+use crate::context::States;
+use crate::job::Definition;
+use crate::store::Queue;
+use crate::time::ServerClock;
+use crate::worker::state::log_limit::LogLimit;
+use crate::worker::state::outages::Outages;
+
+/// What does not change from one session to the next.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) config: WorkerConfig,
+    pub(crate) client: Client,
+    pub(crate) jobs: BTreeMap<&'static str, &'static Definition>,
+    pub(crate) states: Arc<States>,
+    /// Those that it is to serve.
+    pub(crate) queues: watch::Sender<Vec<Queue>>,
+    pub(crate) clock: ServerClock,
+    pub(crate) outages: Outages,
+    pub(crate) log_limit: LogLimit,
+    /// Threads of blocking bodies that have not returned.
+    pub(crate) blocking_threads: Arc<AtomicUsize>,
+}
+
+impl Core {
+    /// The names of the queues that it serves, separated by commas; the shards of one are named once.
+    pub(crate) fn queue_names(&self) -> String {
+        let queues = self.queues.borrow();
+        let mut names: Vec<_> = queues.iter().map(|queue| &*queue.name).collect();
+        names.dedup();
+        names.join(",")
+    }
+
+    /// The first of the queues that it serves.
+    pub(crate) fn first_queue(&self) -> Option<Queue> {
+        self.queues.borrow().first().cloned()
+    }
+
+    /// Serves this queue from now on, with all its shards.
+    pub(crate) fn add_queue(&self, name: &str) {
+        let shards = self.client.shards(name, self.config.limits);
+        self.queues.send_if_modified(|queues| {
+            let is_new = queues.iter().all(|queue| &*queue.name != name);
+            if is_new {
+                queues.extend(shards);
+            }
+            is_new
+        });
+    }
+
+    /// Serves this queue no more.
+    pub(crate) fn remove_queue(&self, name: &str) {
+        self.queues.send_modify(|queues| queues.retain(|queue| &*queue.name != name));
+    }
+}

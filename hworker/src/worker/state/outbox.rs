@@ -1,0 +1,229 @@
+//! Settlements on their way to the server: they stay here until it has them, however often a connection breaks.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::store::{SCRIPT_BYTES, SCRIPT_JOBS, SCRIPT_MOVES, Settlement};
+
+/// A server ends a connection for the size of a request only where that is larger: Redis and Valkey allow no limit below 1 MB.
+const LARGE: usize = 256 * 1024;
+
+/// The settlements of one queue.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    waiting: Mutex<Waiting>,
+    /// How many must be waiting before the loop that sends them is woken, and in the lowest bit whether the last that is
+    /// there to be started wakes it too.
+    wake_at: AtomicUsize,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    /// The oldest first.
+    first: VecDeque<Settlement>,
+    /// Those with bytes of their own that failed, maybe for one among them: they go one by one, and more at once with each that
+    /// goes, so that none of them holds up the others.
+    again: VecDeque<Settlement>,
+    /// How many of those go together.
+    together: usize,
+    /// It is their turn.
+    turn: bool,
+}
+
+impl Waiting {
+    fn count(&self) -> usize {
+        self.first.len() + self.again.len()
+    }
+}
+
+/// When the loop that sends is woken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WakeAt {
+    /// When so many wait, or when nothing more is there to be started.
+    LastOr(usize),
+    /// When so many wait.
+    Count(usize),
+    /// Not because of settlements: it waits for the server.
+    Never,
+}
+
+impl WakeAt {
+    fn as_bits(self) -> usize {
+        let (count, last) = match self {
+            Self::LastOr(count) => (count, true),
+            Self::Count(count) => (count, false),
+            Self::Never => (usize::MAX, false),
+        };
+        count.min(usize::MAX >> 1) << 1 | usize::from(last)
+    }
+}
+
+impl Outbox {
+    fn waiting(&self) -> MutexGuard<'_, Waiting> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says whether the loop that sends is to be woken; `last` where nothing more is there to be started. It is woken once: who
+    /// wakes it may have to wait for its turn, and those who come after him have no reason to.
+    pub(crate) fn push(&self, settlement: Settlement, last: bool) -> bool {
+        let mut waiting = self.waiting();
+        waiting.first.push_back(settlement);
+        let count = waiting.count();
+        drop(waiting);
+        let wakes = |wake_at: usize| {
+            let wakes = count >= wake_at >> 1 || (last && wake_at & 1 == 1);
+            wakes.then_some(WakeAt::Never.as_bits())
+        };
+        self.wake_at.fetch_update(Ordering::AcqRel, Ordering::Acquire, wakes).is_ok()
+    }
+
+    /// From now on, until it is woken.
+    pub(crate) fn set_wake_at(&self, wake_at: WakeAt) {
+        self.wake_at.store(wake_at.as_bits(), Ordering::Release);
+    }
+
+    /// Takes as many as one script carries.
+    pub(crate) fn take(&self) -> Vec<Settlement> {
+        let mut waiting = self.waiting();
+        let Waiting { first, again, together, turn } = &mut *waiting;
+        let fails_again = !again.is_empty() && (*turn || first.is_empty());
+        *turn = !fails_again;
+        let (from, most) = if fails_again { (again, *together) } else { (first, SCRIPT_JOBS) };
+        if fails_again {
+            *together = together.saturating_mul(2);
+        }
+        let count = fitting(from.iter()).min(most);
+        // Not collected, which makes room for four where there is one.
+        let mut batch = Vec::with_capacity(count);
+        batch.extend(from.drain(..count));
+        batch
+    }
+
+    /// Puts back what the server may not have got. What failed alone goes last.
+    pub(crate) fn put_back(&self, batch: Vec<Settlement>) {
+        let mut waiting = self.waiting();
+        let alone = batch.len() == 1;
+        for settlement in batch.into_iter().rev() {
+            if !settlement.has_bytes() {
+                waiting.first.push_front(settlement);
+                continue;
+            }
+            (waiting.together, waiting.turn) = (1, false);
+            if alone {
+                waiting.again.push_back(settlement);
+            } else {
+                waiting.again.push_front(settlement);
+            }
+        }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.waiting().count()
+    }
+}
+
+/// How many of these one script carries, from the first on.
+pub(crate) fn fitting<'a>(settlements: impl ExactSizeIterator<Item = &'a Settlement>) -> usize {
+    let (all, mut bytes, mut moves) = (settlements.len(), 0, 0);
+    let fitting = settlements.take(SCRIPT_JOBS).take_while(|settlement| {
+        bytes += settlement.size();
+        moves += usize::from(!settlement.is_ack());
+        bytes <= SCRIPT_BYTES && moves <= SCRIPT_MOVES
+    });
+    // One always goes, however large it is.
+    fitting.count().max(1).min(all)
+}
+
+/// Whether a server may refuse it for its size.
+pub(crate) fn is_large(settlement: &Settlement) -> bool {
+    settlement.bytes().is_some_and(|bytes| bytes.len() >= LARGE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{End, Lease};
+
+    #[test]
+    fn who_sends_is_woken_by_the_last_only_where_he_waits_for_it() {
+        let push_to = |wake_at, last| {
+            let outbox = Outbox::default();
+            outbox.set_wake_at(wake_at);
+            let settlement = || Settlement { lease: Lease::Token(1), end: End::Acked { job: "a" } };
+            [outbox.push(settlement(), last), outbox.push(settlement(), false)]
+        };
+        assert_eq!(push_to(WakeAt::LastOr(2), false), [false, true]);
+        assert_eq!(push_to(WakeAt::LastOr(usize::MAX), true), [true, false]);
+        assert_eq!(push_to(WakeAt::Count(2), true), [false, true]);
+        assert_eq!(push_to(WakeAt::Never, true), [false, false]);
+    }
+
+    #[test]
+    fn who_sends_is_woken_once_until_he_has_looked() {
+        let outbox = Outbox::default();
+        let push = || {
+            outbox.push(Settlement { lease: Lease::Token(1), end: End::Acked { job: "a" } }, true)
+        };
+        for wake_at in [WakeAt::LastOr(1), WakeAt::Count(1)] {
+            outbox.set_wake_at(wake_at);
+            assert_eq!([push(), push(), push()], [true, false, false]);
+            outbox.take();
+            outbox.set_wake_at(wake_at);
+            outbox.take();
+        }
+    }
+
+    #[test]
+    fn one_that_goes_alone_takes_the_room_of_one() {
+        let outbox = Outbox::default();
+        outbox.push(Settlement { lease: Lease::Token(1), end: End::Acked { job: "a" } }, true);
+        assert_eq!(outbox.take().capacity(), 1);
+    }
+
+    #[test]
+    fn a_script_carries_many_acks_and_fewer_of_what_is_moved() {
+        let outbox = Outbox::default();
+        let put = |end: End, count: u64| {
+            for token in 0..count {
+                outbox.push(Settlement { lease: Lease::Token(token), end: end.clone() }, false);
+            }
+        };
+        put(End::Acked { job: "a" }, 900);
+        put(End::Released { delay_ms: 0, envelope: None }, 600);
+        put(End::Acked { job: "a" }, 1100);
+        let taken: Vec<_> = std::iter::repeat_with(|| outbox.take().len()).take(5).collect();
+        assert_eq!(taken, [1000, 250, 1000, 350, 0]);
+    }
+
+    #[test]
+    fn what_failed_goes_one_by_one_and_holds_up_no_other() {
+        let outbox = Outbox::default();
+        let ack = |token| Settlement { lease: Lease::Token(token), end: End::Acked { job: "a" } };
+        let failed = |token| {
+            let end = End::Failed { job: "a", record: vec![0; 10] };
+            Settlement { lease: Lease::Token(token), end }
+        };
+        let tokens = |batch: &[Settlement]| -> Vec<_> {
+            batch.iter().map(|settlement| settlement.lease.token()).collect()
+        };
+        for token in 1..=4 {
+            outbox.push(failed(token), false);
+        }
+        outbox.push(ack(5), false);
+        let all = outbox.take();
+        assert_eq!(tokens(&all), [1, 2, 3, 4, 5]);
+        outbox.put_back(all);
+        let first = outbox.take();
+        assert_eq!(tokens(&first), [5], "what the server can refuse to nobody");
+        let alone = outbox.take();
+        assert_eq!(tokens(&alone), [1]);
+        outbox.put_back(alone);
+        outbox.push(ack(6), false);
+        outbox.push(ack(7), false);
+        assert_eq!(outbox.count(), 6);
+        assert_eq!(tokens(&outbox.take()), [6, 7], "in turn with what has not failed");
+        let rest: Vec<_> = std::iter::repeat_with(|| tokens(&outbox.take())).take(3).collect();
+        assert_eq!(rest, [vec![2], vec![3, 4], vec![1]]);
+    }
+}

@@ -1,0 +1,175 @@
+//! One session of a worker, under one id. A worker that was declared dead while it was only stopped ends its session and begins
+//! another.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::store::Queue;
+use crate::worker::state::census::Census;
+use crate::worker::state::consumer::{Consumer, Shared, Vital};
+use crate::worker::state::core::Core;
+use crate::worker::state::liveness::Liveness;
+
+/// The queues that a session serves.
+pub(crate) type Consumers = Arc<[Arc<Consumer>]>;
+
+/// One session of a worker.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub(crate) id: Arc<str>,
+    pub(crate) core: Arc<Core>,
+    shared: Shared,
+    consumers: watch::Sender<Consumers>,
+    /// How often a queue was begun, by the label of its shard.
+    begun: Mutex<HashMap<Arc<str>, u32>>,
+    /// No more jobs are reserved.
+    pub(crate) stopping: CancellationToken,
+    /// Nothing more will be settled: each queue flushes its outbox and says its last word to the server.
+    pub(crate) retiring: CancellationToken,
+    /// The server declared this worker dead.
+    pub(crate) void: CancellationToken,
+    /// A part of it has ended by a panic.
+    pub(crate) broken: CancellationToken,
+    /// Whether the runtime of the bodies goes round, and those of the two threads.
+    pub(crate) runtime: Liveness,
+    pub(crate) intake: Liveness,
+    pub(crate) supervisor: Liveness,
+    pub(crate) census: Census,
+    /// A heartbeat is sent: what the supervisor looks at now and then it looks at with it, so that an idle worker wakes once for all.
+    pub(crate) beat: Notify,
+}
+
+impl Session {
+    pub(crate) fn new(core: &Arc<Core>) -> Self {
+        let random = uuid::Uuid::new_v4().simple().to_string();
+        let shared = Shared::new(core.config.concurrency);
+        let tokens = &shared.tokens;
+        let session = Self {
+            id: format!("{}.{}", core.config.name, &random[..12]).into(),
+            core: Arc::clone(core),
+            consumers: watch::Sender::new(Arc::new([])),
+            begun: Mutex::default(),
+            stopping: tokens.stopping.clone(),
+            retiring: tokens.retiring.clone(),
+            void: tokens.void.clone(),
+            broken: tokens.broken.clone(),
+            runtime: Liveness::default(),
+            intake: Liveness::default(),
+            supervisor: Liveness::default(),
+            census: Census::default(),
+            beat: Notify::new(),
+            shared,
+        };
+        for queue in core.queues.borrow().iter() {
+            session.add(queue);
+        }
+        session
+    }
+
+    /// The queues that it serves now.
+    pub(crate) fn consumers(&self) -> Consumers {
+        Arc::clone(&self.consumers.borrow())
+    }
+
+    /// Serves this queue, or this shard of one, too, from now on.
+    fn add(&self, queue: &Queue) {
+        let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
+        let times = begun.entry(Arc::clone(&queue.label)).or_default();
+        *times += 1;
+        // Under the id that it had there before the server would not know it any more.
+        let id = match *times {
+            1 => Arc::clone(&self.id),
+            times => format!("{}-{times}", self.id).into(),
+        };
+        let consumer = Arc::new(Consumer::new(queue, id, &self.core, &self.shared));
+        self.consumers.send_modify(|consumers| {
+            *consumers = consumers.iter().cloned().chain([consumer]).collect();
+            self.shared.serves(consumers.len());
+        });
+    }
+
+    /// Takes no more jobs of this queue, lets those that run end, and says so to the server.
+    async fn remove(self: Arc<Self>, consumer: Arc<Consumer>) {
+        consumer.stopping.cancel();
+        consumer.leases.emptied().await;
+        consumer.retiring.cancel();
+        consumer.retired.cancelled().await;
+        self.core.outages.forget(&consumer.queue.label);
+        self.consumers.send_modify(|consumers| {
+            *consumers =
+                consumers.iter().filter(|other| !Arc::ptr_eq(other, &consumer)).cloned().collect();
+            self.shared.serves(consumers.len());
+        });
+    }
+
+    /// Serves the queues that the worker is to serve, as they change. Not cancel safe.
+    pub(crate) async fn follow_queues(self: Arc<Self>) {
+        let mut wanted = self.core.queues.subscribe();
+        let mut removals = JoinSet::new();
+        loop {
+            let queues = wanted.borrow_and_update().clone();
+            let consumers = self.consumers();
+            let mut served = consumers.iter().filter(|consumer| !consumer.stopping.is_cancelled());
+            let unserved = |queue: &&Queue| {
+                !served.clone().any(|consumer| consumer.queue.label == queue.label)
+            };
+            if !self.stopping.is_cancelled() {
+                queues.iter().filter(unserved).for_each(|queue| self.add(queue));
+            }
+            let gone = |consumer: &&Arc<Consumer>| {
+                queues.iter().all(|queue| queue.label != consumer.queue.label)
+            };
+            for consumer in served.by_ref().filter(gone) {
+                removals
+                    .spawn(Arc::clone(&self).with(Arc::clone(&self).remove(Arc::clone(consumer))));
+            }
+            tokio::select! {
+                changed = wanted.changed() => if changed.is_err() { return },
+                Some(_) = removals.join_next() => {}
+            }
+        }
+    }
+
+    /// Begins something for each queue that it serves, now or later, as long as this is polled.
+    pub(crate) async fn for_each_queue(&self, mut begin: impl FnMut(&Arc<Consumer>)) {
+        let mut changes = self.consumers.subscribe();
+        let mut known: Consumers = Arc::new([]);
+        loop {
+            let consumers = Arc::clone(&changes.borrow_and_update());
+            let is_new =
+                |consumer: &&Arc<Consumer>| !known.iter().any(|known| Arc::ptr_eq(known, consumer));
+            consumers.iter().filter(is_new).for_each(&mut begin);
+            known = consumers;
+            // It is sent from here as long as this session is.
+            let _ = changes.changed().await;
+        }
+    }
+
+    /// What each task and thread of this session holds while it runs, so that none ends unseen by a panic.
+    pub(crate) fn vital(&self) -> Vital<'_> {
+        Vital::of(&self.broken)
+    }
+
+    /// A task of this session.
+    pub(crate) async fn with<T>(self: Arc<Self>, task: impl Future<Output = T>) -> T {
+        let _vital = self.vital();
+        task.await
+    }
+
+    /// Whether it stops because somebody wants it to, and not for what became of it.
+    pub(crate) fn was_told_to_stop(&self) -> bool {
+        let over = self.void.is_cancelled() || self.broken.is_cancelled();
+        self.stopping.is_cancelled() && !over
+    }
+
+    /// Waits for the next heartbeat of any queue to be sent, at most so long.
+    pub(crate) async fn beat_or(&self, at_most: Duration) {
+        let _ = timeout(at_most, self.beat.notified()).await;
+    }
+}

@@ -1,0 +1,62 @@
+//! A thread of one session of the worker, with a runtime of its own, which no body can block.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::{Builder, JoinHandle};
+
+use tokio_util::sync::CancellationToken;
+
+use crate::worker::state::session::Session;
+
+/// When this is dropped the thread ends, and its end is waited for: else it could be the last to hold the user's states, and drop
+/// them on a runtime that is not theirs.
+pub(crate) struct Thread {
+    ends: CancellationToken,
+    ended: CancellationToken,
+    handle: Option<JoinHandle<()>>,
+}
+
+impl Thread {
+    /// Starts a thread that runs this future, until that completes or the thread is told to end.
+    pub(crate) fn spawn<F: Future<Output = ()>>(
+        name: &str,
+        session: &Arc<Session>,
+        run: impl FnOnce(Arc<Session>) -> F + Send + 'static,
+    ) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let (ends, ended) = (CancellationToken::new(), CancellationToken::new());
+        let (told, has_ended) = (ends.clone(), ended.clone().drop_guard());
+        let session = Arc::clone(session);
+        let thread = Builder::new().name(name.to_owned()).spawn(move || {
+            let _has_ended = has_ended;
+            let _vital = session.vital();
+            runtime.block_on(async {
+                tokio::select! {
+                    () = told.cancelled() => {}
+                    () = run(Arc::clone(&session)) => {}
+                }
+            });
+            // Dropping it would wait for the look-up of a host name.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self { ends, ended, handle: Some(thread) })
+    }
+
+    /// Completes when the thread has ended, by a panic too. Cancel safe.
+    pub(crate) async fn ended(&self) {
+        self.ended.cancelled().await;
+    }
+
+    /// Tells the thread to end.
+    pub(crate) fn end(&self) {
+        self.ends.cancel();
+    }
+}
+
+impl Drop for Thread {
+    fn drop(&mut self) {
+        self.end();
+        // One that panicked has said so.
+        let _ = self.handle.take().map(JoinHandle::join);
+    }
+}

@@ -1,0 +1,254 @@
+//! The heartbeat loop of one queue.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use tokio::task::AbortHandle;
+use tokio::time::{sleep_until, timeout_at};
+
+use crate::log::say;
+use crate::reconnect::Reconnect;
+use crate::scheduler;
+use crate::store::{Asked, Beat, Connection, Fault, FaultKind, Heard};
+use crate::time::millis;
+use crate::worker::report::log_outage;
+use crate::worker::state::consumer::Consumer;
+use crate::worker::state::outages::Side;
+use crate::worker::state::session::Session;
+use crate::worker::supervisor::recovery::{BEAT_EVERY, Watch};
+use crate::worker::supervisor::verify::Verifier;
+
+/// A heartbeat that was refused is repeated after this.
+const REFUSED_AGAIN: Duration = Duration::from_millis(500);
+
+/// A heartbeat without an answer is given up after this.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+
+/// Every so many heartbeats asks for all silent workers, if this is who keeps the timer, the others for those of the last
+/// minute, or for as far back as somebody is watched.
+const ALL_EVERY: u64 = 40;
+
+/// The heart of one queue.
+pub(crate) struct HeartbeatLoop {
+    session: Arc<Session>,
+    consumer: Arc<Consumer>,
+    watch: Watch,
+    verifier: Verifier,
+    /// Whether this worker keeps the timer, and with that looks after the dead.
+    keeps_timer: bool,
+    beats: u64,
+    /// Refused heartbeats since the start; about one a minute is logged.
+    refused: u64,
+    timer: Option<Timer>,
+    /// When the server was last not reached.
+    failed_at: Option<Instant>,
+}
+
+/// The timer of the queue, while this process keeps it.
+struct Timer {
+    task: AbortHandle,
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl HeartbeatLoop {
+    pub(crate) fn new(session: Arc<Session>, consumer: Arc<Consumer>) -> Self {
+        Self {
+            session,
+            consumer,
+            watch: Watch::default(),
+            verifier: Verifier::default(),
+            keeps_timer: false,
+            beats: 0,
+            refused: 0,
+            timer: None,
+            failed_at: None,
+        }
+    }
+
+    /// Beats until the worker is void or the supervisor ends.
+    pub(crate) async fn run(mut self) {
+        if self.consumer.registered.subscribe().wait_for(|registered| *registered).await.is_err() {
+            return;
+        }
+        let mut reconnect = Reconnect::new();
+        loop {
+            let connection = match self.session.core.client.connection(&self.consumer.queue).await {
+                Ok(connection) => connection,
+                Err(fault) => {
+                    self.lost(&reconnect, &fault);
+                    reconnect.pause().await;
+                    continue;
+                }
+            };
+            let wait = self.consumer.waits.load(Ordering::Acquire);
+            self.session.beat.notify_waiters();
+            let sent = Instant::now();
+            let mut next = sent + BEAT_EVERY;
+            // Before the heartbeat, which says so.
+            let stopping = self.consumer.stopping.is_cancelled();
+            match self.beat(&connection).await {
+                Ok(Beat::Accepted(heard)) => {
+                    reconnect.succeeded();
+                    if let Some(at) = self.failed_at.take() {
+                        // What this connection went through, the others did too, and may not know yet: a request that
+                        // was lost on the way is waited for until its time is over.
+                        self.consumer.was_cut_off(at);
+                    }
+                    log_outage::back(&self.session, &self.consumer, Side::Heartbeat);
+                    self.beats += 1;
+                    self.consumer.freshness.accepted(sent);
+                    let clock = &self.session.core.clock;
+                    let was_set = clock.unix_ms().abs_diff(heard.now) > millis(BEAT_EVERY);
+                    clock.heard(heard.now);
+                    let keeps_timer = std::mem::replace(&mut self.keeps_timer, heard.keeps_timer);
+                    let begins_to_keep = heard.keeps_timer && !keeps_timer;
+                    let mut not_looked = false;
+                    let again = was_set || begins_to_keep && !self.asked_for_everyone();
+                    // All of it can be done again after the next heartbeat, which must not come late because of it.
+                    match timeout_at(next.into(), self.after(&connection, sent, wait, heard)).await
+                    {
+                        Ok(Ok(())) => {}
+                        Ok(Err(fault)) => {
+                            say!(DEBUG, { queue = self.consumer.queue.name.clone() }, %queue, "after a heartbeat: {fault}");
+                            not_looked = self.asked_for_everyone();
+                        }
+                        Err(_) => {
+                            say!(DEBUG, { queue = self.consumer.queue.name.clone() }, %queue, "what follows a heartbeat was not done in time");
+                            not_looked = self.asked_for_everyone();
+                        }
+                    }
+                    if again {
+                        // Who fell silent before the server's clock was set, or before somebody else ended who looked after the
+                        // dead, is not in sight: the next asks for everyone.
+                        self.beats = 0;
+                    } else if not_looked {
+                        // There may be more than one heartbeat has time for: the others come first.
+                        self.beats = ALL_EVERY - 4;
+                    }
+                }
+                Ok(Beat::Void) => {
+                    log_outage::back(&self.session, &self.consumer, Side::Heartbeat);
+                    if !self.consumer.retiring.is_cancelled() {
+                        self.consumer.leases.abandon();
+                        self.session.void.cancel();
+                    }
+                    return;
+                }
+                Err(fault) if fault.kind == FaultKind::Connection => {
+                    connection.end();
+                    self.lost(&reconnect, &fault);
+                    reconnect.pause().await;
+                    continue;
+                }
+                Err(fault) => {
+                    // A server that is back and loads its data still is spoken of already.
+                    if !self.session.core.outages.is_ongoing() && self.refused.is_multiple_of(120) {
+                        let server = self.session.core.client.address().to_string();
+                        say!(WARN, { queue = self.consumer.queue.name.clone() }, %server, %queue, "the server refuses heartbeats, trying again: {fault}");
+                    }
+                    self.refused += 1;
+                    self.missed(false);
+                    next = Instant::now() + REFUSED_AGAIN;
+                }
+            }
+            tokio::select! {
+                () = sleep_until(next.into()) => {}
+                () = connection.ended() => {}
+                // Whoever told it may soon lose patience, and that is to be known then.
+                () = self.consumer.stopping.cancelled(), if !stopping => {}
+                () = self.consumer.retired.cancelled() => return,
+            }
+        }
+    }
+
+    async fn beat(&self, connection: &Connection) -> Result<Beat, Fault> {
+        let (consumer, worker) = (&self.consumer, &self.consumer.worker);
+        let asked = Asked {
+            window: self.watch.window(&self.session),
+            everyone: self.beats.is_multiple_of(ALL_EVERY),
+            looked: consumer.parked.looked(),
+            unknown_for: self.session.core.config.unknown_for,
+            stopping: self.session.was_told_to_stop(),
+        };
+        consumer.queue.heartbeat(connection, &consumer.keys, worker, &asked, ANSWER_WITHIN).await
+    }
+
+    /// Whether the heartbeat that was accepted last did, which is counted already.
+    fn asked_for_everyone(&self) -> bool {
+        (self.beats - 1).is_multiple_of(ALL_EVERY)
+    }
+
+    /// The server was not reached.
+    fn lost(&mut self, reconnect: &Reconnect, fault: &Fault) {
+        // One connection may end without an outage: the next try says whether it is one, or that nothing was heard
+        // for too long.
+        if reconnect.failed() || !self.consumer.freshness.is_fresh() {
+            log_outage::lost(&self.session, &self.consumer, Side::Heartbeat, fault);
+        }
+        self.failed_at = Some(Instant::now());
+        self.missed(true);
+    }
+
+    fn missed(&mut self, connection_lost: bool) {
+        self.watch.missed(connection_lost);
+        // The first that is accepted again asks for everyone: who died meanwhile may have been silent for long.
+        self.beats = 0;
+    }
+
+    /// Does what an accepted heartbeat calls for.
+    async fn after(
+        &mut self,
+        connection: &Connection,
+        sent: Instant,
+        wait: u64,
+        mut heard: Heard,
+    ) -> Result<(), Fault> {
+        if heard.next_due.is_some_and(|due| due.is_zero()) {
+            // One chunk: whoever keeps the timer does the rest.
+            let (_, next_due) = self.consumer.queue.promote(connection).await?;
+            if next_due.is_some_and(|due| due.is_zero()) {
+                // It would have, had it known: somebody wrote there without the bell, or an answer was lost.
+                self.timer = None;
+            }
+        }
+        self.keep_timer(heard.keeps_timer);
+        self.consumer.parked.tell(heard.parked, if heard.keeps_timer { heard.overdue } else { 0 });
+        let is_first = self
+            .session
+            .consumers()
+            .first()
+            .is_some_and(|consumer| Arc::ptr_eq(consumer, &self.consumer));
+        if is_first && self.asked_for_everyone() {
+            self.session.census.tell(heard.keeps_timer);
+        }
+        let everyone = self.asked_for_everyone();
+        let at = (&self.session, &*self.consumer, connection);
+        self.watch.watch(at, sent, everyone, &mut heard).await?;
+        self.verifier.verify(&self.consumer, connection, wait, &heard).await
+    }
+
+    fn keep_timer(&mut self, keeps: bool) {
+        if !keeps {
+            self.timer = None;
+        } else if self.timer.as_ref().is_none_or(|timer| timer.task.is_finished()) {
+            let (session, queue) = (Arc::clone(&self.session), self.consumer.queue.clone());
+            let of_session = Arc::clone(&session);
+            let keep = async move {
+                let connection = session.core.client.address().connect(&queue).await?;
+                scheduler::keep_timer(&queue, &connection).await
+            };
+            let task = tokio::spawn(of_session.with(async move {
+                if let Err::<(), Fault>(fault) = keep.await {
+                    say!(DEBUG, "the timer stopped, the next heartbeat starts it again: {fault}");
+                }
+            }));
+            self.timer = Some(Timer { task: task.abort_handle() });
+        }
+    }
+}

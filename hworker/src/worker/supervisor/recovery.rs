@@ -1,0 +1,201 @@
+//! Other workers, as the heartbeats of one queue see them: those that are silent are watched, and the jobs of those that died recovered.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
+use crate::log::say;
+use crate::monitor::{self, Monitor, Recovery, Sweeps, Task};
+use crate::store::{Connection, Fault, Heard};
+use crate::worker::state::consumer::Consumer;
+use crate::worker::state::session::Session;
+
+/// From the sending of one heartbeat to that of the next.
+pub(crate) const BEAT_EVERY: Duration = Duration::from_millis(1_500);
+
+/// For so long back the other heartbeats ask for silent workers.
+const RECENT: Duration = Duration::from_secs(60);
+
+/// How many silent workers a heartbeat names at most; if there are more they are read apart.
+const NAMED: usize = 1000;
+
+/// Dead workers that one monitor recovers at the same time, each on a connection of its own.
+const RECOVERIES_AT_ONCE: usize = 8;
+
+/// Who gives back what a dead worker held, and began before us, has so long for it before the others look, one after the other over
+/// as long again, whether something is left: he may have died too, or get no connection.
+const OTHERS_LOOK_AFTER: Duration = Duration::from_millis(4_500);
+
+/// A worker that was silent for so long may be forgotten.
+const LONG_SILENT: Duration = Duration::from_secs(86_400);
+
+/// Who is watched in one queue.
+pub(crate) struct Watch {
+    monitor: Monitor,
+    recovering: HashSet<String>,
+    /// Dead workers of whom something may be left: their last heartbeats, and when to look again.
+    unfinished: HashMap<String, (String, Instant)>,
+    /// However many die at once, every monitor makes only so many connections for them.
+    recoveries_at_once: Arc<Semaphore>,
+    recoveries: JoinSet<(String, String, Result<Recovery, Fault>)>,
+}
+
+impl Default for Watch {
+    fn default() -> Self {
+        Self {
+            monitor: Monitor::default(),
+            recovering: HashSet::new(),
+            unfinished: HashMap::new(),
+            recoveries_at_once: Arc::new(Semaphore::new(RECOVERIES_AT_ONCE)),
+            recoveries: JoinSet::new(),
+        }
+    }
+}
+
+impl Watch {
+    /// How far back the next heartbeat asks for silent workers.
+    pub(crate) fn window(&self, session: &Session) -> Duration {
+        let now = session.core.clock.unix_ms();
+        // The next one is a beat later, and a clock that is estimated may be off by as much.
+        let watched = self.monitor.watches_back(now).map(|back| back + 4 * BEAT_EVERY);
+        watched.map_or(RECENT, |watched| watched.max(RECENT))
+    }
+
+    /// A heartbeat was not accepted.
+    pub(crate) fn missed(&mut self, connection_lost: bool) {
+        self.monitor.missed(connection_lost);
+    }
+
+    /// Watches the other workers, and recovers the jobs of those that died.
+    pub(crate) async fn watch(
+        &mut self,
+        (session, consumer, connection): (&Arc<Session>, &Consumer, &Connection),
+        sent: Instant,
+        everyone: bool,
+        heard: &mut Heard,
+    ) -> Result<(), Fault> {
+        while let Some(done) = self.recoveries.try_join_next() {
+            if let Ok((worker, seen, result)) = done {
+                self.recovering.remove(&worker);
+                let look_after = match result {
+                    Ok(Recovery::Alive) => {
+                        self.unfinished.remove(&worker);
+                        continue;
+                    }
+                    Ok(Recovery::Done) => None,
+                    Ok(Recovery::WithAnother) => {
+                        Some(OTHERS_LOOK_AFTER.mul_f64(1.0 + fastrand::f64()))
+                    }
+                    Ok(Recovery::Failed) => Some(Duration::ZERO),
+                    Err(fault) => {
+                        say!(DEBUG, worker, "it is not known whether it is dead: {fault}");
+                        continue;
+                    }
+                };
+                self.monitor.is_dead(&worker);
+                match look_after {
+                    Some(after) => self.unfinished.insert(worker, (seen, Instant::now() + after)),
+                    None => self.unfinished.remove(&worker),
+                };
+            }
+        }
+        let mut silent = std::mem::take(&mut heard.silent);
+        let own = session.core.config.dead_after;
+        let queue = consumer.queue.clone();
+        if silent.len() >= NAMED {
+            let window = (!everyone || !heard.keeps_timer).then(|| self.window(session));
+            silent = queue.silent(connection, heard.now, window).await?;
+        }
+        if everyone {
+            self.monitor.remembers_only(&silent);
+        }
+        let (mut unknown, mut dead) = (Vec::new(), Vec::new());
+        let sweeps = match (heard.keeps_timer, everyone) {
+            (false, _) => Sweeps::Nobody,
+            (true, false) => Sweeps::Lately,
+            (true, true) => Sweeps::Everyone,
+        };
+        for task in self.monitor.accepted(sent, own, heard.now, sweeps, silent) {
+            match task {
+                Task::Learn { worker, seen } => unknown.push((worker, seen)),
+                Task::Recover { worker, seen } => {
+                    self.start_recovery((session, consumer), worker, seen, false);
+                }
+                Task::Sweep { worker, seen } => dead.push((worker, seen)),
+            }
+        }
+        let ids: Vec<_> = unknown.iter().map(|(worker, _)| worker.as_str()).collect();
+        let records = queue.remembered(connection, &ids).await?;
+        for ((worker, seen), record) in unknown.into_iter().zip(records) {
+            if self.monitor.learn(&worker, record.dead, record.dead_after) {
+                dead.push((worker, seen));
+            }
+        }
+        let now = Instant::now();
+        let due = self.unfinished.iter().filter(|(_, (_, at))| *at <= now);
+        dead.extend(due.map(|(worker, (seen, _))| (worker.clone(), seen.clone())));
+        self.sweep((session, consumer, connection), heard.now, dead).await
+    }
+
+    /// `is_dead`: it was declared so before, and something is left.
+    fn start_recovery(
+        &mut self,
+        (session, consumer): (&Arc<Session>, &Consumer),
+        worker: String,
+        seen: String,
+        is_dead: bool,
+    ) {
+        if self.recovering.insert(worker.clone()) {
+            let (of_session, queue) = (Arc::clone(session), consumer.queue.clone());
+            let (session, at_once) = (Arc::clone(session), Arc::clone(&self.recoveries_at_once));
+            self.recoveries.spawn(of_session.with(async move {
+                let _turn = at_once.acquire_owned().await;
+                let result = recover(&session, &queue, &worker, &seen, is_dead).await;
+                (worker, seen, result)
+            }));
+        }
+    }
+
+    /// Looks whether a half-open connection captured anything for the dead, all in one write, and forgets those that have been
+    /// dead for long.
+    async fn sweep(
+        &mut self,
+        (session, consumer, connection): (&Arc<Session>, &Consumer, &Connection),
+        now: u64,
+        dead: Vec<(String, String)>,
+    ) -> Result<(), Fault> {
+        let queue = consumer.queue.clone();
+        let ids: Vec<_> = dead.iter().map(|(worker, _)| worker.as_str()).collect();
+        let holds = queue.hold_anything(connection, &ids).await?;
+        for ((worker, seen), holds) in dead.into_iter().zip(holds) {
+            if holds {
+                self.start_recovery((session, consumer), worker, seen, true);
+                continue;
+            }
+            self.unfinished.remove(&worker);
+            let long_dead = monitor::silent_for(&seen, now) > LONG_SILENT;
+            if long_dead && queue.bury(connection, &worker).await? {
+                self.monitor.forget(&worker);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a dead worker leaves behind is moved on a connection of its own: it may be much, and heartbeats must not queue behind it.
+async fn recover(
+    session: &Session,
+    queue: &crate::store::Queue,
+    worker: &str,
+    seen: &str,
+    is_dead: bool,
+) -> Result<Recovery, Fault> {
+    let core = &session.core;
+    let shared = core.client.connection(queue).await?;
+    // On the heap, as few make one at a time.
+    let connect = Box::pin(core.client.address().connect(queue));
+    monitor::recover(queue, &shared, connect, &core.clock, (worker, seen), is_dead).await
+}

@@ -1,4 +1,4 @@
-//! The line to a server, over TCP, TLS or a unix socket: how it is made, and what passes over it.
+//! What passes over a line to a server.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -8,65 +8,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use redis::io::tcp::TcpSettings;
 use redis::io::tcp::socket2::SockRef;
-use redis::{ConnectionAddr, ConnectionInfo};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::{TcpStream, lookup_host};
-use tokio::task::JoinSet;
-
-use super::tls::Certificates;
-
-/// So many bytes at most wait in the kernel until the network takes them: what waits there does not show whether it is under way.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-const UNSENT_BYTES: u32 = 64 * 1024;
+use tokio::net::TcpStream;
 
 /// After so long without a byte a line is looked at before it is written to: the server may have ended it, which tokio hears only when
 /// its runtime goes round.
 const QUIET: Duration = Duration::from_micros(200);
-
-/// One server, and how it is spoken to.
-#[derive(Clone)]
-pub(super) struct Endpoint {
-    pub(super) info: ConnectionInfo,
-    pub(super) certificates: Option<Certificates>,
-}
-
-impl Endpoint {
-    /// Another server, spoken to as this one.
-    pub(super) fn at(&self, host: String, port: u16) -> Self {
-        let address = match self.info.addr() {
-            ConnectionAddr::TcpTls { .. } => encrypted(host, port),
-            _ => ConnectionAddr::Tcp(host, port),
-        };
-        Self { info: self.info.clone().set_addr(address), ..self.clone() }
-    }
-
-    /// Makes a line, on which this meter counts.
-    pub(super) async fn connect(&self, meter: &Arc<Meter>) -> io::Result<Line> {
-        let settings = self.info.tcp_settings();
-        let socket: Box<dyn Socket> = match (self.info.addr(), &self.certificates) {
-            (ConnectionAddr::Tcp(host, port), _) => Box::new(tcp(host, *port, settings).await?),
-            #[cfg(unix)]
-            (ConnectionAddr::Unix(path), _) => {
-                Box::new(tokio::net::UnixStream::connect(path).await?)
-            }
-            (ConnectionAddr::TcpTls { host, port, .. }, Some(certificates)) => {
-                let tcp = tcp(host, *port, settings).await?;
-                // What passes shows before a whole record of TLS is there.
-                let tcp = Metered::new(tcp, meter);
-                Box::new(super::tls::connect(certificates, host, tcp).await?)
-            }
-            _ => return Err(io::Error::other("this kind of address is not supported here")),
-        };
-        Ok(Metered::new(socket, meter))
-    }
-}
-
-/// The address of an encrypted port.
-pub(super) fn encrypted(host: String, port: u16) -> ConnectionAddr {
-    ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
-}
 
 /// What is read from and written to.
 pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {
@@ -92,9 +40,6 @@ impl Socket for Box<dyn Socket> {
         (**self).has_unread()
     }
 }
-
-/// A line to a server.
-pub(super) type Line = Metered<Box<dyn Socket>>;
 
 /// What passes over a line, or over those of one loop one after the other.
 #[derive(Debug, Default)]
@@ -141,7 +86,7 @@ pub(crate) struct Metered<S> {
 }
 
 impl<S: Socket> Metered<S> {
-    fn new(socket: S, meter: &Arc<Meter>) -> Self {
+    pub(super) fn new(socket: S, meter: &Arc<Meter>) -> Self {
         let (meter, passed_at) = (Arc::clone(meter), Instant::now());
         Self { socket, meter, full: false, passed_at, had_unread: false }
     }
@@ -222,30 +167,6 @@ impl<S: Socket> AsyncWrite for Metered<S> {
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.socket).poll_shutdown(context)
     }
-}
-
-/// Connects to whichever address of a host answers first: one that is silent holds up no other.
-async fn tcp(host: &str, port: u16, settings: &TcpSettings) -> io::Result<TcpStream> {
-    let mut tries: JoinSet<_> = lookup_host((host, port)).await?.map(TcpStream::connect).collect();
-    let mut failed = None;
-    while let Some(tried) = tries.join_next().await {
-        match tried.map_err(io::Error::from).flatten().and_then(|tcp| set(tcp, settings)) {
-            Ok(stream) => return Ok(stream),
-            Err(error) => failed = Some(error),
-        }
-    }
-    Err(failed.unwrap_or_else(|| io::Error::other("the host has no address")))
-}
-
-fn set(stream: TcpStream, settings: &TcpSettings) -> io::Result<TcpStream> {
-    stream.set_nodelay(settings.nodelay())?;
-    if let Some(keepalive) = settings.keepalive() {
-        SockRef::from(&stream).set_tcp_keepalive(keepalive)?;
-    }
-    // Where it cannot be set, a slow line may look silent for longer.
-    #[cfg(any(target_os = "linux", target_os = "android"))]
-    let _ = SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT_BYTES);
-    Ok(stream)
 }
 
 #[cfg(test)]

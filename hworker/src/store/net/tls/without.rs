@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::line::Socket;
+use super::meter::Socket;
 use crate::config::TlsFiles;
 
 #[derive(Clone)]

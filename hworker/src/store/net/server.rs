@@ -1,7 +1,9 @@
 //! What the server is, and whether it is set up to keep jobs.
 
-use super::reply::bytes;
-use super::{CALL_WITHIN, Connection, Fault, FaultKind};
+use super::connection::Connection;
+use super::fault::{Fault, FaultKind};
+use crate::store::CALL_WITHIN;
+use crate::store::reply::{Reply, bytes};
 
 /// The oldest Redis that has what the scripts use (`LMOVE`, `HRANDFIELD`), and in which `CLIENT REPLY SKIP` holds for a command that
 /// blocks.
@@ -70,6 +72,12 @@ pub(crate) async fn runs_scripts(on: &Connection) -> Result<(), Fault> {
         Err(fault) if fault.kind == FaultKind::NoScript => Ok(()),
         answer => answer.map(drop),
     }
+}
+
+/// The server's time in ms.
+pub(crate) async fn server_time(on: &Connection) -> Result<u64, Fault> {
+    let mut time = Reply::list("TIME", on.call(&redis::cmd("TIME"), CALL_WITHIN).await?)?;
+    Ok(time.count()? * 1000 + time.count()? / 1000)
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use tokio_rustls::TlsConnector;
 
 use tokio_rustls::client::TlsStream;
 
-use super::line::Socket;
+use super::meter::Socket;
 use crate::config::TlsFiles;
 
 /// Whom to trust, and who the client is.

@@ -1,11 +1,12 @@
 //! Parked jobs: those that some worker could not run, for one that can.
 
-use super::connection::Call;
-use super::reply::Reply;
-use super::{
-    CALL_WITHIN, Connection, DAY_TTL_S, Fault, Lease, Queue, Reserved, SCRIPT_BYTES, script,
-};
+use super::lease::Lease;
+use super::reserve::Reserved;
 use crate::keys::WorkerKeys;
+use crate::store::net::{Call, Connection, Fault};
+use crate::store::queue::Queue;
+use crate::store::reply::Reply;
+use crate::store::{CALL_WITHIN, DAY_TTL_S, SCRIPT_BYTES, script};
 
 /// So many are looked at by one call.
 const PAGE: u64 = 100;

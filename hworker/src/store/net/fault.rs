@@ -128,17 +128,17 @@ impl Fault {
     }
 
     /// The same, with whom it is about. Before a connection is there nothing is sent to whom it was made for.
-    pub(super) fn about(self, whom: impl fmt::Display) -> Self {
+    pub(crate) fn about(self, whom: impl fmt::Display) -> Self {
         Self { sent: false, cause: text(format!("{whom}: {}", self.cause)), ..self }
     }
 
     /// The same, with the server that it is about, for who has no log that names it.
-    pub(crate) fn at(self, server: &super::Address) -> Self {
+    pub(crate) fn at(self, server: impl fmt::Display) -> Self {
         Self { cause: text(format!("{server}: {}", self.cause)), ..self }
     }
 
     /// Whether it refused because a key is of another type than it ought to be; then nothing was done.
-    pub(super) fn is_of_another_type(&self) -> bool {
+    pub(crate) fn is_of_another_type(&self) -> bool {
         self.kind == FaultKind::Denied && self.cause.to_string().contains("WRONGTYPE")
     }
 

@@ -1,4 +1,4 @@
-//! One connection to the server: how it is made, and how a call on it ends.
+//! One connection to the server, and how a call on it ends.
 
 use std::borrow::Cow;
 use std::pin::{Pin, pin};
@@ -6,99 +6,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, Cmd, ConnectionAddr, PushKind, RedisError, Value};
-use tokio::sync::Notify;
+use redis::{Cmd, ConnectionAddr, RedisError, Value};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::cluster::{Cluster, Node};
-use super::confirm::Questions;
-use super::fault::Fault;
-use super::lease::Lease;
-use super::line::{Endpoint, Meter};
-use super::probe::refusal;
-use super::script::{Script, Sent};
+use super::barrier::Barriers;
+use super::call::Call;
+use super::fault::{Fault, FaultKind};
+use super::meter::Meter;
+use super::slots::{Node, Slots};
 use crate::durability::Durability;
+use crate::store::script::Sent;
 use crate::time::within;
-
-/// How long making a connection may take.
-const CONNECT_WITHIN: Duration = Duration::from_secs(3);
-
-/// What is under way gets a moment even at the end: its answer is worth more than none.
-pub(crate) const LAST_MOMENT: Duration = Duration::from_millis(100);
-
-/// Calls that may be under way at once on a connection before a further one waits for a place.
-pub(super) const CALLS_IN_FLIGHT: usize = 1024;
 
 /// So often within its time a line is looked at that was not silent all the time.
 const LOOKS: u32 = 5;
-
-/// Room for the name of the command, the hash and the arguments of a call for a job or a few; more is made when needed.
-const FEW_ARGUMENTS: usize = 24;
-const FEW_BYTES: usize = 256;
-
-/// Makes a connection, driven by the runtime that this is called in; this meter counts what passes over it.
-pub(super) async fn open(
-    server: Endpoint,
-    meter: Option<&Arc<Meter>>,
-) -> Result<Connection, Fault> {
-    open_with(server, CancellationToken::new(), None, meter).await
-}
-
-/// The same with a token that ends it; `told` is notified of every message of a channel.
-pub(super) async fn open_with(
-    server: Endpoint,
-    ended: CancellationToken,
-    told: Option<Arc<Notify>>,
-    meter: Option<&Arc<Meter>>,
-) -> Result<Connection, Fault> {
-    let notice = ended.clone();
-    let config = AsyncConnectionConfig::new()
-        // The crate's own limit would also end blocking commands; every call here has its own.
-        .set_response_timeout(None)
-        .set_pipeline_buffer_size(CALLS_IN_FLIGHT)
-        .set_push_sender(move |push: redis::PushInfo| {
-            match (push.kind, &told) {
-                (PushKind::Disconnection, _) => notice.cancel(),
-                (PushKind::Message, Some(told)) => told.notify_one(),
-                _ => {}
-            }
-            Ok::<(), redis::aio::SendError>(())
-        });
-    let meter = meter.cloned().unwrap_or_default();
-    let connecting = async {
-        meter.set_reads_first(false);
-        let line = server.connect(&meter).await?;
-        MultiplexedConnection::new_with_config(server.info.redis_settings(), line, config).await
-    };
-    // Of the greeting too, which a server that stalls does not give.
-    let (inner, driver) = match within(CONNECT_WITHIN, pin!(connecting)).await {
-        Some(Ok(made)) => made,
-        failed => {
-            let error = failed.and_then(Result::err);
-            return Err(refusal(server.info.addr(), error, CONNECT_WITHIN).await);
-        }
-    };
-    meter.set_reads_first(true);
-    let driver = tokio::spawn(driver).abort_handle();
-    // When the runtime is dropped, so is the task that drives the connection, and this one with it.
-    let guard = ended.clone();
-    tokio::spawn(async move {
-        let _end = guard.clone().drop_guard();
-        guard.cancelled().await;
-    });
-    let held = Arc::new(Held { ended: ended.clone(), driver });
-    Ok(Connection {
-        inner,
-        ended,
-        meter,
-        _held: held,
-        server: Arc::new(server.info.addr().clone()),
-        home: None,
-        confirms: None,
-        sent: Arc::default(),
-    })
-}
 
 /// A connection; clones share it.
 #[derive(Clone)]
@@ -109,10 +31,10 @@ pub(crate) struct Connection {
     _held: Arc<Held>,
     /// Where it leads.
     server: Arc<ConnectionAddr>,
-    /// The cluster, and which of its servers this one leads to.
-    home: Option<(Arc<Cluster>, Node)>,
-    /// How safe what is written here has to be, and who asks whether it is.
-    confirms: Option<Arc<Questions>>,
+    /// The slots of the cluster, and which of its servers this one leads to.
+    home: Option<(Arc<Slots>, Node)>,
+    /// Only where writes are confirmed.
+    barriers: Option<Arc<Barriers>>,
     /// The scripts that were sent by their text, which the server knows then, unless it refused them, or is made to forget them.
     sent: Arc<Sent>,
 }
@@ -131,24 +53,49 @@ impl Drop for Held {
 }
 
 impl Connection {
+    pub(super) fn new(
+        inner: MultiplexedConnection,
+        driver: AbortHandle,
+        ended: CancellationToken,
+        meter: Arc<Meter>,
+        server: ConnectionAddr,
+    ) -> Self {
+        // When the runtime is dropped, so is the task that drives the connection, and this one with it.
+        let guard = ended.clone();
+        tokio::spawn(async move {
+            let _end = guard.clone().drop_guard();
+            guard.cancelled().await;
+        });
+        Self {
+            inner,
+            meter,
+            _held: Arc::new(Held { ended: ended.clone(), driver }),
+            ended,
+            server: Arc::new(server),
+            home: None,
+            barriers: None,
+            sent: Arc::default(),
+        }
+    }
+
     /// What is learned on this connection is of use to every other to the same cluster.
-    pub(super) fn in_cluster(self, cluster: Arc<Cluster>, node: Node) -> Self {
-        Self { home: Some((cluster, node)), ..self }
+    pub(super) fn in_cluster(self, slots: Arc<Slots>, node: Node) -> Self {
+        Self { home: Some((slots, node)), ..self }
     }
 
     /// The same connection, on which writes are confirmed.
     pub(crate) fn confirming(self, asked: Durability) -> Self {
-        Self { confirms: asked.asks().map(|asked| Arc::new(Questions::new(asked))), ..self }
+        Self { barriers: asked.asks().map(|asked| Arc::new(Barriers::new(asked))), ..self }
     }
 
-    /// How safe what is written on it has to be, and who asks whether it is.
-    pub(super) fn confirms(&self) -> Option<&Arc<Questions>> {
-        self.confirms.as_ref()
+    /// The barriers of its writes; none if they are not confirmed.
+    pub(super) fn barriers(&self) -> Option<&Arc<Barriers>> {
+        self.barriers.as_ref()
     }
 
     /// Whether anything that is written on it is confirmed.
     pub(crate) fn is_confirming(&self) -> bool {
-        self.confirms.is_some()
+        self.barriers.is_some()
     }
 
     /// Whether both lead to the same server.
@@ -194,7 +141,7 @@ impl Connection {
     /// Sends two commands in one write, and awaits the reply of the second.
     ///
     /// Not cancel safe, as [`Connection::call`].
-    pub(super) async fn call_behind(
+    pub(crate) async fn call_behind(
         &self,
         first: &Cmd,
         second: &Cmd,
@@ -223,7 +170,7 @@ impl Connection {
     }
 
     /// Sends commands in one write, and awaits the replies of all.
-    pub(super) async fn call_all(
+    pub(crate) async fn call_all(
         &self,
         commands: &redis::Pipeline,
         within: Duration,
@@ -281,11 +228,11 @@ impl Connection {
             Some(Ok(value)) => Ok(value),
         };
         if let Err(fault) = &result
-            && fault.kind == super::FaultKind::Connection
+            && fault.kind == FaultKind::Connection
         {
             self.ended.cancel();
-            if let (Some((cluster, node)), true) = (&self.home, fault.sent) {
-                cluster.doubt(node);
+            if let (Some((slots, node)), true) = (&self.home, fault.sent) {
+                slots.doubt(node);
             }
         }
         result
@@ -325,12 +272,12 @@ impl Connection {
     }
 
     fn fault(&self, error: RedisError) -> Fault {
-        let Some((cluster, node)) = &self.home else { return Fault::from_redis(error, true) };
-        cluster.note_moved(&error, node);
+        let Some((slots, node)) = &self.home else { return Fault::from_redis(error, true) };
+        slots.note_moved(&error, node);
         let fault = Fault::from_redis(error, true);
         if fault.says_out_of_service() {
             // What it owned may be another's by now, of which it does not hear: the others are asked.
-            cluster.doubt(node);
+            slots.doubt(node);
             return fault.elsewhere();
         }
         fault
@@ -339,10 +286,10 @@ impl Connection {
     /// How a script goes out on this connection: by its text the first time, since the server may have started just now, and a refusal
     /// costs a round trip for which the jobs that go with it wait, and stands in the server's statistics; then by its hash.
     pub(super) fn spelled<'a>(&self, script: &'a Call) -> Cow<'a, Cmd> {
-        if self.sent.is_first(script.script) {
+        if self.sent.is_first(script.script()) {
             Cow::Owned(script.by_text())
         } else {
-            Cow::Borrowed(&script.by_hash)
+            Cow::Borrowed(script.by_hash())
         }
     }
 
@@ -351,7 +298,7 @@ impl Connection {
     /// Not cancel safe, as [`Connection::call`].
     pub(crate) async fn run(&self, script: &Call, within: Duration) -> Result<Value, Fault> {
         match self.call(&self.spelled(script), within).await {
-            Err(fault) if fault.kind == super::FaultKind::NoScript => {
+            Err(fault) if fault.kind == FaultKind::NoScript => {
                 self.call(&script.by_text(), within).await
             }
             result => result,
@@ -362,53 +309,5 @@ impl Connection {
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Connection").field("alive", &self.is_alive()).finish_non_exhaustive()
-    }
-}
-
-/// A script with its keys and arguments.
-#[derive(Debug)]
-pub(crate) struct Call {
-    script: &'static Script,
-    by_hash: Cmd,
-}
-
-impl Call {
-    pub(crate) fn new(script: &'static Script, keys: &[&str]) -> Self {
-        let bytes: usize = keys.iter().map(|key| key.len()).sum();
-        let mut by_hash = Cmd::with_capacity(keys.len() + FEW_ARGUMENTS, bytes + FEW_BYTES);
-        by_hash.arg("EVALSHA").arg(script.hash()).arg(keys.len());
-        for key in keys {
-            by_hash.arg(*key);
-        }
-        Self { script, by_hash }
-    }
-
-    pub(crate) fn arg(&mut self, argument: impl AsRef<[u8]>) -> &mut Self {
-        self.by_hash.arg(argument.as_ref());
-        self
-    }
-
-    pub(crate) fn number(&mut self, number: u64) -> &mut Self {
-        self.by_hash.arg(number);
-        self
-    }
-
-    pub(crate) fn lease(&mut self, lease: &Lease) -> &mut Self {
-        match lease {
-            Lease::Token(token) => self.number(*token),
-            Lease::Foreign(name) => self.arg(name.as_bytes()),
-        }
-    }
-
-    pub(super) fn by_text(&self) -> Cmd {
-        let mut command = redis::cmd("EVAL");
-        command.arg(self.script.text());
-        // After the name of the command and the hash.
-        for argument in self.by_hash.args_iter().skip(2) {
-            if let redis::Arg::Simple(argument) = argument {
-                command.arg(argument);
-            }
-        }
-        command
     }
 }

@@ -12,19 +12,18 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::address::{Several, server};
-use super::cluster::Node;
-use super::connection::{Connection, open_with};
+use super::connection::Connection;
 use super::fault::{Fault, FaultKind};
 use super::line::Endpoint;
-use super::line::Meter;
-use super::reply::{Reply, bytes};
+use super::meter::Meter;
+use super::open::open_with;
+use super::sentinel_url::{Parts, with_port};
+use super::slots::Node;
 use super::tls::Certificates;
+use super::url::{Several, server};
 use crate::log::say;
 use crate::reconnect::Reconnect;
-
-/// Where sentinels listen if nobody says otherwise.
-const PORT: u16 = 26_379;
+use crate::store::reply::{Reply, bytes};
 
 /// One sentinel is asked at most so long; then the next is.
 const ASK_WITHIN: Duration = Duration::from_secs(1);
@@ -52,17 +51,6 @@ struct Subscription {
     master: Node,
     /// Cancelled when it is the master no more: all connections to it end with this.
     moved: CancellationToken,
-}
-
-/// The URL's parts for the sentinels themselves, as they are written.
-#[derive(Debug, Default, PartialEq, Eq)]
-struct Parts<'a> {
-    name: &'a str,
-    /// What follows the host in the URL of a server.
-    after: String,
-    user: &'a str,
-    password: &'a str,
-    fragment: &'a str,
 }
 
 impl Sentinels {
@@ -325,75 +313,4 @@ async fn is_master(server: &Connection) -> Result<bool, Fault> {
         }
     }
     Err(Fault::reply("HELLO", "it names no role"))
-}
-
-impl<'a> Parts<'a> {
-    /// Of what follows the hosts: `/<master>/<db>?<query>#<fragment>`.
-    fn of(after: &'a str) -> Result<Self, String> {
-        let (rest, fragment) = after.find('#').map_or((after, ""), |at| after.split_at(at));
-        let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
-        let (mut parts, mut others) = (Self { fragment, ..Self::default() }, Vec::new());
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            match pair.split_once('=') {
-                Some(("master" | "sentinelMasterId", name)) => parts.name = name,
-                Some(("sentinel_user", user)) => parts.user = user,
-                Some(("sentinel_pass", password)) => parts.password = password,
-                _ => others.push(pair),
-            }
-        }
-        let mut path = path.trim_start_matches('/');
-        if parts.name.is_empty() {
-            (parts.name, path) = path.split_once('/').unwrap_or((path, ""));
-        }
-        if parts.name.is_empty() {
-            return Err("it names no master; write it after the hosts".into());
-        }
-        parts.after = format!("/{path}");
-        if !others.is_empty() {
-            parts.after = format!("{}?{}", parts.after, others.join("&"));
-        }
-        parts.after.push_str(fragment);
-        Ok(parts)
-    }
-}
-
-/// A host with a port.
-fn with_port(host: &str) -> String {
-    // The colons of an IPv6 address stand in brackets.
-    let has_port = host.rsplit(']').next().is_some_and(|rest| rest.contains(':'));
-    if has_port { host.to_owned() } else { format!("{host}:{PORT}") }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_others_write_is_understood() {
-        let parts = |after| Parts::of(after).expect(after);
-        let plain = parts("/jobs");
-        assert_eq!((plain.name, plain.after.as_str(), plain.password), ("jobs", "/", ""));
-        let all = parts("/jobs/2?sentinel_user=u&a=b&sentinel_pass=p%23#insecure");
-        assert_eq!((all.name, all.after.as_str()), ("jobs", "/2?a=b#insecure"));
-        assert_eq!((all.user, all.password, all.fragment), ("u", "p%23", "#insecure"));
-        for query in ["/2?sentinelMasterId=jobs", "/2?master=jobs"] {
-            let other = parts(query);
-            assert_eq!((other.name, other.after.as_str()), ("jobs", "/2"));
-        }
-        assert_eq!(parts("?master=jobs").after, "/");
-        assert!(Parts::of("").is_err() && Parts::of("/?x=y").is_err());
-    }
-
-    #[test]
-    fn a_sentinel_has_a_port_of_its_own() {
-        for (host, with) in [
-            ("a", "a:26379"),
-            ("a:1", "a:1"),
-            ("[::1]", "[::1]:26379"),
-            ("[::1]:1", "[::1]:1"),
-            ("10.0.0.1", "10.0.0.1:26379"),
-        ] {
-            assert_eq!(with_port(host), with);
-        }
-    }
 }

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use super::inspect::{SCAN, list, scan_hash, scanned};
-use super::{CALL_WITHIN, Connection, Fault};
+use super::scan::{SCAN, list, scan_hash, scanned};
 use crate::keys::{KeySpace, is_name};
 use crate::shards;
+use crate::store::CALL_WITHIN;
+use crate::store::net::{Connection, Fault};
 use crate::time::local_unix_ms;
 
 /// The names of the queues on a server, or in a cluster.

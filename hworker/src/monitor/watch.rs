@@ -1,16 +1,9 @@
-//! Finding the workers that died, and giving back what they held.
-//!
-//! A worker is dead when its heartbeat is old by the server's clock *and* this monitor has watched it unchanged over
-//! heartbeats of its own that the server accepted. A server that stalls or refuses writes stops the monitor's own
-//! heartbeats too, so it makes nobody look dead.
+//! Which of the other workers are dead.
 
 use std::collections::{HashMap, HashSet};
 use std::time::{Duration, Instant};
 
-use crate::envelope::{CRASHES, Crash, Envelope, Rewrite};
-use crate::log::say;
-use crate::store::{Connection, Fault, FaultKind, Lease, Queue, Recovered, SCRIPT_BYTES};
-use crate::time::{ServerClock, day, millis};
+use crate::time::millis;
 
 /// How long a worker must be watched before it is declared dead.
 const WATCH_FOR: Duration = Duration::from_secs(3);
@@ -30,9 +23,6 @@ const SWEEP_OFTEN_FOR: Duration = Duration::from_secs(40);
 
 /// Records that are read after one heartbeat, in one write; the rest waits for the next.
 const LEARN_AT_ONCE: usize = 1000;
-
-/// Jobs that are recovered with one call, at most; fewer where they are large.
-const CHUNK: usize = 200;
 
 /// Watches the other workers of one queue.
 #[derive(Debug, Default)]
@@ -63,19 +53,6 @@ pub(crate) enum Sweeps {
     /// Of those who died lately.
     Lately,
     Everyone,
-}
-
-/// What became of a recovery.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Recovery {
-    /// The worker lives after all.
-    Alive,
-    /// It is dead, and everything was given back.
-    Done,
-    /// It is dead, and somebody else, who was the first to find that out, gives back what it held.
-    WithAnother,
-    /// It is dead, and giving back what it held failed.
-    Failed,
 }
 
 /// What is to be done after a heartbeat.
@@ -215,159 +192,11 @@ fn ms(seen: &str) -> u64 {
     seen.parse::<f64>().unwrap_or(0.0) as u64
 }
 
-/// Declares a worker dead unless it was heard of since, and gives everything that it held back to the front of the
-/// queue, the oldest next.
-///
-/// Every worker watches every other, so several come to the same one, on the connection that all of it `shares`: who is the first to
-/// declare it dead makes one more for what it leaves behind, as does who knows that it `is_dead` and finds something left.
-///
-/// # Errors
-/// Nothing is known of the worker's death then.
-pub(crate) async fn recover(
-    queue: &Queue,
-    shared: &Connection,
-    connect: impl Future<Output = Result<Connection, Fault>>,
-    clock: &ServerClock,
-    (worker, seen): (&str, &str),
-    is_dead: bool,
-) -> Result<Recovery, Fault> {
-    let today = day(clock.unix_ms());
-    let first = queue.recover(shared, worker, seen, &today, &[]).await?;
-    let Recovered::Given { jobs: mut given, left, declared, inbox } = first else {
-        return Ok(Recovery::Alive);
-    };
-    if declared {
-        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, "a worker is dead");
-    }
-    let nothing_is_left = left == 0 && inbox == 0;
-    let result = if nothing_is_left {
-        Ok(Recovery::Done)
-    } else if !declared && !is_dead {
-        Ok(Recovery::WithAnother)
-    } else {
-        let rest = async {
-            let records = queue.remembered(shared, &[worker]).await?;
-            let stopping = records.iter().any(|record| record.stopping);
-            let dead = Dead { worker, seen, stopping };
-            give_back(queue, &connect.await?, clock, &dead, &mut given).await
-        };
-        rest.await.map(|()| Recovery::Done)
-    };
-    if given > 0 {
-        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, jobs = given, "recovered the jobs of a dead worker");
-    }
-    Ok(result.unwrap_or_else(|fault| {
-        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, "the recovery of a dead worker will be tried again: {fault}");
-        Recovery::Failed
-    }))
-}
-
-/// A worker that died: its heartbeat as it was last seen, and whether it had been told to stop.
-struct Dead<'a> {
-    worker: &'a str,
-    seen: &'a str,
-    stopping: bool,
-}
-
-impl Dead<'_> {
-    /// What is noted in the jobs that it held.
-    fn crash(&self, now: u64) -> Crash {
-        let (worker, stopping) = (self.worker.to_owned(), self.stopping);
-        Crash { at: now, worker, stopping }
-    }
-}
-
-/// Gives back the leases and the inbox, with jobs that a half-open connection captures meanwhile. Counts them.
-async fn give_back(
-    queue: &Queue,
-    on: &Connection,
-    clock: &ServerClock,
-    dead: &Dead<'_>,
-    given: &mut u64,
-) -> Result<(), Fault> {
-    let keys = &queue.keys.worker(dead.worker);
-    let mut leases = queue.leases(on, keys).await?;
-    leases.sort_by_key(|lease| std::cmp::Reverse(lease.token()));
-    for some in leases.chunks(CHUNK) {
-        let sizes = match queue.held_bytes(on, keys, some).await {
-            // A user with the rights of an earlier version: each by itself.
-            Err(fault) if fault.kind == FaultKind::Denied => vec![usize::MAX; some.len()],
-            sizes => sizes?,
-        };
-        let (mut rest, mut sizes) = (some, sizes.as_slice());
-        while !rest.is_empty() {
-            let (chunk, after) = rest.split_at(fitting(sizes, SCRIPT_BYTES).min(rest.len()));
-            (rest, sizes) = (after, &sizes[chunk.len().min(sizes.len())..]);
-            let held = queue.held(on, keys, chunk).await?;
-            let (now, most) = (clock.unix_ms(), queue.largest());
-            let crashed: Vec<_> = held
-                .into_iter()
-                .map(|(lease, payload)| crashed(lease, payload, dead.crash(now), most))
-                .collect();
-            match queue.recover(on, dead.worker, dead.seen, &day(now), &crashed).await? {
-                Recovered::Given { jobs, .. } => *given += jobs,
-                Recovered::Alive => return Ok(()),
-            }
-        }
-    }
-    loop {
-        let today = day(clock.unix_ms());
-        match queue.recover(on, dead.worker, dead.seen, &today, &[]).await? {
-            Recovered::Given { jobs, inbox, .. } => {
-                *given += jobs;
-                if inbox == 0 {
-                    return Ok(());
-                }
-            }
-            Recovered::Alive => return Ok(()),
-        }
-    }
-}
-
-/// How many of these sizes, from the first, come to no more than so many bytes together; one at the least.
-fn fitting(sizes: &[usize], bytes: usize) -> usize {
-    let mut left = bytes;
-    let fits = |size: &&usize| left.checked_sub(**size).map(|rest| left = rest).is_some();
-    sizes.iter().take_while(fits).count().max(1)
-}
-
-/// The envelope with one crash more, within so many bytes if fewer errors do that; what cannot be decoded goes back as it is, for a worker to call it broken.
-fn crashed(lease: Lease, payload: Vec<u8>, crash: Crash, most: usize) -> (Lease, Vec<u8>) {
-    let worker = crash.worker.clone();
-    let rewritten = Envelope::decode(&payload).ok().and_then(|envelope| {
-        let mut crashes = envelope.crashes;
-        crashes.push(crash);
-        let surplus = crashes.len().saturating_sub(CRASHES);
-        crashes.drain(..surplus);
-        let mut rewrite = Rewrite::of(&payload)?;
-        rewrite.set("crashes", &crashes);
-        // A larger one is within the limit of other workers, which is not known here.
-        Some(rewrite.bytes_within(if payload.len() > most { usize::MAX } else { most }))
-    });
-    if rewritten.is_none() {
-        say!(INFO, { lease = lease.clone(), worker = worker.clone() }, %lease, worker, "a lease holds something that cannot be decoded; it goes back as it is");
-    }
-    (lease, rewritten.unwrap_or(payload))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const DEAD_AFTER: Duration = Duration::from_secs(5);
-
-    fn crash(worker: &str, now: u64) -> Crash {
-        Dead { worker, seen: "", stopping: false }.crash(now)
-    }
-
-    #[test]
-    fn a_chunk_holds_what_fits_and_one_at_the_least() {
-        let sizes = [1, 1, 5, 1, 9, 1];
-        assert_eq!(fitting(&sizes, 6), 2);
-        assert_eq!(fitting(&sizes, 7), 3);
-        assert_eq!(fitting(&sizes[4..], 6), 1, "however large it is");
-        assert_eq!(fitting(&sizes, 100), 6);
-    }
 
     #[test]
     fn who_looks_after_the_dead_sweeps_those_of_late_often_and_sometimes_all() {
@@ -386,20 +215,6 @@ mod tests {
             assert_eq!(accepted(&mut monitor, Sweeps::Lately), std::slice::from_ref(&late));
             assert_eq!(accepted(&mut monitor, Sweeps::Everyone), [late.clone(), long.clone()]);
         }
-    }
-
-    #[test]
-    fn errors_give_way_to_crashes() {
-        let errors = r#"{"attempt":1,"at":1,"kind":"error","message":"no","worker":"w"}"#;
-        let payload = format!(r#"{{"id":"7","job":"a","args":{{}},"errors":[{errors},{errors}]}}"#);
-        let most = payload.len();
-        let (_, payload) = crashed(Lease::Token(1), payload.into_bytes(), crash("w", 1), most);
-        let text = String::from_utf8(payload).expect("text");
-        assert!(
-            text.len() <= most && text.contains(r#""crashes":[{"at":1,"worker":"w"}]"#),
-            "{text}"
-        );
-        assert_eq!(text.matches("attempt").count(), 1, "{text}");
     }
 
     /// Beats every 1.5 s and says after how many the worker is to be recovered.

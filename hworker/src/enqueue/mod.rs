@@ -1,15 +1,19 @@
-//! Enqueueing one job.
+//! Enqueueing: one job, or many at once.
+
+mod blocking;
+mod bulk;
+mod ready;
 
 use std::borrow::Cow;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::LazyLock;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use tokio::runtime::{self, Runtime};
 
+use self::blocking::{block_on, in_a_runtime};
+use self::ready::Ready;
 use crate::backoff::CallBackoff;
 use crate::client::Client;
 use crate::durability::Durability;
@@ -21,6 +25,8 @@ use crate::keys::is_name;
 use crate::store::Due;
 use crate::strict_json;
 use crate::time::{local_unix_ms, millis, since_1970};
+
+pub use bulk::Bulk;
 
 /// A job about to be enqueued, with everything that can differ from call to call; `with(..)` of a job makes it.
 ///
@@ -259,6 +265,13 @@ fn read_back<J: Job>(job: &J) -> Result<(), BoxError> {
         .map_err(|error| format!("no worker could read them: {}", describe(&error)).into())
 }
 
+impl<J: Job> fmt::Debug for Enqueue<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The arguments stay out of logs.
+        f.debug_struct("Enqueue").field("job", &J::NAME).finish_non_exhaustive()
+    }
+}
+
 /// Arguments as they go into the envelope.
 #[derive(Serialize)]
 #[serde(untagged)]
@@ -267,108 +280,9 @@ pub(crate) enum Args<'a, J> {
     Sealed(Sealed<'a>),
 }
 
-impl<J: Job> fmt::Debug for Enqueue<J> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The arguments stay out of logs.
-        f.debug_struct("Enqueue").field("job", &J::NAME).finish_non_exhaustive()
-    }
-}
-
-/// A job encoded and checked.
-#[derive(Debug)]
-pub(crate) struct Ready<E> {
-    pub(crate) client: Client,
-    pub(crate) queue: Cow<'static, str>,
-    pub(crate) due: Option<Due>,
-    job: &'static str,
-    pub(crate) id: JobId,
-    pub(crate) confirms: Option<Durability>,
-    /// The bytes, or where they are.
-    pub(crate) envelope: E,
-}
-
 fn to_vec(envelope: &impl Serialize) -> Result<(Vec<u8>, usize, bool), serde_json::Error> {
     strict_json::to_vec(envelope).map(|(bytes, doubtful)| {
         let count = bytes.len();
         (bytes, count, doubtful)
     })
-}
-
-#[cfg(test)]
-impl<E> Ready<E> {
-    pub(crate) fn of_envelope(
-        client: Client,
-        queue: &'static str,
-        due: Option<Due>,
-        envelope: E,
-    ) -> Self {
-        let (queue, id) = (queue.into(), JobId::fresh());
-        Self { client, queue, due, job: "test", id, confirms: None, envelope }
-    }
-}
-
-impl Ready<Vec<u8>> {
-    async fn send(self, runtime: runtime::Id) -> Result<JobId, Error> {
-        let sent = match self.due {
-            None => self.client.push(runtime, &self.queue, self.envelope, self.confirms).await,
-            Some(due) => {
-                let queue = &self.client.queue(&self.queue);
-                let envelope = &self.envelope;
-                let schedule = |connection, within| async move {
-                    queue.schedule(&connection, &[(due, envelope.as_slice())], within).await
-                };
-                self.client.until_sent(queue, self.confirms, schedule).await
-            }
-        };
-        match sent {
-            Ok(()) => Ok(self.id),
-            Err(fault) => {
-                let (job, queue, fault) = (self.job, &self.queue, fault.at(self.client.address()));
-                let doing = |id: &JobId| format!("enqueue job {job} {id} on the queue {queue}");
-                Err(fault.into_error_of(self.id, doing))
-            }
-        }
-    }
-}
-
-/// The runtime that this is called in; says what to call instead where there is none.
-pub(crate) fn in_a_runtime() -> Result<runtime::Id, Error> {
-    crate::runtime::current(
-        "enqueue was called outside a tokio runtime; call `.enqueue_blocking()` there",
-    )
-}
-
-/// Awaits an enqueue in code that is not async, in or outside a runtime.
-pub(crate) fn block_on<T: Send + 'static>(
-    enqueue: impl Future<Output = Result<T, Error>> + Send + 'static,
-) -> Result<T, Error> {
-    let (done, result) = std::sync::mpsc::channel();
-    blocking_runtime()?.spawn(async move {
-        let _ = done.send(enqueue.await);
-    });
-    result.recv().unwrap_or_else(|_| {
-        Err(Error::config("the runtime for blocking enqueues has ended; is the process exiting?"))
-    })
-}
-
-/// The runtime of blocking enqueues, started with the first of them.
-fn blocking_runtime() -> Result<&'static Runtime, Error> {
-    // Made under its lock: a second one could not be dropped again where the caller is in a runtime himself.
-    static RUNTIME: LazyLock<(u32, std::io::Result<Runtime>)> = LazyLock::new(|| {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .thread_name("hworker-enqueue")
-            .enable_all()
-            .build();
-        (std::process::id(), runtime)
-    });
-    let (process, runtime) = &*RUNTIME;
-    if *process != std::process::id() {
-        return Err(Error::config(
-            "this process was forked after the first blocking enqueue, and has none of its threads; fork before it, or exec",
-        ));
-    }
-    runtime
-        .as_ref()
-        .map_err(|error| Error::config(format!("no thread for blocking enqueues: {error}")))
 }

@@ -89,11 +89,6 @@ static DEFAULT: OnceLock<Client> = OnceLock::new();
 pub(crate) struct OfWorker(pub(crate) Client);
 
 impl Client {
-    /// Settings for a new client.
-    pub fn builder() -> ClientBuilder {
-        ClientBuilder::default()
-    }
-
     /// A client for the server at this URL: `redis://`, `redis+unix://`, `redis-sentinel://`, `redis-cluster://`, and with
     /// the feature `tls` the same with `rediss`.
     ///

@@ -4,7 +4,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Caller, Client, Coalescer, Waiting};
+use super::super::Client;
+use super::waiting::{Caller, Coalescer, Waiting};
 use crate::join::join_all;
 use crate::reconnect::Reconnect;
 use crate::store::{Connection, Fault, FaultKind, LAST_MOMENT};

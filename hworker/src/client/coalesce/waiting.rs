@@ -1,31 +1,18 @@
-//! Concurrent enqueues share one write.
-//!
-//! One or two concurrent callers each send their own job, on a connection that exists already. Further callers leave their jobs with
-//! the coalescer of the queue: its sender, one task, sends all that wait with one write, and what has arrived since when that is
-//! answered. No job waits for a batch to fill, and none depends on another caller's future: the sender lives as long as there is
-//! something to send, and a job that waits can be withdrawn until the sender takes it.
-
-mod sender;
-#[cfg(test)]
-mod tests;
+//! The jobs that wait to be sent together.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
-use tokio::runtime::{Handle, Id};
+use tokio::runtime::Id;
 use tokio::sync::{OnceCell, oneshot};
 
-use self::sender::Sender;
-use super::Client;
 use crate::durability::Durability;
-use crate::store::{
-    Connection, Fault, FaultKind, LAST_MOMENT, Queue, SCRIPT_BYTES, SCRIPT_JOBS, WRITE_BYTES,
-};
+use crate::store::{Connection, Fault, Queue, SCRIPT_BYTES, SCRIPT_JOBS, WRITE_BYTES};
 
 /// Commands that one write has at most; a command holds 1000 jobs or 1 MB, a write 4 MB. What is beyond stays
 /// withdrawable.
-const COMMANDS: usize = 8;
+pub(super) const COMMANDS: usize = 8;
 
 /// Callers that may each send their own job at once. With one, two callers in turn would pay for a task that has nothing to share;
 /// with more, fewer jobs share a write.
@@ -33,17 +20,17 @@ const ALONE: usize = 2;
 
 /// The coalescers of a client: one for each queue, or shard of one, and runtime.
 #[derive(Debug, Default)]
-pub(super) struct Coalescers(RwLock<Kept>);
+pub(in crate::client) struct Coalescers(pub(super) RwLock<Kept>);
 
 #[derive(Debug, Default)]
-struct Kept {
-    of: HashMap<Id, HashMap<Box<str>, Arc<Coalescer>>>,
-    count: usize,
+pub(super) struct Kept {
+    pub(super) of: HashMap<Id, HashMap<Box<str>, Arc<Coalescer>>>,
+    pub(super) count: usize,
     sweep_at: usize,
 }
 
 impl Coalescers {
-    fn of(
+    pub(super) fn of(
         &self,
         runtime: Id,
         queue: &str,
@@ -90,146 +77,63 @@ impl Kept {
 
 /// The jobs that wait to be enqueued into one queue, in one runtime.
 #[derive(Debug)]
-pub(super) struct Coalescer {
-    queue: Queue,
+pub(in crate::client) struct Coalescer {
+    pub(super) queue: Queue,
     /// How safe its jobs have to be.
-    confirms: Option<Durability>,
+    pub(super) confirms: Option<Durability>,
     /// The registry of queues has its queue.
-    registered: OnceCell<()>,
-    state: Mutex<State>,
+    pub(super) registered: OnceCell<()>,
+    pub(super) state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+pub(super) struct State {
     /// How many callers send their own jobs just now.
     direct: usize,
     /// There is a sender; always while something waits.
-    has_sender: bool,
+    pub(super) has_sender: bool,
     /// In the order of their tickets.
-    waiting: VecDeque<Waiting>,
+    pub(super) waiting: VecDeque<Waiting>,
     last_ticket: u64,
     /// The connection that was used last.
-    connection: Option<Connection>,
+    pub(super) connection: Option<Connection>,
     /// What kept the last try from the server, since the last that reached it.
-    kept_from: Option<Fault>,
+    pub(super) kept_from: Option<Fault>,
 }
 
 /// A job that waits for its turn.
 #[derive(Debug)]
-struct Waiting {
-    envelope: Vec<u8>,
-    caller: Caller,
+pub(super) struct Waiting {
+    pub(super) envelope: Vec<u8>,
+    pub(super) caller: Caller,
 }
 
 /// The caller that waits for the result of a job.
 #[derive(Debug)]
-struct Caller {
-    ticket: u64,
-    give_up: Instant,
-    answer: oneshot::Sender<Result<(), Fault>>,
-}
-
-impl Client {
-    /// Puts a job at the back of a queue, with those that others put there at the same time.
-    ///
-    /// # Cancel safety
-    /// When it is dropped, the job is enqueued or not, and certainly not if its turn had not come.
-    pub(crate) async fn push(
-        &self,
-        runtime: Id,
-        queue: &str,
-        envelope: Vec<u8>,
-        confirms: Option<Durability>,
-    ) -> Result<(), Fault> {
-        let coalescers = &self.inner.coalescers;
-        let coalescer = match self.next_shard(queue) {
-            None => coalescers.of(runtime, queue, confirms, || self.queue(queue)),
-            Some(shard) => coalescers.of(runtime, &shard.label, confirms, || shard.clone()),
-        };
-        if coalescer.registered.initialized() {
-            return self.push_to(&coalescer, envelope).await;
-        }
-        let pushed = Box::pin(self.push_to(&coalescer, envelope));
-        Box::pin(self.register_beside(&coalescer, pushed)).await
-    }
-
-    /// The coalescer of this queue, if the registry may not have the queue yet.
-    pub(super) fn unregistered(
-        &self,
-        queue: &Queue,
-        confirms: Option<Durability>,
-    ) -> Option<Arc<Coalescer>> {
-        let runtime = Handle::try_current().ok()?.id();
-        let coalescer = self.inner.coalescers.of(runtime, &queue.label, confirms, || queue.clone());
-        (!coalescer.registered.initialized()).then_some(coalescer)
-    }
-
-    /// Enqueues, and adds the queue to the registry. The jobs do not wait for that, nor does it matter to them what becomes of it: if it
-    /// is not done with them, the next enqueue tries again. On one server both go over the same connection, and the registry is first.
-    pub(super) async fn register_beside<T>(
-        &self,
-        coalescer: &Coalescer,
-        mut enqueue: impl Future<Output = T> + Unpin,
-    ) -> T {
-        let registered = coalescer.registered.get_or_try_init(|| async {
-            match self.register_queues(&[&coalescer.queue.name], coalescer.confirms).await {
-                // The user of this client may do no more than enqueue.
-                Err(fault) if fault.kind == FaultKind::Denied => Ok(()),
-                registered => registered,
-            }
-        });
-        tokio::select! {
-            biased;
-            _ = registered => enqueue.await,
-            enqueued = &mut enqueue => enqueued,
-        }
-    }
-
-    async fn push_to(&self, coalescer: &Arc<Coalescer>, envelope: Vec<u8>) -> Result<(), Fault> {
-        let give_up = self.give_up();
-        let waits = match coalescer.enter(envelope, give_up) {
-            Turn::Waits(waits) => waits,
-            Turn::Direct(direct, envelope) => {
-                let within = self.inner.enqueue_within.max(LAST_MOMENT);
-                let envelopes = std::slice::from_ref(&envelope);
-                match coalescer.queue.enqueue(&direct.connection, envelopes, within).await {
-                    Err(fault) if fault.passes() => {
-                        drop(direct);
-                        let mut state = coalescer.state();
-                        state.kept_from = Some(fault);
-                        state.wait(envelope, give_up)
-                    }
-                    result => return result,
-                }
-            }
-        };
-        if waits.needs_sender {
-            Sender::start(Arc::clone(coalescer), self.clone());
-        }
-        // Only a runtime that ended while the job was under way gives no answer.
-        let ended = |_| Err(Fault::unanswered("the runtime that sent it has ended"));
-        waits.answer.await.unwrap_or_else(ended)
-    }
+pub(super) struct Caller {
+    pub(super) ticket: u64,
+    pub(super) give_up: Instant,
+    pub(super) answer: oneshot::Sender<Result<(), Fault>>,
 }
 
 /// What a caller is to do with its job.
-enum Turn<'a> {
+pub(super) enum Turn<'a> {
     /// Send it.
     Direct(Direct<'a>, Vec<u8>),
     Waits(Waits),
 }
 
 /// A caller whose job is with the sender.
-struct Waits {
-    answer: oneshot::Receiver<Result<(), Fault>>,
+pub(super) struct Waits {
+    pub(super) answer: oneshot::Receiver<Result<(), Fault>>,
     /// It has to start the sender.
-    needs_sender: bool,
+    pub(super) needs_sender: bool,
 }
 
 /// The turn of a caller that sends its own job.
-struct Direct<'a> {
+pub(super) struct Direct<'a> {
     coalescer: &'a Coalescer,
-    connection: Connection,
+    pub(super) connection: Connection,
 }
 
 impl Drop for Direct<'_> {
@@ -240,7 +144,7 @@ impl Drop for Direct<'_> {
 
 impl State {
     /// Leaves a job to the sender.
-    fn wait(&mut self, envelope: Vec<u8>, give_up: Instant) -> Waits {
+    pub(super) fn wait(&mut self, envelope: Vec<u8>, give_up: Instant) -> Waits {
         let (answered, answer) = oneshot::channel();
         self.last_ticket += 1;
         let caller = Caller { ticket: self.last_ticket, give_up, answer: answered };
@@ -250,18 +154,18 @@ impl State {
 }
 
 impl Coalescer {
-    fn new(queue: Queue, confirms: Option<Durability>) -> Self {
+    pub(super) fn new(queue: Queue, confirms: Option<Durability>) -> Self {
         Self { queue, confirms, registered: OnceCell::new(), state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A turn of one's own, where hardly anybody's job is under way and the connection is there. What follows is not held up
     /// by it, whether its future is polled or not: it is behind it on the same connection. Where it would be, since the server
     /// waits for replicas, more go together.
-    fn enter(&self, envelope: Vec<u8>, give_up: Instant) -> Turn<'_> {
+    pub(super) fn enter(&self, envelope: Vec<u8>, give_up: Instant) -> Turn<'_> {
         let mut state = self.state();
         if self.confirms.is_none() && state.direct < ALONE && !state.has_sender {
             let connection = state.connection.clone().filter(Connection::is_alive);
@@ -274,7 +178,7 @@ impl Coalescer {
     }
 
     /// Answers the callers whose time is over at this moment; gives the earliest time of the others.
-    fn expire(&self, at: Instant) -> Option<Instant> {
+    pub(super) fn expire(&self, at: Instant) -> Option<Instant> {
         let mut state = self.state();
         // A caller that dropped its future has withdrawn its job.
         state.waiting.retain(|job| !job.caller.answer.is_closed());
@@ -297,7 +201,7 @@ impl Coalescer {
     }
 
     /// Takes what one write holds, as the jobs of each command.
-    fn take(&self) -> Vec<Vec<Waiting>> {
+    pub(super) fn take(&self) -> Vec<Vec<Waiting>> {
         let mut state = self.state();
         let mut commands: Vec<Vec<Waiting>> = Vec::new();
         let (mut bytes, mut sent) = (0, 0);
@@ -329,7 +233,7 @@ impl Coalescer {
     }
 
     /// Puts back what certainly was not sent, each job in the place that it had.
-    fn put_back(&self, jobs: Vec<Waiting>, fault: Fault) {
+    pub(super) fn put_back(&self, jobs: Vec<Waiting>, fault: Fault) {
         let mut state = self.state();
         state.waiting.extend(jobs);
         state.waiting.make_contiguous().sort_by_key(|job| job.caller.ticket);
@@ -338,7 +242,7 @@ impl Coalescer {
 }
 
 impl Caller {
-    fn tell(self, result: Result<(), Fault>) {
+    pub(super) fn tell(self, result: Result<(), Fault>) {
         // A caller that dropped its future is gone.
         let _ = self.answer.send(result);
     }

@@ -199,7 +199,7 @@ fn self_signed(dir: &Path, is_ca: IsCa) -> (PathBuf, PathBuf) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_signed_itself_serves_unless_it_is_an_authoritys() {
     // What `openssl req -x509` makes is an authority's: as the server's own it is not accepted, and the error says which would be.
-    // Guard: `of_certificates` in `store/advice.rs`.
+    // Guard: `of_certificates` in `net/advice.rs`.
     for (is_ca, accepted) in
         [(IsCa::Ca(BasicConstraints::Unconstrained), false), (IsCa::ExplicitNoCa, true)]
     {

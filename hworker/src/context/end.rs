@@ -9,17 +9,17 @@ use tokio::task::JoinSet;
 
 use crate::guarded::guarded;
 
-/// How an attempt ends for all that holds its context. Nothing of it is allocated before it is asked for: most
-/// attempts end without anybody having asked.
+/// The end of an attempt, shared by all clones of its context. Most attempts end without anybody having asked, so nothing is allocated
+/// before.
 #[derive(Default)]
 pub(crate) struct End {
     reached: AtomicBool,
-    /// Made under the lock of `holders`, so that whoever makes it sees the end that did not find it.
+    /// Made under the lock of `holders`, so that an end which came before it is seen.
     notice: OnceLock<Notify>,
     holders: Mutex<Holders>,
 }
 
-/// Who is to hear of an end, beside those that wait for a notice.
+/// What has to learn of the end, apart from tasks that wait for the notice.
 #[derive(Default)]
 struct Holders {
     /// The task that runs the body: for it a notice would be another allocation, and a lock at each poll.
@@ -39,12 +39,12 @@ impl End {
         self.holders.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends it for all but the task that runs the body, which is given to whoever asks.
+    /// Ends it for all but the task that runs the body; gives that task's waker.
     pub(super) fn reach(&self) -> Option<Waker> {
         let mut holders = self.holders();
         self.reached.store(true, Ordering::Release);
         if let Some(notice) = self.notice.get() {
-            // Who waits may wake in a way of the user's.
+            // A waker may be the user's code.
             guarded(|| notice.notify_waiters());
         }
         if let Some(children) = &mut holders.children {

@@ -186,12 +186,12 @@ impl Context {
         &self.attempt.scope.states
     }
 
-    /// The attempt is over, says the task that runs it: everything else that holds this context hears of it.
+    /// Ends the attempt, called by the task that runs it: every other holder of this context learns of it.
     pub(crate) fn end(&self) {
         drop(self.attempt.end.reach());
     }
 
-    /// Cancels the attempt: the task that runs it hears of it too.
+    /// Cancels the attempt: also wakes the task that runs it.
     pub(crate) fn cancel(&self) {
         if let Some(task) = self.attempt.end.reach() {
             task.wake();

@@ -36,7 +36,7 @@ tokio::task_local! {
     static OF_BODY: Arc<States>;
 }
 
-/// The task of a body, or of what belongs to one, of a worker with these states.
+/// The task of a body, or a task that a body started, in a worker with these states.
 pub(crate) fn in_body_of<F: Future>(
     states: Arc<States>,
     task: F,
@@ -44,7 +44,7 @@ pub(crate) fn in_body_of<F: Future>(
     OF_BODY.scope(states, task)
 }
 
-/// The same of what blocks its thread.
+/// As [`in_body_of`], for a body that blocks its thread.
 pub(crate) fn blocks_in_body_of<T>(states: Arc<States>, body: impl FnOnce() -> T) -> T {
     OF_BODY.sync_scope(states, body)
 }

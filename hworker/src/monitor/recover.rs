@@ -15,7 +15,7 @@ pub(crate) enum Recovery {
     Alive,
     /// It is dead, and everything was given back.
     Done,
-    /// It is dead, and somebody else, who was the first to find that out, gives back what it held.
+    /// It is dead, and another worker that found out first gives back its jobs.
     WithAnother,
     /// It is dead, and giving back what it held failed.
     Failed,
@@ -24,8 +24,8 @@ pub(crate) enum Recovery {
 /// Declares a worker dead unless it was heard of since, and gives everything that it held back to the front of the
 /// queue, the oldest next.
 ///
-/// Every worker watches every other, so several come to the same one, on the connection that all of it `shares`: who is the first to
-/// declare it dead makes one more for what it leaves behind, as does who knows that it `is_dead` and finds something left.
+/// All workers watch all others, so several may recover the same one. Each first asks on its `shared` connection. Only the first one that
+/// declares it dead, or one that knows that it `is_dead` and finds something left, makes another connection to give back its jobs.
 ///
 /// # Errors
 /// Nothing is known of the worker's death then.
@@ -96,7 +96,7 @@ async fn give_back(
     leases.sort_by_key(|lease| std::cmp::Reverse(lease.token()));
     for some in leases.chunks(CHUNK) {
         let sizes = match queue.held_bytes(on, keys, some).await {
-            // A user with the rights of an earlier version: each by itself.
+            // The user has only the rights of an earlier version: one job at a time.
             Err(fault) if fault.kind == FaultKind::Denied => vec![usize::MAX; some.len()],
             sizes => sizes?,
         };

@@ -18,7 +18,7 @@ const LONGEST_GAP: Duration = Duration::from_secs(2);
 const CAREFUL_FOR: Duration = Duration::from_secs(30);
 
 /// The inbox of a dead worker is swept at every heartbeat for so long after it was last heard of, then once a minute.
-/// By the server's clock, so that a monitor that starts later does not begin all over with everyone who died today.
+/// By the server's clock, so that a monitor that starts later does not begin again with every worker that died today.
 const SWEEP_OFTEN_FOR: Duration = Duration::from_secs(40);
 
 /// Records that are read after one heartbeat, in one write; the rest waits for the next.
@@ -28,7 +28,7 @@ const LEARN_AT_ONCE: usize = 1000;
 #[derive(Debug, Default)]
 pub(crate) struct Monitor {
     watched: HashMap<String, Watched>,
-    /// Those who were declared dead.
+    /// The workers that were declared dead.
     dead: HashSet<String>,
     last_accepted: Option<Instant>,
     lost_connection: Option<Instant>,
@@ -45,12 +45,12 @@ struct Watched {
     unchanged_for: Duration,
 }
 
-/// Whose inboxes are to be swept of those who died.
+/// Which dead workers' inboxes this worker sweeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sweeps {
-    /// Somebody else looks after them.
+    /// Another worker sweeps them.
     Nobody,
-    /// Of those who died lately.
+    /// Of workers that died lately.
     Lately,
     Everyone,
 }
@@ -76,14 +76,14 @@ impl Monitor {
         self.watched.clear();
     }
 
-    /// How long ago the one was heard of, by the server's clock, who has been silent longest of those that are watched. What
-    /// the next heartbeat asks for has to go as far back, or they would be lost from sight.
+    /// The longest silence of a watched worker, by the server's clock. The next heartbeat has to ask for workers that far back, or it
+    /// would lose sight of some.
     pub(crate) fn watches_back(&self, server_now: u64) -> Option<Duration> {
         let oldest = self.watched.values().map(|watched| ms(&watched.seen)).min()?;
         Some(Duration::from_millis(server_now.saturating_sub(oldest)))
     }
 
-    /// These are in sight and no others, so nobody else needs to be remembered.
+    /// Forgets dead workers that are no longer among the silent ones.
     pub(crate) fn remembers_only(&mut self, silent: &[(String, String)]) {
         let there: HashSet<_> = silent.iter().map(|(worker, _)| worker.as_str()).collect();
         self.dead.retain(|worker| there.contains(worker.as_str()));
@@ -109,7 +109,7 @@ impl Monitor {
         };
         let careful = self.lost_connection.is_some_and(|at| at.elapsed() < CAREFUL_FOR);
 
-        // Who was heard of last comes first: whatever else is in there must not keep us from a worker that died just now.
+        // The latest heartbeat first: a long list must not delay the recovery of a worker that died just now.
         silent.sort_by_key(|(_, seen)| std::cmp::Reverse(ms(seen)));
         let (mut tasks, mut learning) = (Vec::new(), 0);
         let mut still = HashMap::new();

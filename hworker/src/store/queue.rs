@@ -10,7 +10,7 @@ use crate::shards;
 /// crashes, of which 32 take 3.5 KB under names as those of pods; its errors give way instead.
 const WRITTEN_BY_WORKERS: usize = 8 * 1024;
 
-/// One queue in Redis, or one shard of a queue: to all but those who choose among them the two are the same.
+/// One queue in Redis, or one shard of a queue. Only code that chooses a shard tells them apart.
 #[derive(Debug, Clone)]
 pub(crate) struct Queue {
     pub(crate) name: Arc<str>,

@@ -134,7 +134,7 @@ async fn any_server_of_the_url_will_do() {
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_announce_names_or_nothing() {
     // Masters that announce a host name, or none at all, are reached.
-    // Guard: `node_of` and `node_at` in `net/cluster.rs`.
+    // Guard: `node_of` and `node_at` in `net/slots.rs`.
     let cluster = TestCluster::start();
     for (kind, name) in [("hostname", "localhost"), ("unknown-endpoint", ""), ("hostname", "")] {
         for master in 0..cluster.masters() {

@@ -233,7 +233,7 @@ async fn a_certificate_that_signed_itself_serves_unless_it_is_an_authoritys() {
 #[tokio::test]
 async fn the_program_chooses_its_own_cryptography() {
     // Clients with `redis://` and `rediss://` are made and used -> the program's own `install_default` succeeds afterwards.
-    // Guard: a provider is named for each connection, in `store/tls.rs`.
+    // Guard: a provider is named for each connection, in `net/tls.rs`.
     let ours = Authority::new("ours");
     let (server, url) = server(&ours, "no");
     let encrypted = Client::builder().redis_url(&url).tls_ca(ours.ca()).build().expect("a client");

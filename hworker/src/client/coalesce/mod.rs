@@ -86,7 +86,7 @@ impl Client {
                 let within = self.inner.enqueue_within.max(LAST_MOMENT);
                 let envelopes = std::slice::from_ref(&envelope);
                 match coalescer.queue.enqueue(&direct.connection, envelopes, within).await {
-                    Err(fault) if fault.passes() => {
+                    Err(fault) if fault.is_retryable() => {
                         drop(direct);
                         let mut state = coalescer.state();
                         state.kept_from = Some(fault);

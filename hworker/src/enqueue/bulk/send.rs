@@ -35,7 +35,7 @@ impl<'a> Chunk<'a> {
                 let (enqueued, confirmed) = tokio::join!(biased; enqueued, connection.confirm(1));
                 enqueued.and(confirmed)
             };
-            order.set_sent(place, !result.as_ref().is_err_and(Fault::passes));
+            order.set_sent(place, !result.as_ref().is_err_and(Fault::is_retryable));
             result
         };
         let result = self.client.until_sent(&self.queue, self.confirms, call).await;

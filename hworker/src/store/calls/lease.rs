@@ -55,7 +55,7 @@ impl fmt::Display for Lease {
 }
 
 impl Hash for Lease {
-    /// One number for nearly all there are; see [`LeaseHasher`].
+    /// One number for a token, the common case; see [`LeaseHasher`].
     fn hash<H: Hasher>(&self, state: &mut H) {
         match self {
             Self::Token(token) => state.write_u64(*token),
@@ -64,8 +64,8 @@ impl Hash for Lease {
     }
 }
 
-/// Tokens are times in microseconds and counted up from there, so multiplying spreads them well enough, and there is
-/// nobody who could choose them to collide. The factor is that of Fibonacci hashing (Knuth, TAOCP 6.4).
+/// Tokens are times in microseconds and counted up from there, so multiplying spreads them well enough, and nobody can choose them to
+/// collide. The factor is that of Fibonacci hashing (Knuth, TAOCP 6.4).
 #[derive(Debug, Default, Clone, Copy)]
 pub(crate) struct LeaseHasher(u64);
 

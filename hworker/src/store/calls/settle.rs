@@ -135,7 +135,7 @@ impl Queue {
         call.number(self.limits.failed as u64).number(self.limits.broken as u64).number(DAY_TTL_S);
         let mut sizes = Vec::new();
 
-        // Acks of one job type are one operation; they are nearly all there is.
+        // The fast path: success. Acks of one job type are one operation.
         let mut acks: Vec<(&'static str, Vec<&Lease>)> = Vec::new();
         for settlement in batch {
             if let End::Acked { job } = settlement.end {

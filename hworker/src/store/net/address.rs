@@ -100,7 +100,7 @@ impl Address {
         }
     }
 
-    /// Makes a connection to a server, driven by the runtime that this is called in; this meter counts what passes over it.
+    /// Makes a connection to a server, driven by the current runtime; the meter counts its bytes.
     pub(crate) async fn connect_to(
         &self,
         home: &Home,
@@ -116,12 +116,12 @@ impl Address {
         }
     }
 
-    /// Makes a connection to the server that has this queue, driven by the runtime that this is called in.
+    /// Makes a connection to the server that has this queue, driven by the current runtime.
     pub(crate) async fn connect(&self, to: &Queue) -> Result<Connection, Fault> {
         self.connect_to(&self.home(to.slot).await?, None).await
     }
 
-    /// The same; this meter counts what passes over it.
+    /// As [`Address::connect`]; the meter counts the bytes of the connection.
     pub(crate) async fn connect_metered(
         &self,
         meter: &Arc<Meter>,

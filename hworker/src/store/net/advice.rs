@@ -70,7 +70,7 @@ fn of_answer(error: &RedisError, said: &str) -> Option<&'static str> {
     }
 }
 
-/// What says that nobody is there, who may come yet.
+/// Errors that say that no server is there, or not yet.
 fn of_absence(error: &RedisError, said: &str) -> Option<&'static str> {
     if error.is_connection_refusal() {
         Some("nothing listens there: start the server, or write another address")

@@ -14,7 +14,7 @@ use super::meter::Meter;
 use super::open::open;
 use super::slots::{Map, Node, Range, Slots, read};
 
-/// One server is asked at most so long who owns what; then the next is.
+/// One server is asked for the owners at most this long; then the next is.
 const ASK_WITHIN: Duration = Duration::from_secs(1);
 
 /// The servers are asked at most so often while connections fail.
@@ -95,14 +95,14 @@ impl Cluster {
         }
     }
 
-    /// Asks who owns what, unless somebody else did since `seen`.
+    /// Asks the servers for the owners of all slots, unless another task has asked since `seen`.
     async fn ask(&self, seen: Option<Instant>) -> Result<(), Fault> {
         // One after the other; but whoever has the turn may be on a thread that a body blocks, and heartbeats must not wait for that.
         let _turn = timeout(ASK_WITHIN, self.asking.lock()).await;
         {
             let map = self.slots.map();
             if map.asked != seen || map.was_asked_within(AGAIN_AFTER) {
-                // Who has no map yet hears why: whoever asked just now met it.
+                // Without any map, the failure of the task that asked just now is the reason.
                 let why = map.failed.clone().filter(|_| map.ranges.is_empty());
                 return why.map_or(Ok(()), Err);
             }
@@ -192,7 +192,7 @@ mod tests {
         }
         let faults: Vec<_> =
             asked.join_all().await.into_iter().map(|owner| owner.expect_err("no owner")).collect();
-        // One that greets, and one that looks who listens there.
+        // One connection for the greeting, and one that probes what listens there.
         assert_eq!(attempts.load(Ordering::Relaxed), 2);
         let first = faults[0].to_string();
         assert!(!first.contains("has slot"), "{first}");
@@ -201,8 +201,8 @@ mod tests {
 
     #[tokio::test]
     async fn a_map_that_is_not_answered_says_nothing_of_a_job() {
-        // The greeting is answered, and the connection ends with the question who owns what -> who enqueues may try again, and
-        // need not fear that his job is in.
+        // The greeting is answered, and the connection ends at the question for the owners -> an enqueue may be tried again, because its
+        // job is certainly not in.
         // Guard: `Fault::without_a_job`.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its number").port();
@@ -224,7 +224,7 @@ mod tests {
         let server = server(&format!("redis://127.0.0.1:{port}"), None).expect("a URL");
         let cluster = Cluster::new(vec![server]).expect("a cluster");
         let fault = cluster.owner(0).await.expect_err("no owner");
-        assert!(fault.passes(), "{fault:?}");
+        assert!(fault.is_retryable(), "{fault:?}");
         assert!(!fault.to_string().contains("has slot"), "{fault}");
     }
 }

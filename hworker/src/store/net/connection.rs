@@ -19,7 +19,7 @@ use crate::durability::Durability;
 use crate::store::script::Sent;
 use crate::time::within;
 
-/// So often within its time a line is looked at that was not silent all the time.
+/// How often within its time a line is checked for new bytes.
 const LOOKS: u32 = 5;
 
 /// A connection; clones share it.
@@ -35,11 +35,11 @@ pub(crate) struct Connection {
     home: Option<(Arc<Slots>, Node)>,
     /// Only where writes are confirmed.
     barriers: Option<Arc<Barriers>>,
-    /// The scripts that were sent by their text, which the server knows then, unless it refused them, or is made to forget them.
+    /// The scripts that were sent by their text.
     sent: Arc<Sent>,
 }
 
-/// With the last clone the connection ends, with whoever watches it, and the task that drives it.
+/// Ends the connection and the task that drives it with the last clone.
 struct Held {
     ended: CancellationToken,
     driver: AbortHandle,
@@ -78,12 +78,12 @@ impl Connection {
         }
     }
 
-    /// What is learned on this connection is of use to every other to the same cluster.
+    /// Reports what it learns about slots to all connections of the same cluster.
     pub(super) fn in_cluster(self, slots: Arc<Slots>, node: Node) -> Self {
         Self { home: Some((slots, node)), ..self }
     }
 
-    /// The same connection, on which writes are confirmed.
+    /// A connection whose writes are confirmed.
     pub(crate) fn confirming(self, asked: Durability) -> Self {
         Self { barriers: asked.asks().map(|asked| Arc::new(Barriers::new(asked))), ..self }
     }
@@ -103,7 +103,7 @@ impl Connection {
         self.server == other.server
     }
 
-    /// Whether the connection was not seen to end. What is asked of one that is not alive is certainly not sent.
+    /// Whether the connection has not ended yet, as far as is known. A call on one that has ended is certainly not sent.
     pub(crate) fn is_alive(&self) -> bool {
         !self.ended.is_cancelled()
     }
@@ -113,7 +113,7 @@ impl Connection {
         self.ended.cancelled().await;
     }
 
-    /// Ends the connection for everyone who shares it.
+    /// Ends the connection with all its clones.
     pub(crate) fn end(&self) {
         self.ended.cancel();
     }
@@ -128,10 +128,9 @@ impl Connection {
         self.send(command, within).await
     }
 
-    /// As [`Connection::call`], also where no further call is wanted on it.
+    /// As [`Connection::call`], also on a connection that is to take no further calls.
     ///
-    /// What is called is on the connection once this was polled, however much the task has done before: what is called after it comes
-    /// behind it.
+    /// The first poll puts the call on the connection, however much the task has done before; later calls come behind it.
     pub(super) async fn send(&self, command: &Cmd, within: Duration) -> Result<Value, Fault> {
         let mut inner = self.inner.clone();
         let sent = tokio::task::unconstrained(inner.send_packed_command(command));
@@ -210,7 +209,7 @@ impl Connection {
         self.answer(last, within).await
     }
 
-    /// What becomes of a call that was sent.
+    /// Waits for the reply of a call, and ends the connection if it failed.
     async fn answer(
         &self,
         reply: impl Future<Output = redis::RedisResult<Value>>,
@@ -219,7 +218,7 @@ impl Connection {
         let written = self.meter.written();
         let result = match self.unless_silent(within, pin!(reply)).await {
             None => Err(Fault::no_answer(within)),
-            // The connection had ended by then, unheard of, or ended before anything was written on it: nor is this from now on.
+            // The connection had already ended, or ended before anything was written on it; nothing will be written on it now.
             Some(Err(error)) if self.meter.written() == written => {
                 Err(self.fault(error).certainly_not_sent())
             }
@@ -238,7 +237,7 @@ impl Connection {
         result
     }
 
-    /// Awaits an answer until the line has been silent for so long: a large call or answer takes its time where the line is slow.
+    /// Waits for an answer until the line has been silent for this long. A large call or answer takes long on a slow line.
     async fn unless_silent<T>(
         &self,
         time: Duration,
@@ -276,15 +275,15 @@ impl Connection {
         slots.note_moved(&error, node);
         let fault = Fault::from_redis(error, true);
         if fault.says_out_of_service() {
-            // What it owned may be another's by now, of which it does not hear: the others are asked.
+            // Its slots may have moved without its knowledge, so the other servers are asked.
             slots.doubt(node);
             return fault.elsewhere();
         }
         fault
     }
 
-    /// How a script goes out on this connection: by its text the first time, since the server may have started just now, and a refusal
-    /// costs a round trip for which the jobs that go with it wait, and stands in the server's statistics; then by its hash.
+    /// How a script is sent on this connection: the first time by its text, later by its hash. The server may have started just now; a
+    /// refused hash would cost the jobs a round trip and count as an error in the server's statistics.
     pub(super) fn spelled<'a>(&self, script: &'a Call) -> Cow<'a, Cmd> {
         if self.sent.is_first(script.script()) {
             Cow::Owned(script.by_text())
@@ -293,7 +292,7 @@ impl Connection {
         }
     }
 
-    /// Runs a script, and once more by its text where the server does not know it any more.
+    /// Runs a script; if the server has forgotten it, sends its text.
     ///
     /// Not cancel safe, as [`Connection::call`].
     pub(crate) async fn run(&self, script: &Call, within: Duration) -> Result<Value, Fault> {

@@ -9,7 +9,7 @@ use super::advice;
 use crate::envelope::JobId;
 use crate::error::{Cause, Error};
 
-/// A call that failed; clones are for those who shared it.
+/// A call that failed. Callers that share a call get clones.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
@@ -18,11 +18,11 @@ pub(crate) struct Fault {
     cause: Arc<dyn std::error::Error + Send + Sync>,
 }
 
-/// What is to be done about it.
+/// What a caller can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKind {
     /// The connection is of no more use: make a new one. Also when the server has become a replica (`READONLY`, and
-    /// `UNBLOCKED` for who waited), since a new connection may lead to the new master, and when the slot of a queue has moved to another server of the cluster.
+    /// `UNBLOCKED` for a call that waited), since a new connection may lead to the new master, and when the slot of a queue has moved to another server of the cluster.
     Connection,
     /// Something takes connections and says nothing: a server that hangs, or none.
     Silent,
@@ -52,7 +52,7 @@ impl Fault {
         self.may_be_under_way() || self.cause.to_string().contains("Protocol error")
     }
 
-    /// The same of a call no byte of which has left.
+    /// For a call of which no byte has left.
     pub(super) fn certainly_not_sent(self) -> Self {
         Self { sent: false, ..self }
     }
@@ -120,19 +120,19 @@ impl Fault {
         }
     }
 
-    /// Whether the call was certainly not executed, and may well be when it is made again.
-    pub(crate) fn passes(&self) -> bool {
+    /// Whether the call was certainly not executed and another try may succeed.
+    pub(crate) fn is_retryable(&self) -> bool {
         !self.sent && {
             matches!(self.kind, FaultKind::Connection | FaultKind::Silent | FaultKind::Busy)
         }
     }
 
-    /// The same, with whom it is about. Before a connection is there nothing is sent to whom it was made for.
+    /// Names what it is about. Only for faults before anything was sent.
     pub(crate) fn about(self, whom: impl fmt::Display) -> Self {
         Self { sent: false, cause: text(format!("{whom}: {}", self.cause)), ..self }
     }
 
-    /// The same, with the server that it is about, for who has no log that names it.
+    /// Names the server in the text, for an error that is shown without a log.
     pub(crate) fn at(self, server: impl fmt::Display) -> Self {
         Self { cause: text(format!("{server}: {}", self.cause)), ..self }
     }
@@ -150,23 +150,22 @@ impl Fault {
         error.is_some_and(says)
     }
 
-    /// The same, of which a new connection, to another server, may be the cure.
+    /// Turns it into one that a new connection, to another server, may cure.
     pub(super) fn elsewhere(self) -> Self {
         Self { kind: FaultKind::Connection, ..self }
     }
 
-    /// The same of a question: whatever became of it, nothing was changed by it.
+    /// For a read: whatever became of it, it changed nothing.
     pub(crate) fn without_a_job(self) -> Self {
         Self { sent: false, ..self }
     }
 
-    /// Of two servers that were asked one after the other, what says more of why neither answered: that one refuses says
-    /// more than that another cannot be reached.
+    /// Of the faults of two servers, the one that says more: a refusal says more than a server that cannot be reached.
     pub(super) fn after(self, before: Option<Self>) -> Self {
         before.filter(|before| before.kind == FaultKind::Denied).unwrap_or(self)
     }
 
-    /// The public error for a caller who wanted to `doing`.
+    /// The public error of a call that was to do `doing`.
     pub(crate) fn into_error(self, doing: impl Into<String>) -> Error {
         let doing = doing.into();
         match self.kind {
@@ -184,7 +183,7 @@ impl Fault {
         }
     }
 
-    /// The same, for a caller who wanted to change something that may be changed now.
+    /// The public error of a change that may have been made.
     pub(crate) fn into_error_of_change(self, doing: String) -> Error {
         if self.sent && self.kind != FaultKind::Reply {
             return Error::Unanswered { doing, source: self.into_cause() };
@@ -192,7 +191,7 @@ impl Fault {
         self.into_error(doing)
     }
 
-    /// The same, where something was done before it.
+    /// For a call that was partly done.
     pub(crate) fn half_done(self) -> Self {
         Self { kind: FaultKind::Connection, sent: true, ..self }
     }
@@ -279,7 +278,7 @@ mod tests {
                        @user_script: 29: -READONLY You can't write against a read only replica. ";
         for line in [plain, wrapped] {
             let fault = Fault::from_redis(error(line), true);
-            assert!(fault.passes() && fault.kind == FaultKind::Connection, "{fault:?}");
+            assert!(fault.is_retryable() && fault.kind == FaultKind::Connection, "{fault:?}");
         }
     }
 

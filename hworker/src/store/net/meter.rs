@@ -68,7 +68,7 @@ impl Meter {
         self.written.load(Ordering::Acquire)
     }
 
-    fn passes(&self, bytes: usize) {
+    fn count(&self, bytes: usize) {
         self.passed.fetch_add(bytes as u64, Ordering::Relaxed);
     }
 }
@@ -110,7 +110,7 @@ impl<S: Socket> Metered<S> {
             self.passed_at = now;
             self.meter.written.fetch_add(*bytes as u64, Ordering::AcqRel);
             if self.full {
-                self.meter.passes(*bytes);
+                self.meter.count(*bytes);
             }
         }
         self.full = written.is_pending();
@@ -134,7 +134,7 @@ impl<S: Socket> AsyncRead for Metered<S> {
         ready!(Pin::new(&mut self.socket).poll_read(context, buffer))?;
         let read = buffer.filled().len() - before;
         self.passed_at = Instant::now();
-        self.meter.passes(read);
+        self.meter.count(read);
         Poll::Ready(Ok(()))
     }
 }

@@ -20,7 +20,7 @@ use crate::time::within;
 /// How long making a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// Makes a connection, driven by the runtime that this is called in; this meter counts what passes over it.
+/// Makes a connection, driven by the current runtime; the meter counts its bytes.
 pub(super) async fn open(
     server: Endpoint,
     meter: Option<&Arc<Meter>>,
@@ -28,7 +28,7 @@ pub(super) async fn open(
     open_with(server, CancellationToken::new(), None, meter).await
 }
 
-/// The same with a token that ends it; `told` is notified of every message of a channel.
+/// As [`open`], with a token that ends it; `told` is notified of every message of a channel.
 pub(super) async fn open_with(
     server: Endpoint,
     ended: CancellationToken,

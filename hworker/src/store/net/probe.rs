@@ -1,5 +1,4 @@
-//! Who listens where no connection could be made: what speaks TLS, or does not, or says nothing, says no more than that to who expects
-//! something else.
+//! What listens at an address where no connection could be made: a server that speaks TLS, one that does not, or one that says nothing.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -14,7 +13,7 @@ use crate::time::within;
 /// How long it is listened to.
 const PROBE_WITHIN: Duration = Duration::from_millis(500);
 
-/// The first message of TLS with nothing in it: who speaks TLS answers that it is none.
+/// An empty first message of TLS: a server that speaks TLS refuses it.
 const TLS_HELLO: &[u8] = &[0x16, 3, 1, 0, 4, 1, 0, 0, 0];
 
 /// What listens there.
@@ -53,7 +52,7 @@ async fn listener(server: &ConnectionAddr) -> Listener {
     let expects_tls = matches!(server, ConnectionAddr::TcpTls { .. });
     let (host, port, hello) = match server {
         ConnectionAddr::Tcp(host, port) => (host, *port, TLS_HELLO),
-        // Nothing but a question that every server answers, to one that has not shown who it is.
+        // A question without secrets, since the server has not shown its certificate.
         ConnectionAddr::TcpTls { host, port, .. } => (host, *port, b"PING\r\n".as_slice()),
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => {

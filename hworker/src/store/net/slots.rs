@@ -70,7 +70,7 @@ impl Slots {
     }
 }
 
-/// Who owns what, as far as it is known.
+/// The owners of the slots, as far as they are known.
 #[derive(Debug, Default)]
 pub(super) struct Map {
     /// In order.

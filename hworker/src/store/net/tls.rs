@@ -16,7 +16,7 @@ use tokio_rustls::client::TlsStream;
 use super::meter::Socket;
 use crate::config::TlsFiles;
 
-/// Whom to trust, and who the client is.
+/// The authorities to trust, and the client's own certificate.
 pub(super) type Certificates = Arc<ClientConfig>;
 
 /// Those of these files, or the system's where none is named.

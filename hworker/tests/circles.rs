@@ -47,8 +47,8 @@ fn tokens(source: &str) -> Vec<String> {
         let is_word = |c: char| c.is_alphanumeric() || c == '_';
         let length = if rest.starts_with("//") {
             rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("r#\"") {
-            3 + rest[3..].find("\"#").map_or(rest.len() - 3, |end| end + 2)
+        } else if let Some(text) = rest.strip_prefix("r#\"") {
+            3 + text.find("\"#").map_or(text.len(), |end| end + 2)
         } else if c == '"' {
             let mut escaped = false;
             let end = rest[1..].find(|c| {
@@ -310,7 +310,7 @@ fn collect(root: &Path, folder: &Path, sources: &mut BTreeMap<String, String>) {
         let name = path.strip_prefix(root).expect("inside").to_str().expect("a name").to_owned();
         if path.is_dir() && !EXEMPT.contains(&name.as_str()) {
             collect(root, &path, sources);
-        } else if name.ends_with(".rs") {
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
             sources.insert(name, fs::read_to_string(&path).expect("a source file"));
         }
     }

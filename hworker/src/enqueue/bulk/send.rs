@@ -16,7 +16,7 @@ use crate::store::{Connection, Due, Fault, FaultKind, LAST_MOMENT, WRITE_BYTES};
 /// Chunks under way at once, where their bytes are no more than those of one write.
 const CHUNKS: usize = 8;
 
-impl<'a> Chunk<'a> {
+impl Chunk<'_> {
     /// Sends it, behind those that are before it in this order.
     async fn send(&self, bulk: &Encoded, order: &Order<'_>, place: usize) -> Result<(), Fault> {
         let call = async |connection: Connection, within: Duration| {

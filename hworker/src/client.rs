@@ -89,11 +89,6 @@ static DEFAULT: OnceLock<Client> = OnceLock::new();
 pub(crate) struct OfWorker(pub(crate) Client);
 
 impl Client {
-    /// Settings for a new client.
-    pub fn builder() -> ClientBuilder {
-        ClientBuilder::default()
-    }
-
     /// A client for the server at this URL: `redis://`, `redis+unix://`, `redis-sentinel://`, `redis-cluster://`, and with
     /// the feature `tls` the same with `rediss`.
     ///
@@ -180,7 +175,7 @@ impl Client {
         self.connection_that_confirms(queue, None).await
     }
 
-    /// The same for writes that have to be so safe.
+    /// As [`Client::connection`], for writes that have to be this safe.
     pub(crate) async fn connection_that_confirms(
         &self,
         queue: &Queue,
@@ -189,7 +184,7 @@ impl Client {
         self.connection_for(queue.slot, Purpose::Write(confirms)).await
     }
 
-    /// The same for who looks into a queue, which may take long.
+    /// As [`Client::connection`], for reads of whole queues, which may take long.
     pub(crate) async fn connection_to_inspect(&self, queue: &Queue) -> Result<Connection, Fault> {
         self.connection_for(queue.slot, Purpose::Inspect).await
     }
@@ -277,7 +272,7 @@ impl Client {
     /// When an enqueue that begins now gives up.
     fn give_up(&self) -> Instant {
         let now = Instant::now();
-        // For who wants to wait for ever.
+        // For a limit that means for ever.
         let year = || now + Duration::from_secs(365 * 86_400);
         now.checked_add(self.inner.enqueue_within).unwrap_or_else(year)
     }
@@ -327,7 +322,7 @@ impl Client {
             };
             let Err(fault) = result else { return Ok(()) };
             let pause = reconnect.next_pause();
-            if !fault.passes() || Instant::now() + pause > give_up {
+            if !fault.is_retryable() || Instant::now() + pause > give_up {
                 return Err(fault);
             }
             last = Some(fault);

@@ -8,14 +8,17 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use self::unopened::shown;
 use crate::error::Problems;
 use crate::keys::is_name;
 
 // Without the feature there is no key, and so no value of these types: all that would use one is left out by the compiler.
 #[cfg_attr(not(feature = "encryption"), path = "encryption/without.rs")]
 mod cipher;
+mod unopened;
 
 pub(crate) use cipher::{Key, parse};
+pub(crate) use unopened::Unopened;
 
 /// Whether the arguments of a job type are encrypted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,15 +96,6 @@ impl Owner<'_> {
     fn text(&self) -> String {
         format!("hworker-args-1\n{}\n{}", self.job, self.id)
     }
-}
-
-/// Why arguments cannot be opened.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Unopened {
-    /// Another worker may have what is missing here.
-    Lacking(String),
-    /// They will never open.
-    Refused(String),
 }
 
 /// Keys by name: the first one seals, all of them open.
@@ -182,11 +176,6 @@ pub(crate) fn open(
 
 fn without_key(key: &str) -> Unopened {
     Unopened::Lacking(format!("encrypted with the key `{}`, unknown here", shown(key)))
-}
-
-/// A text of an envelope, which anybody may have written.
-fn shown(name: &str) -> String {
-    crate::envelope::bounded(name, 100).escape_debug().to_string()
 }
 
 /// Arguments that were encrypted, as JSON.

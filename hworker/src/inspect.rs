@@ -180,8 +180,8 @@ impl Inspect {
         Ok(workers)
     }
 
-    /// Finds a job by its id, wherever it is. Reads the queue in chunks, over a connection of its own: the cost grows with its
-    /// length, twice where the job is not there.
+    /// Finds a job by its id, wherever it is. Reads the whole queue in chunks, over its own connection. If the job is not there, it reads
+    /// the queue twice.
     ///
     /// `None` for a job that is done, was never enqueued here, or has left the bounded list of failed jobs. A job that moves again
     /// and again while it is looked for, as from a worker that stops back to its queue, may be missed, though it is looked for

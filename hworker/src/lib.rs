@@ -6,7 +6,6 @@
 extern crate self as hworker;
 
 mod backoff;
-mod bulk;
 mod client;
 mod config;
 mod context;
@@ -43,12 +42,11 @@ mod worker;
 #[doc(hidden)]
 pub mod __private;
 
-pub use bulk::Bulk;
 pub use client::{Client, ClientBuilder};
 pub use config::defaults;
 pub use context::{Context, Inject, Needs, State};
 pub use durability::Durability;
-pub use enqueue::Enqueue;
+pub use enqueue::{Bulk, Enqueue};
 pub use envelope::{AttemptError, Crash, JobId};
 pub use error::{BoxError, Cause, Error, Fate, Problems};
 pub use hworker_macros::job;

@@ -24,7 +24,6 @@ const LAYERS: &[&[&str]] = &[
     &["store", "registry"],
     &["client", "monitor", "scheduler"],
     &["enqueue", "inspect", "worker"],
-    &["bulk"],
     &["properties"],
     &["lib", "__private"],
 ];

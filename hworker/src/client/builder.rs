@@ -16,6 +16,13 @@ use crate::error::{Error, Problems};
 use crate::keys::KeySpace;
 use crate::store::{Address, Queue, QueueRegistry, without_secrets};
 
+impl Client {
+    /// Settings for a new client.
+    pub fn builder() -> ClientBuilder {
+        ClientBuilder::default()
+    }
+}
+
 /// Settings of a [`Client`]. What is not set comes from the environment, then from [`defaults`].
 #[derive(Default)]
 #[must_use = "a builder does nothing until `build`"]

@@ -1,7 +1,7 @@
 //! The connections of a client: one for each runtime, server and purpose, made when it is first needed and again when it has ended.
 //!
-//! A task makes it, not who asks first: a caller who does not poll his future any more, as in a `select!` that goes another
-//! way, would hold up all who ask after him.
+//! A task makes each connection, not the first caller: a caller that stops polling its future, as in a `select!` that takes another
+//! branch, would hold up all later callers.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ pub(super) struct Connections(Mutex<HashMap<Whose, Arc<Shared>>>);
 /// The runtime and the server of a connection, and what it is for.
 type Whose = (Id, Home, Purpose);
 
-/// What a connection is for: who waits for replicas, or reads much, does not hold up others.
+/// What a connection is for. Calls that wait for replicas or read much have connections of their own and hold up no others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Purpose {
     /// To write, so that it is so safe.
@@ -39,14 +39,14 @@ struct State {
     making: Option<Making>,
 }
 
-/// Tells what became of it.
+/// The result of the task that makes a connection.
 type Making = watch::Receiver<Option<Result<Connection, Fault>>>;
 
 impl Connections {
     /// The connection to this server, driven by this runtime.
     ///
     /// # Cancel safety
-    /// Cancel safe: a connection that is being made is made for those who ask next.
+    /// Cancel safe: a connection that is being made serves the next callers.
     pub(super) async fn get(
         &self,
         runtime: &Handle,
@@ -120,7 +120,7 @@ impl State {
         self.connection.as_ref().filter(|connection| connection.is_alive())
     }
 
-    /// Who tells of the one that is being made, unless its task ended without a word.
+    /// The connection that is being made, unless its task has ended without a result.
     fn under_way(&self) -> Option<&Making> {
         self.making.as_ref().filter(|making| making.has_changed().is_ok())
     }

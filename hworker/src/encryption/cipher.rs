@@ -9,7 +9,7 @@ use chacha20poly1305::aead::{AeadInOut, Generate, KeyInit};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use zeroize::Zeroizing;
 
-use super::{Unopened, shown};
+use super::unopened::{Unopened, shown};
 use crate::error::BoxError;
 
 /// Producers in other languages may leave out the padding.

@@ -1,6 +1,6 @@
 //! What stands in the place of the cipher where the feature `encryption` is off: no key can be made.
 
-use super::Unopened;
+use super::unopened::Unopened;
 use crate::error::BoxError;
 
 #[derive(Debug)]

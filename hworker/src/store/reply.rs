@@ -2,7 +2,7 @@
 
 use redis::Value;
 
-use super::fault::Fault;
+use super::net::Fault;
 
 /// A reply being read.
 pub(crate) struct Reply {

@@ -54,7 +54,7 @@ impl Script {
 
 /// Which scripts a server was sent by their text.
 #[derive(Debug)]
-pub(super) struct Sent([AtomicBool; SCRIPTS.len()]);
+pub(crate) struct Sent([AtomicBool; SCRIPTS.len()]);
 
 impl Default for Sent {
     fn default() -> Self {
@@ -64,7 +64,7 @@ impl Default for Sent {
 
 impl Sent {
     /// Whether this one was not sent before. It counts as sent from now on.
-    pub(super) fn is_first(&self, script: &Script) -> bool {
+    pub(crate) fn is_first(&self, script: &Script) -> bool {
         let sent = &self.0[script.number as usize];
         // Read alone first: that is all that any but the first call needs.
         !sent.load(Ordering::Relaxed) && !sent.swap(true, Ordering::Relaxed)

@@ -13,7 +13,7 @@ const JOBS: &str = "hworker-jobs-{default}";
 async fn a_slot_that_moved_is_followed() {
     // A slot is moved while a producer and a worker are idle on it, with jobs waiting and scheduled in it: both go on at its
     // new owner, every job runs once. Twice, back again too.
-    // Guard: `MOVED` ends the connection, and `Cluster::note_moved`.
+    // Guard: `MOVED` ends the connection, and `Slots::note_moved`.
     let cluster = TestCluster::start();
     let worker = InProcess::run(cluster.worker().register::<act>());
     let notes = cluster.notes();
@@ -134,7 +134,7 @@ async fn any_server_of_the_url_will_do() {
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_that_announce_names_or_nothing() {
     // Masters that announce a host name, or none at all, are reached.
-    // Guard: `node_of` and `node_at` in `store/cluster.rs`.
+    // Guard: `node_of` and `node_at` in `net/slots.rs`.
     let cluster = TestCluster::start();
     for (kind, name) in [("hostname", "localhost"), ("unknown-endpoint", ""), ("hostname", "")] {
         for master in 0..cluster.masters() {

@@ -131,7 +131,7 @@ async fn what_comes_during_a_write_goes_with_the_next_one() {
 
 #[tokio::test]
 async fn a_gathered_write_whose_answer_is_lost_is_uncertain_for_each_and_never_sent_again() {
-    // Guard: `Fault::passes` is false for what may have been sent, and each caller gets his own id.
+    // Guard: `Fault::is_retryable` is false for what may have been sent, and each caller gets his own id.
     for (fault, arrives) in [(Fault::LoseReply, true), (Fault::LoseRequest, false)] {
         let setup = connected(SOON).await;
         setup.proxy.fault(ALONE as u32 + 1, "LPUSH", fault);

@@ -60,7 +60,7 @@ fn an_error_names_the_server_and_where_its_url_is_from() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_keeps_from_the_server_is_said_with_what_to_do() {
-    // Guard: `store/advice.rs`.
+    // Guard: `net/advice.rs`.
     let server = TestServer::alone();
     let port = free_port();
     for set in [["port", &port.to_string()], ["requirepass", "s3cret"]] {
@@ -97,7 +97,7 @@ async fn a_cause_stands_once_however_an_error_is_printed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_another_program_is_said_with_what_to_do() {
-    // Guard: `store/advice.rs`.
+    // Guard: `net/advice.rs`.
     let server = TestServer::start();
     let _: String = server.redis().ask(&["SET", "hworker-jobs-default", "another's"]);
     let error = says(server.url()).await;

@@ -41,7 +41,7 @@ fn blanks_around_the_url_of_several_servers_mean_nothing() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_plus_in_the_password_of_a_unix_url_is_a_plus() {
-    // Guard: the query as it is spelled in `store/address.rs`.
+    // Guard: the query as it is spelled in `net/address.rs`.
     let server = TestServer::alone();
     let url = format!("{}?user=plus&pass=a+b%2Bc%20d", server.url());
     let user = ["ACL", "SETUSER", "plus", "on", ">a+b+c d", "~*", "&*", "+@all"];

@@ -199,7 +199,7 @@ fn self_signed(dir: &Path, is_ca: IsCa) -> (PathBuf, PathBuf) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_certificate_that_signed_itself_serves_unless_it_is_an_authoritys() {
     // What `openssl req -x509` makes is an authority's: as the server's own it is not accepted, and the error says which would be.
-    // Guard: `of_certificates` in `store/advice.rs`.
+    // Guard: `of_certificates` in `net/advice.rs`.
     for (is_ca, accepted) in
         [(IsCa::Ca(BasicConstraints::Unconstrained), false), (IsCa::ExplicitNoCa, true)]
     {
@@ -233,7 +233,7 @@ async fn a_certificate_that_signed_itself_serves_unless_it_is_an_authoritys() {
 #[tokio::test]
 async fn the_program_chooses_its_own_cryptography() {
     // Clients with `redis://` and `rediss://` are made and used -> the program's own `install_default` succeeds afterwards.
-    // Guard: a provider is named for each connection, in `store/tls.rs`.
+    // Guard: a provider is named for each connection, in `net/tls.rs`.
     let ours = Authority::new("ours");
     let (server, url) = server(&ours, "no");
     let encrypted = Client::builder().redis_url(&url).tls_ca(ours.ca()).build().expect("a client");

@@ -97,7 +97,7 @@ async fn a_command_that_a_server_does_not_know_is_refused_without_its_arguments(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_no_redis_server() {
-    // Guard: `for_good` in `store/advice.rs`.
+    // Guard: `for_good` in `net/advice.rs`.
     for says in [
         "HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n",
         "SSH-2.0-OpenSSH_9.2\r\n",

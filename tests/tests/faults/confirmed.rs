@@ -56,7 +56,7 @@ fn without_an_answer(server: &TestServer) -> (Proxy, Client) {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_enqueue_whose_look_is_not_answered_says_so() {
     // It hears before its own time, 5 s, is over that this was why, and nothing is enqueued.
-    // Guard: `LOOK_WITHIN` in `store/confirm.rs`.
+    // Guard: `LOOK_WITHIN` in `net/confirm.rs`.
     let server = TestServer::alone();
     let (_proxy, client) = without_an_answer(&server);
     let error = act::with("job".into(), vec![]).on(&client).enqueue().await.expect_err("no answer");
@@ -77,9 +77,9 @@ async fn a_worker_whose_look_is_not_answered_starts() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_question_answers_for_all_who_have_written() {
+async fn one_barrier_covers_all_writes_since_the_last() {
     // 30 delayed jobs, and 5 of each of 12 queues, at once, and a disk that is asked for once a second -> all are on it, in time.
-    // Guard: `Questions` in `store/confirm.rs`: with a question for each who writes they stand in line, for a second each.
+    // Guard: `Barriers` in `net/confirm.rs`: with a barrier for each write they would wait for each other, a second each.
     let Some(program) = program("valkey-server") else { return };
     let server = TestServer::builder().append_only().program(Some(&program)).start();
     server.redis().ask::<String>(&["CONFIG", "SET", "appendfsync", "everysec"]);

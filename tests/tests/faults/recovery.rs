@@ -301,7 +301,7 @@ type Logged = (u64, u64, u64, Vec<String>, String, String);
 fn t13_monitor_cost() {
     // 100 k in progress: a pass does not block Redis > few ms: it reads about a thousand leases at once, and gives back 200.
     // Counted in calls: what each takes depends on what else the machine does.
-    // Guard: leases are read with HSCAN (`AT_ONCE` in `Queue::leases`), and given back in chunks (`CHUNK` in `monitor.rs`).
+    // Guard: leases are read with HSCAN (`AT_ONCE` in `Queue::leases`), and given back in chunks (`CHUNK` in `monitor/recover.rs`).
     let _machine = Machine::claim();
     let server = TestServer::start();
     let proxy = Proxy::before(&server);

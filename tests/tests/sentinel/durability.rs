@@ -114,7 +114,7 @@ async fn a_job_that_did_not_reach_its_replica_is_in_once() {
 async fn a_replica_is_no_place_to_wait_at() {
     // A server that has become a replica answers `WAIT` with an error of no kind: nothing is enqueued, and another try may lead to
     // the master.
-    // Guard: "cannot be used with replica instances" in `store/fault.rs`.
+    // Guard: "cannot be used with replica instances" in `net/fault.rs`.
     let servers = TestSentinels::builder().replicas(1).start();
     let client = Client::builder().redis_url(servers.server_url(1));
     let client = client.durability(Durability::replicated(1));

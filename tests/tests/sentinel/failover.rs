@@ -188,7 +188,7 @@ async fn produce(client: hworker::Client, stop: Arc<AtomicBool>) -> HashSet<Stri
 async fn an_old_master_that_lives_on_is_left() {
     // The network between the master and the rest breaks, but not to us: the sentinels make another one the master, and a
     // connection that is in perfect order is given up, since what the old master still takes will be lost.
-    // Guard: `follow` in `store/sentinel.rs`.
+    // Guard: `follow` in `net/sentinel.rs`.
     let servers = TestSentinels::start();
     servers.enqueue("job", vec![]).await;
     servers.wait_until_replicated(0);

@@ -107,7 +107,7 @@ async fn an_unknown_master_is_an_error_at_once() {
 async fn servers_and_sentinels_have_passwords_of_their_own() {
     // The user and password of the URL are those of the servers; those of the sentinels are in its query, and neither
     // shows in an error.
-    // Guard: `Parts` in `store/sentinel.rs`.
+    // Guard: `Parts` in `net/sentinel.rs`.
     let servers = TestSentinels::builder().replicas(1).start();
     for sentinel in 0..3 {
         let mut redis = servers.sentinel(sentinel);

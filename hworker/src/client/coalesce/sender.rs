@@ -4,7 +4,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{Caller, Client, Coalescer, Waiting};
+use super::super::Client;
+use super::waiting::{Caller, Coalescer, Waiting};
 use crate::join::join_all;
 use crate::reconnect::Reconnect;
 use crate::store::{Connection, Fault, FaultKind, LAST_MOMENT};
@@ -65,7 +66,7 @@ impl Sender {
 
     /// Waits a moment before the next try, or gives up where a further one would not help.
     async fn not_reached(&mut self, fault: Fault) {
-        if !fault.passes() {
+        if !fault.is_retryable() {
             let waiting = std::mem::take(&mut self.coalescer.state().waiting);
             for job in waiting {
                 job.caller.tell(Err(fault.clone()));
@@ -73,7 +74,7 @@ impl Sender {
             return;
         }
         self.coalescer.state().kept_from = Some(fault);
-        // Never so long that somebody could come during the pause and have to give up before its end.
+        // So short that no caller that comes during the pause gives up before its end.
         let longest = self.client.inner.enqueue_within / 10;
         let pause = self.reconnect.next_pause().min(longest);
         self.coalescer.expire(Instant::now() + pause);
@@ -91,7 +92,7 @@ impl Sender {
         let mut refused = Vec::new();
         for (result, command) in results.into_iter().zip(commands) {
             match result {
-                Err(fault) if fault.passes() => {
+                Err(fault) if fault.is_retryable() => {
                     self.coalescer.put_back(command.jobs(), fault.clone());
                     kept_from = Some(fault);
                 }
@@ -120,7 +121,7 @@ impl Sender {
         tokio::task::yield_now().await;
     }
 
-    /// Writes all commands at once and awaits their replies, longest for those who came last; on a slow line as long as something passes.
+    /// Writes all commands at once and awaits their replies, each until its caller gives up; on a slow line as long as bytes pass.
     async fn write(
         &self,
         connection: &Connection,
@@ -139,7 +140,7 @@ impl Sender {
             last = last.max(until(caller));
         }
         let (time, count) = (last - began, envelopes.len());
-        // Each is made at once, ahead of the question.
+        // Each is made at once, ahead of the barrier.
         let queue = &self.coalescer.queue;
         let calls = async {
             let calls = envelopes.into_iter().map(|jobs| queue.enqueue(connection, jobs, time));
@@ -174,7 +175,7 @@ impl Sender {
     }
 
     /// Sends the jobs of a command that the server refused each alone: it may have refused them for one among them, or
-    /// for being so many. Whose time is over hears that there was none left for that. Gives what kept some from the server.
+    /// for being so many. A caller whose time is over is told that none was left for that. Gives what kept some from the server.
     async fn send_singly(
         &self,
         connection: &Connection,
@@ -216,7 +217,7 @@ impl Sender {
             let mut put_back = Vec::new();
             for (job, enqueued) in several.into_iter().zip(enqueued) {
                 match enqueued.and_then(|()| confirmed.clone()) {
-                    Err(fault) if fault.passes() => {
+                    Err(fault) if fault.is_retryable() => {
                         put_back.push(job);
                         kept_from = Some(fault);
                     }
@@ -247,7 +248,7 @@ impl Drop for Sender {
     }
 }
 
-/// The jobs of one command, and who waits for each: `None` for who has given up.
+/// The jobs of one command and their callers: `None` for a caller that has given up.
 struct Command {
     envelopes: Vec<Vec<u8>>,
     callers: Vec<Option<Caller>>,

@@ -1,8 +1,14 @@
 //! What waits, without a server.
 
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use super::*;
+use tokio::sync::oneshot;
+
+use super::super::Client;
+use super::waiting::{COMMANDS, Caller, Coalescer, Waiting};
+use crate::store::{Fault, SCRIPT_BYTES, SCRIPT_JOBS, WRITE_BYTES};
 
 fn coalescer() -> Coalescer {
     let client = Client::new("redis://localhost").expect("a client");

@@ -3,6 +3,7 @@
 mod check;
 mod cluster;
 mod contenders;
+mod floors;
 mod options;
 mod others;
 mod plot;
@@ -10,7 +11,6 @@ mod process;
 mod report;
 mod results;
 mod server;
-mod targets;
 mod throttle;
 mod workloads;
 
@@ -38,7 +38,8 @@ impl<E: std::error::Error> From<E> for Failure {
 fn main() -> ExitCode {
     let done = match options::parse() {
         Ok(Command::Run(run)) => compare(&run),
-        Ok(Command::Report(files)) => report::write(&files).map(|()| true),
+        Ok(Command::Report(file)) => report::write(&file).map(|()| true),
+        Ok(Command::Picture(file)) => report::picture(&file).map(|()| true),
         Err(failure) => Err(failure),
     };
     match done {

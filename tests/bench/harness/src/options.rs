@@ -12,7 +12,8 @@ use crate::{Failure, fail};
 
 const HELP: &str = "\
 bench [w1 .. w9] [options]      measure; without names, all workloads
-bench report FILE.json ...      write docs/benchmarks.md and its pictures from results
+bench report FILE.json          write the floors in docs/benchmarks.md from results
+bench picture FILE.json         draw the picture of docs/benchmarks.md from results
 
   --quick               3 rounds of fewer jobs, to see where one stands
   --smoke               1 round of very few jobs, to see that everything works
@@ -31,7 +32,8 @@ bench report FILE.json ...      write docs/benchmarks.md and its pictures from r
 
 pub enum Command {
     Run(Box<Run>),
-    Report(Vec<PathBuf>),
+    Report(PathBuf),
+    Picture(PathBuf),
 }
 
 pub struct Run {
@@ -69,7 +71,10 @@ pub fn parse() -> Result<Command, Failure> {
     while let Some(word) = parser.next()? {
         match word {
             Value(word) if word == "report" && run.workloads.is_empty() => {
-                return Ok(Command::Report(parser.raw_args()?.map(PathBuf::from).collect()));
+                return Ok(Command::Report(parser.value()?.into()));
+            }
+            Value(word) if word == "picture" && run.workloads.is_empty() => {
+                return Ok(Command::Picture(parser.value()?.into()));
             }
             Value(word) => {
                 let workload = word.to_str().and_then(Workload::parse);

@@ -1,4 +1,4 @@
-//! The pictures: a bar for each contender, a panel for each setting, a line over the quartiles.
+//! The picture of W2: a bar for each contender, a panel for each setting, a line over the quartiles.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::report::{cases, settings};
-use crate::results::{Results, Spread, figure};
+use crate::results::{Measured, Results, Spread, figure};
 use crate::{Failure, fail};
 
 const WIDTH: u32 = 860;
@@ -16,48 +16,30 @@ const HEAD: i32 = 40;
 const LEFT: i32 = 170;
 const RIGHT: i32 = 760;
 
-/// The figures of which a picture says most.
-fn metrics(workload: &str) -> &'static [(&'static str, &'static str)] {
-    match workload {
-        "w3" => &[
-            ("wait_p50_us", "median wait, µs"),
-            ("wait_p99_us", "p99 wait, µs"),
-            ("idle_commands_per_s", "commands/s while idle"),
-        ],
-        "w8" => &[("last_back_after_s", "s until the last one runs again")],
-        _ => &[("jobs_per_s", "jobs/s")],
-    }
-}
-
 struct Panel {
     title: String,
     bars: Vec<(String, Spread)>,
 }
 
-/// Draws a workload; false when there is nothing to draw.
-pub fn draw(results: &Results, workload: &str, title: &str, file: &Path) -> Result<bool, Failure> {
+/// Draws the rates of W2.
+pub fn draw(results: &Results, file: &Path) -> Result<(), Failure> {
     let mut panels = Vec::new();
-    for setting in settings(results, workload) {
-        for (metric, label) in metrics(workload) {
-            let bars: Vec<_> = cases(results, workload, setting)
-                .into_iter()
-                .filter_map(|case| {
-                    Some((case.case.contender.clone(), Spread::metric(&case.rounds, metric)?))
-                })
-                .collect();
-            if !bars.is_empty() {
-                panels.push(Panel { title: format!("{setting}: {label}"), bars });
-            }
+    for setting in settings(results, "w2") {
+        let rate = |case: &&Measured| {
+            Some((case.case.contender.clone(), Spread::metric(&case.rounds, "jobs_per_s")?))
+        };
+        let bars: Vec<_> = cases(results, "w2", setting).iter().filter_map(rate).collect();
+        if !bars.is_empty() {
+            panels.push(Panel { title: format!("{setting}: jobs/s"), bars });
         }
     }
     let lines: usize = panels.iter().map(|panel| panel.bars.len()).sum();
     if lines == 0 {
-        return Ok(false);
+        return Err(fail("there is nothing of W2 in these results"));
     }
     let height = HEAD * (panels.len() as i32 + 1) + LINE * lines as i32;
     let area = SVGBackend::new(file, (WIDTH, height as u32)).into_drawing_area();
-    paint(&area, title, &panels).map_err(|error| fail(error.to_string()))?;
-    Ok(true)
+    paint(&area, "W2: drain what waits", &panels).map_err(|error| fail(error.to_string()))
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;

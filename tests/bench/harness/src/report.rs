@@ -1,11 +1,12 @@
-//! What the results say, as text for the terminal, and as `docs/benchmarks.md` with its pictures.
+//! What the results say: as text for the terminal, and as the table of floors in `docs/benchmarks.md`.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
+use crate::floors::{self, Floor};
 use crate::others::Others;
 use crate::results::{Measured, Results, Round, Spread, figure};
-use crate::{Failure, check, fail, plot, targets};
+use crate::{Failure, check, fail, plot};
 
 /// What the figures are called, in the order of the columns.
 const COLUMNS: &[(&str, &str)] = &[
@@ -34,20 +35,6 @@ const COLUMNS: &[(&str, &str)] = &[
     ("slowest_command_ms", "slowest command ms"),
 ];
 
-fn title(workload: &str) -> &'static str {
-    match workload {
-        "w1" => "W1: enqueue",
-        "w2" => "W2: drain what waits",
-        "w3" => "W3: an idle worker",
-        "w4" => "W4: producers and a worker at once",
-        "w5" => "W5: bodies that await 10 ms, 1,000 at once",
-        "w6" => "W6: more that waits, is scheduled, idles; larger payloads",
-        "w7" => "W7: on a server that writes to disk",
-        "w8" => "W8: a worker with 100 running jobs is killed",
-        _ => "W9: a queue on several masters, which have a tenth of a core each",
-    }
-}
-
 /// What a run looked like, for the terminal.
 pub fn text(results: &Results) -> String {
     let mut text = String::new();
@@ -67,19 +54,22 @@ fn others(results: &Results) -> String {
     told.unwrap_or_default()
 }
 
-/// The targets, and why all of it is void, if it is.
+/// The floors, and why all of it is void, if it is.
 fn verdict(results: &Results) -> String {
-    let mut text = String::new();
-    let targets = targets::check(results);
-    if !targets.is_empty() {
-        text += "\n| target | measured | |\n|---|---|---|\n";
-    }
-    for target in targets {
-        let met = if target.met { "met" } else { "**missed**" };
-        let _ = writeln!(text, "| {} | {} | {met} |", target.text, target.measured);
-    }
+    let mut text = String::from("\n") + &floors(results);
     for why in check::void(results) {
         let _ = writeln!(text, "\n**This run is void:** {why}.");
+    }
+    text
+}
+
+/// The table of floors.
+fn floors(results: &Results) -> String {
+    let mut text = String::from("| | floor | measured |\n|---|---|---|\n");
+    for Floor { of, bound, measured, met } in floors::check(results) {
+        let measured = measured.unwrap_or_else(|| "to be measured on this build".into());
+        let missed = if met == Some(false) { " **missed**" } else { "" };
+        let _ = writeln!(text, "| {of} | {bound} | {measured}{missed} |");
     }
     text
 }
@@ -171,89 +161,35 @@ fn table(results: &Results, workload: &str, setting: &str) -> String {
 }
 
 /// `0.95 × (0.93–0.97)`.
-fn times(ratio: Spread) -> String {
-    spelled(ratio, 2)
+fn times(Spread { median, low, high }: Spread) -> String {
+    format!("{median:.2} × ({low:.2}–{high:.2})")
 }
 
-/// The same, with three digits where two do not tell on which side of the bound a quartile is.
-pub fn times_beside(ratio: Spread, bound: f64) -> String {
-    let close = |quartile: f64| (quartile - bound).abs() < 0.01;
-    spelled(ratio, if close(ratio.low) || close(ratio.high) { 3 } else { 2 })
-}
+const BEGIN: &str = "<!-- floors: written by `script/bench report` -->\n";
+const END: &str = "<!-- end of floors -->";
 
-fn spelled(Spread { median, low, high }: Spread, digits: usize) -> String {
-    format!("{median:.digits$} × ({low:.digits$}–{high:.digits$})")
-}
-
-const BEGIN: &str = "<!-- results: written by `script/bench report` -->";
-const END: &str = "<!-- end of results -->";
-/// Before the section of a file; its name follows.
-const SECTION: &str = "<!-- section: ";
-
-/// Writes what the files hold into `docs/benchmarks.md`, between its markers, and draws the pictures beside it. The sections of
-/// other files stay as they are.
-pub fn write(files: &[PathBuf]) -> Result<(), Failure> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs");
-    let page = docs.join("benchmarks.md");
+/// Writes the floors of a run into `docs/benchmarks.md`, between its markers.
+pub fn write(file: &Path) -> Result<(), Failure> {
+    let page = docs().join("benchmarks.md");
     let old = std::fs::read_to_string(&page)?;
     let (head, rest) = old.split_once(BEGIN).ok_or_else(|| fail(format!("{BEGIN} is missing")))?;
-    let (old, tail) = rest.split_once(END).ok_or_else(|| fail(format!("{END} is missing")))?;
-    std::fs::create_dir_all(docs.join("benchmarks"))?;
-    let mut sections = sections(old);
-    for file in files {
-        let results = Results::load(file)?;
-        let name =
-            file.file_stem().map_or_else(String::new, |stem| stem.to_string_lossy().into_owned());
-        let text = section(&results, &name, &docs)?;
-        match sections.iter_mut().find(|(old, _)| *old == name) {
-            Some((_, old)) => *old = text,
-            None => sections.push((name, text)),
-        }
-    }
-    let mut text = String::new();
-    for (name, section) in &sections {
-        let _ = write!(text, "\n{SECTION}{name} -->\n{section}");
-    }
-    Ok(std::fs::write(page, format!("{head}{BEGIN}\n{text}\n{END}{tail}"))?)
-}
-
-/// The sections of a page, with their names.
-fn sections(text: &str) -> Vec<(String, String)> {
-    let named = text.split(SECTION).skip(1).filter_map(|section| section.split_once(" -->\n"));
-    named.map(|(name, text)| (name.into(), format!("{}\n", text.trim_end()))).collect()
-}
-
-/// One file of results.
-fn section(results: &Results, stem: &str, docs: &Path) -> Result<String, Failure> {
-    let Results { date, machine, server, settings: with, versions, .. } = results;
-    let pinned = if with.pinned { ", servers on a core of their own" } else { "" };
-    let mut text =
-        format!("\n## {server}, persistence {}, {}{pinned}\n\n", with.persistence, with.socket);
-    let versions: Vec<_> =
-        versions.iter().map(|(name, version)| format!("{name} {version}")).collect();
-    let _ = writeln!(
-        text,
-        "{date}. {}, {} cores, {} GB, {}. {} rounds ({}), arguments of {} bytes. {}.",
-        machine.cpu,
-        machine.cores,
-        machine.memory_gb,
-        machine.kernel,
-        with.rounds,
-        with.scale,
-        with.payload,
-        versions.join(", "),
+    let (_, tail) = rest.split_once(END).ok_or_else(|| fail(format!("{END} is missing")))?;
+    let results = Results::load(file)?;
+    let Results { date, machine, server, settings: with, .. } = &results;
+    let (cpu, cores) = (&machine.cpu, machine.cores);
+    let ran = format!(
+        "{date}: {server}, {cores} cores of {cpu}, {} rounds ({}).",
+        with.rounds, with.scale
     );
-    text += &others(results);
-    text += &verdict(results);
-    for workload in workloads(results) {
-        let _ = writeln!(text, "\n### {}\n", title(workload));
-        let picture = format!("benchmarks/{stem}-{workload}.svg");
-        if plot::draw(results, workload, title(workload), &docs.join(&picture))? {
-            let _ = writeln!(text, "![{}]({picture})", title(workload));
-        }
-        for setting in settings(results, workload) {
-            let _ = write!(text, "\n**{setting}**\n\n{}", table(results, workload, setting));
-        }
-    }
-    Ok(text)
+    let floors = floors(&results);
+    Ok(std::fs::write(page, format!("{head}{BEGIN}{floors}\n{ran}\n{END}{tail}"))?)
+}
+
+/// Draws the one picture of `docs/benchmarks.md`.
+pub fn picture(file: &Path) -> Result<(), Failure> {
+    plot::draw(&Results::load(file)?, &docs().join("benchmarks/peers-w2.svg"))
+}
+
+fn docs() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../docs")
 }

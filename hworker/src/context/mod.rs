@@ -1,0 +1,216 @@
+//! What a body can ask about its own attempt, and the state that the worker gives to it.
+
+mod end;
+mod inject;
+mod states;
+
+use std::fmt;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use crate::envelope::JobId;
+
+pub(crate) use end::End;
+pub(crate) use inject::shown_type;
+pub use inject::{Inject, Needs, State};
+pub(crate) use states::{States, blocks_in_body_of, in_body_of, state_in_body};
+
+/// What a job knows about the attempt that it is running; take it as a parameter.
+///
+/// ```
+/// #[hworker::job]
+/// async fn sync_ledger(account: u64, context: hworker::Context) {
+///     println!("account {account}: attempt {} of job {}", context.attempt(), context.id());
+/// }
+/// ```
+#[derive(Clone)]
+pub struct Context {
+    attempt: Arc<Attempt>,
+}
+
+/// What the attempts of one queue in one worker have in common.
+#[derive(Debug)]
+pub(crate) struct Scope {
+    pub(crate) queue: Arc<str>,
+    pub(crate) worker: Arc<str>,
+    pub(crate) states: Arc<States>,
+}
+
+/// The facts of one attempt.
+pub(crate) struct Attempt {
+    pub(crate) id: JobId,
+    pub(crate) job: &'static str,
+    pub(crate) number: u32,
+    pub(crate) max_attempts: u32,
+    pub(crate) token: u64,
+    pub(crate) deadline: Instant,
+    pub(crate) scope: Arc<Scope>,
+    pub(crate) end: End,
+}
+
+impl Context {
+    pub(crate) fn new(attempt: Attempt) -> Self {
+        Self { attempt: Arc::new(attempt) }
+    }
+
+    /// A context for a unit test that calls the function of a job itself: attempt `attempt` (from 1) of 25, of a job with an id of its
+    /// own, with 120 s left. Nothing cancels it, and there is no state in it.
+    ///
+    /// ```
+    /// use hworker::Context;
+    ///
+    /// #[hworker::job]
+    /// async fn is_first(context: Context) -> bool {
+    ///     context.attempt() == 1
+    /// }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// assert!(is_first(Context::for_test(1)).await);
+    /// assert!(!is_first(Context::for_test(2)).await);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn for_test(attempt: u32) -> Self {
+        let scope =
+            Scope { queue: "default".into(), worker: "test".into(), states: Arc::default() };
+        Self::new(Attempt {
+            id: JobId::fresh(),
+            job: "test",
+            number: attempt,
+            max_attempts: 25,
+            token: 1,
+            deadline: Instant::now() + Duration::from_secs(120),
+            scope: Arc::new(scope),
+            end: End::default(),
+        })
+    }
+
+    /// The job's id: the same over all its attempts.
+    #[must_use]
+    pub fn id(&self) -> &JobId {
+        &self.attempt.id
+    }
+
+    /// The name of the job type.
+    #[must_use]
+    pub fn job(&self) -> &str {
+        self.attempt.job
+    }
+
+    /// The queue that the job was taken from.
+    #[must_use]
+    pub fn queue(&self) -> &str {
+        &self.attempt.scope.queue
+    }
+
+    /// The id of the worker that runs it.
+    #[must_use]
+    pub fn worker(&self) -> &str {
+        &self.attempt.scope.worker
+    }
+
+    /// Which attempt this is, from 1.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.attempt.number
+    }
+
+    /// How many attempts the job has.
+    #[must_use]
+    pub fn max_attempts(&self) -> u32 {
+        self.attempt.max_attempts
+    }
+
+    /// The fencing token of this attempt: it grows from attempt to attempt of a job, and from lease to lease of its
+    /// queue. A store that refuses writes with a token lower than the highest that it has seen is safe from a worker
+    /// that was stopped, lost its lease, and goes on.
+    #[must_use]
+    pub fn token(&self) -> u64 {
+        self.attempt.token
+    }
+
+    /// When the attempt runs over its timeout.
+    #[must_use]
+    pub fn deadline(&self) -> Instant {
+        self.attempt.deadline
+    }
+
+    /// The time left until the deadline; zero after it.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.attempt.deadline.saturating_duration_since(Instant::now())
+    }
+
+    /// Whether the attempt is over: it ran out of time, lost its lease, or the worker's shutdown grace has ended. Async bodies are dropped
+    /// then; blocking ones should check this and return.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        self.attempt.end.is_reached()
+    }
+
+    /// Completes when the attempt is over. For tasks you spawned yourself, with a clone of the context; an async body is dropped at that
+    /// moment and never sees it. Cancel safe.
+    ///
+    /// ```
+    /// #[hworker::job(timeout = "30s")]
+    /// async fn export(table: String, context: hworker::Context) {
+    ///     let cancelled = context.clone();
+    ///     tokio::spawn(async move {
+    ///         cancelled.cancelled().await; // also when the body has returned
+    ///         println!("{table}: the temporary file can go");
+    ///     });
+    /// }
+    /// ```
+    pub async fn cancelled(&self) {
+        let notice = self.attempt.end.notice().notified();
+        tokio::pin!(notice);
+        // Registered before the look, so that an end between the two is not missed.
+        notice.as_mut().enable();
+        if !self.is_cancelled() {
+            notice.await;
+        }
+    }
+
+    /// Starts a task that ends with this job: when the body returns, or is dropped, the task is aborted. What it enqueues goes to the
+    /// server of its worker, as in the body.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime; every body, blocking ones too, runs inside one.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.attempt.end.spawn(in_body_of(Arc::clone(&self.attempt.scope.states), task));
+    }
+
+    fn states(&self) -> &States {
+        &self.attempt.scope.states
+    }
+
+    /// Ends the attempt, called by the task that runs it: every other holder of this context learns of it.
+    pub(crate) fn end(&self) {
+        drop(self.attempt.end.reach());
+    }
+
+    /// Cancels the attempt: also wakes the task that runs it.
+    pub(crate) fn cancel(&self) {
+        if let Some(task) = self.attempt.end.reach() {
+            task.wake();
+        }
+    }
+
+    /// Whether the attempt is cancelled; if not, the task that runs it is woken once when it is.
+    pub(crate) fn poll_cancelled(&self, cx: &std::task::Context<'_>) -> Poll<()> {
+        self.attempt.end.poll_reached(cx)
+    }
+}
+
+impl fmt::Debug for Context {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Context")
+            .field("id", &self.attempt.id)
+            .field("job", &self.attempt.job)
+            .field("attempt", &self.attempt.number)
+            .field("token", &self.attempt.token)
+            .finish_non_exhaustive()
+    }
+}

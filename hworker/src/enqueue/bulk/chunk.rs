@@ -1,0 +1,130 @@
+//! The jobs of a bulk that are enqueued together.
+
+use std::collections::HashMap;
+
+use super::super::ready::Ready;
+use super::encoded::Span;
+use crate::client::Client;
+use crate::durability::Durability;
+use crate::store::{Queue, SCRIPT_BYTES, SCRIPT_JOBS};
+
+/// A scheduled job is two arguments of its script, which takes 1000.
+const SCHEDULED_JOBS: usize = SCRIPT_JOBS / 2;
+
+/// Jobs of one queue that are enqueued together or not at all.
+pub(super) struct Chunk<'a> {
+    pub(super) client: &'a Client,
+    pub(super) queue: Queue,
+    pub(super) delayed: bool,
+    pub(super) confirms: Option<Durability>,
+    /// The places of its jobs in the bulk.
+    pub(super) jobs: Vec<usize>,
+    pub(super) bytes: usize,
+}
+
+impl<'a> Chunk<'a> {
+    fn for_jobs_like(job: &'a Ready<Span>) -> Self {
+        let queue = job.client.queue(&job.queue);
+        Self {
+            client: &job.client,
+            queue,
+            delayed: job.due.is_some(),
+            confirms: job.confirms,
+            jobs: Vec::new(),
+            bytes: 0,
+        }
+    }
+
+    fn has_room_for(&self, job: &Ready<Span>) -> bool {
+        let most = if self.delayed { SCHEDULED_JOBS } else { SCRIPT_JOBS };
+        self.jobs.len() < most && self.bytes + job.envelope.len() <= SCRIPT_BYTES
+    }
+
+    pub(super) fn is_of_queue(&self, other: &Self) -> bool {
+        self.client.identity() == other.client.identity() && self.queue.label == other.queue.label
+    }
+}
+
+/// The chunks of a bulk, in the order of their first jobs.
+pub(super) fn chunks(bulk: &[Ready<Span>]) -> Vec<Chunk<'_>> {
+    let mut chunks: Vec<Chunk<'_>> = Vec::new();
+    let mut last_of = HashMap::new();
+    let mut before = None;
+    for (index, job) in bulk.iter().enumerate() {
+        let kind = (job.client.identity(), job.queue.as_ref(), job.due.is_some(), job.confirms);
+        // Most jobs go where the one before them went.
+        let last = before.filter(|(before, _)| *before == kind).map(|(_, last)| last);
+        let last = last.or_else(|| last_of.get(&kind).copied());
+        let last = last.filter(|last: &usize| chunks[*last].has_room_for(job));
+        let last = last.unwrap_or_else(|| {
+            last_of.insert(kind, chunks.len());
+            chunks.push(Chunk::for_jobs_like(job));
+            chunks.len() - 1
+        });
+        before = Some((kind, last));
+        chunks[last].jobs.push(index);
+        chunks[last].bytes += job.envelope.len();
+    }
+    chunks
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use crate::store::Due;
+
+    pub(in super::super) fn job(
+        client: &Client,
+        queue: &'static str,
+        delayed: bool,
+        bytes: usize,
+    ) -> Ready<Span> {
+        let due = delayed.then_some(Due::In(1));
+        Ready::of_envelope(client.clone(), queue, due, 0..bytes)
+    }
+
+    fn shape(bulk: &[Ready<Span>]) -> Vec<(String, bool, usize, usize)> {
+        let chunks = chunks(bulk);
+        let all: usize = chunks.iter().map(|chunk| chunk.jobs.len()).sum();
+        assert_eq!(all, bulk.len());
+        assert!(chunks.iter().all(|chunk| chunk.jobs.is_sorted()));
+        let shape = |chunk: &Chunk<'_>| {
+            (chunk.queue.name.to_string(), chunk.delayed, chunk.jobs[0], chunk.jobs.len())
+        };
+        chunks.iter().map(shape).collect()
+    }
+
+    #[test]
+    fn chunks_keep_to_their_bounds_and_to_the_order() {
+        let client = Client::new("redis://localhost").expect("a client");
+        let bulk: Vec<_> = (0..2001).map(|_| job(&client, "a", false, 10)).collect();
+        let a = |delayed, first, count| ("a".to_owned(), delayed, first, count);
+        assert_eq!(shape(&bulk), [a(false, 0, 1000), a(false, 1000, 1000), a(false, 2000, 1)]);
+
+        let bulk: Vec<_> = (0..501).map(|_| job(&client, "a", true, 10)).collect();
+        assert_eq!(shape(&bulk), [a(true, 0, 500), a(true, 500, 1)]);
+
+        let half = SCRIPT_BYTES / 2;
+        let bulk = [half, half, 1, 3 * half, 1].map(|bytes| job(&client, "a", false, bytes));
+        assert_eq!(shape(&bulk), [a(false, 0, 2), a(false, 2, 1), a(false, 3, 1), a(false, 4, 1)]);
+    }
+
+    #[test]
+    fn each_queue_and_each_client_has_its_own_chunks() {
+        let client = Client::new("redis://localhost").expect("a client");
+        let other = Client::new("redis://localhost").expect("a client");
+        let of = |client, queue, delayed| job(client, queue, delayed, 10);
+        let bulk = [
+            of(&client, "a", false),
+            of(&client, "b", false),
+            of(&client.clone(), "a", false),
+            of(&client, "a", true),
+            of(&other, "a", false),
+        ];
+        let expected =
+            [("a", false, 0, 2), ("b", false, 1, 1), ("a", true, 3, 1), ("a", false, 4, 1)];
+        let expected =
+            expected.map(|(queue, delayed, first, n)| (queue.to_owned(), delayed, first, n));
+        assert_eq!(shape(&bulk), expected);
+    }
+}

@@ -1,0 +1,203 @@
+//! Enqueueing many jobs at once.
+
+mod chunk;
+mod encoded;
+mod send;
+
+use std::fmt;
+use std::time::SystemTime;
+
+use self::encoded::Encoded;
+use self::send::send;
+use super::Enqueue;
+use super::blocking::{block_on, in_a_runtime};
+use crate::client::Client;
+use crate::envelope::JobId;
+use crate::error::Error;
+use crate::job::Job;
+use crate::strict_json;
+use crate::time::since_1970;
+
+/// Jobs that are enqueued at the same time, as their envelopes have it: looking at the clock takes longer than it seems.
+const JOBS_OF_ONE_TIME: usize = 256;
+
+/// Many jobs that are enqueued at once, in as few round trips as they fit in: of any types, for any queues, now or later.
+///
+/// Everything is checked before anything is sent: where one job is wrong, none is enqueued. A queue gets its jobs in the
+/// order of the bulk, in chunks of up to 1000 (500 delayed ones) and about 1 MB. A chunk is enqueued whole or not at all; several of them
+/// are sent one behind the other without waiting, and where one fails after another is in, [`Error::Bulk`] says what
+/// became of each job.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # #[hworker::job] async fn send_welcome(to: String) { let _ = to; }
+/// # #[hworker::job] async fn report(month: u32) { let _ = month; }
+/// # async fn demo(users: Vec<String>) -> Result<(), hworker::Error> {
+/// let mut bulk: hworker::Bulk = users.into_iter().map(send_welcome::with).collect();
+/// bulk.extend([report::with(11).delay(Duration::from_secs(60))]);
+/// let ids = bulk.add(report::with(12).queue("reports")).enqueue().await?; // in the order of the bulk
+/// # Ok(()) }
+/// ```
+#[derive(Default)]
+#[must_use = "nothing is enqueued until `.enqueue().await`"]
+pub struct Bulk {
+    runs: Vec<Box<dyn Run>>,
+    client: Option<Client>,
+}
+
+/// Jobs of one type, whichever, that follow one another in a bulk.
+trait Run: Send {
+    fn len(&self) -> usize;
+    /// Whether any of them leaves open which client it is enqueued by.
+    fn needs_client(&self) -> bool;
+    fn encode(self: Box<Self>, client: Option<&Client>, into: &mut Encoded);
+}
+
+impl<J: Job> Run for Vec<Enqueue<J>> {
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn needs_client(&self) -> bool {
+        self.iter().any(Enqueue::needs_client)
+    }
+
+    fn encode(self: Box<Self>, client: Option<&Client>, into: &mut Encoded) {
+        let mut now = since_1970(SystemTime::now());
+        for (number, job) in self.into_iter().enumerate() {
+            if number % JOBS_OF_ONE_TIME == JOBS_OF_ONE_TIME - 1 {
+                now = since_1970(SystemTime::now());
+            }
+            let bytes = &mut into.bytes;
+            let job = job.encode(client, now, |envelope| {
+                let start = bytes.len();
+                let doubtful = strict_json::write(envelope, bytes)?;
+                Ok((start..bytes.len(), bytes.len() - start, doubtful))
+            });
+            into.add(job);
+        }
+    }
+}
+
+impl Bulk {
+    /// Without any jobs as yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Adds a job behind those that are there.
+    // `bulk + job` would say less.
+    #[allow(clippy::should_implement_trait)]
+    pub fn add<J: Job>(mut self, job: Enqueue<J>) -> Self {
+        self.extend([job]);
+        self
+    }
+
+    /// Uses another client than the default one, for the jobs that name none themselves.
+    pub fn on(mut self, client: &Client) -> Self {
+        self.client = Some(client.clone());
+        self
+    }
+
+    /// How many jobs there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.runs.iter().map(|run| run.len()).sum()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Enqueues the jobs and gives their ids, in the order of the bulk. `Ok` means that the server has all of them.
+    ///
+    /// Dropping the future before it is ready leaves each chunk enqueued or not, never half.
+    ///
+    /// # Errors
+    /// [`Error::Config`] where the default client is needed and cannot be made; [`Error::Invalid`] where jobs are wrong, with all that are; [`Error::Bulk`] where jobs are or may be enqueued and
+    /// others are not. With every other error none is.
+    pub async fn enqueue(self) -> Result<Vec<JobId>, Error> {
+        in_a_runtime()?;
+        send(self.encode(Client::default_client)?).await
+    }
+
+    /// Enqueues the jobs from code that is not async, in or outside a runtime, and blocks until the server has them.
+    ///
+    /// # Errors
+    /// As [`Bulk::enqueue`].
+    pub fn enqueue_blocking(self) -> Result<Vec<JobId>, Error> {
+        block_on(send(self.encode(Client::default_client)?))
+    }
+
+    /// Checks all jobs and writes their envelopes. The default client is asked for once, and only where a job needs it: that it
+    /// cannot be made is no fault of any of them.
+    fn encode(
+        self,
+        default_client: impl FnOnce() -> Result<Client, Error>,
+    ) -> Result<Encoded, Error> {
+        let client = match self.client {
+            None if self.runs.iter().any(|run| run.needs_client()) => Some(default_client()?),
+            given => given,
+        };
+        let mut encoded = Encoded::default();
+        encoded.ready.reserve(self.runs.iter().map(|run| run.len()).sum());
+        for run in self.runs {
+            run.encode(client.as_ref(), &mut encoded);
+        }
+        if encoded.wrong.is_empty() {
+            Ok(encoded)
+        } else {
+            Err(Error::Invalid { jobs: encoded.wrong })
+        }
+    }
+}
+
+impl<J: Job> Extend<Enqueue<J>> for Bulk {
+    fn extend<I: IntoIterator<Item = Enqueue<J>>>(&mut self, jobs: I) {
+        self.runs.push(Box::new(Vec::from_iter(jobs)));
+    }
+}
+
+impl<J: Job> FromIterator<Enqueue<J>> for Bulk {
+    fn from_iter<I: IntoIterator<Item = Enqueue<J>>>(jobs: I) -> Self {
+        let mut bulk = Self::new();
+        bulk.extend(jobs);
+        bulk
+    }
+}
+
+impl fmt::Debug for Bulk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The arguments of jobs stay out of logs.
+        f.debug_struct("Bulk").field("jobs", &self.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[hworker::job]
+    fn of_a_bulk() {}
+
+    #[test]
+    fn the_default_client_is_made_once_and_only_where_it_is_needed() {
+        let mut asked = 0;
+        let bulk: Bulk = (0..3).map(|_| of_a_bulk::with()).collect();
+        let wrong = bulk.encode(|| {
+            asked += 1;
+            Err(Error::config("a wrong URL"))
+        });
+        assert!(matches!(wrong, Err(Error::Config(_))), "it is no fault of a job");
+        assert_eq!(asked, 1);
+
+        let client = Client::new("redis://localhost").expect("a client");
+        let never = || -> Result<Client, Error> { panic!("nobody needs it") };
+        let on_their_own = Bulk::new().add(of_a_bulk::with().on(&client));
+        assert_eq!(on_their_own.encode(never).map(|bulk| bulk.ready.len()).ok(), Some(1));
+        let on_one = Bulk::new().add(of_a_bulk::with()).on(&client);
+        assert_eq!(on_one.encode(never).map(|bulk| bulk.ready.len()).ok(), Some(1));
+    }
+}

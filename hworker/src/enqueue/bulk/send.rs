@@ -1,0 +1,151 @@
+//! Sends the chunks of a bulk, several at a time.
+
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use super::super::ready::Ready;
+use super::chunk::{Chunk, chunks};
+use super::encoded::{Encoded, Span};
+use crate::envelope::JobId;
+use crate::error::{Error, Fate};
+use crate::join::join_all;
+use crate::store::{Connection, Due, Fault, FaultKind, LAST_MOMENT, WRITE_BYTES};
+
+/// Chunks under way at once, where their bytes are no more than those of one write.
+const CHUNKS: usize = 8;
+
+impl Chunk<'_> {
+    /// Sends it, behind those that are before it in this order.
+    async fn send(&self, bulk: &Encoded, order: &Order<'_>, place: usize) -> Result<(), Fault> {
+        let call = async |connection: Connection, within: Duration| {
+            let until = Instant::now() + connection.free_to_write(within).await?;
+            order.turn(place).await;
+            let within = until.saturating_duration_since(Instant::now()).max(LAST_MOMENT);
+            let jobs = self.jobs.iter().map(|index| &bulk.ready[*index]);
+            let envelope = |job: &Ready<Span>| &bulk.bytes[job.envelope.clone()];
+            let result = if self.delayed {
+                let jobs = jobs.filter_map(|job| Some((job.due?, envelope(job))));
+                let jobs: Vec<(Due, &[u8])> = jobs.collect();
+                self.queue.schedule(&connection, &jobs, within).await
+            } else {
+                let jobs: Vec<&[u8]> = jobs.map(envelope).collect();
+                let enqueued = self.queue.enqueue(&connection, &jobs, within);
+                let (enqueued, confirmed) = tokio::join!(biased; enqueued, connection.confirm(1));
+                enqueued.and(confirmed)
+            };
+            order.set_sent(place, !result.as_ref().is_err_and(Fault::is_retryable));
+            result
+        };
+        let result = self.client.until_sent(&self.queue, self.confirms, call).await;
+        order.set_sent(place, true);
+        result.map_err(|fault| fault.at(self.client.address()))
+    }
+}
+
+/// Which of the chunks that are sent side by side are on their way, or at their end. Each of them awaits a connection, or the end of
+/// a pause, and may be told of it before one that was asked for earlier.
+struct Order<'a> {
+    chunks: &'a [Chunk<'a>],
+    sent: Vec<AtomicBool>,
+}
+
+impl<'a> Order<'a> {
+    fn of(chunks: &'a [Chunk<'a>]) -> Self {
+        Self { chunks, sent: chunks.iter().map(|_| AtomicBool::new(false)).collect() }
+    }
+
+    fn set_sent(&self, place: usize, sent: bool) {
+        self.sent[place].store(sent, Ordering::Release);
+    }
+
+    /// Completes, as one of the futures of `join_all`, when all before it that are of its queue have been sent. They are polled
+    /// before it whenever anything is new, so that it is polled after them then, and needs no waker.
+    async fn turn(&self, place: usize) {
+        let chunk = &self.chunks[place];
+        let is_next = || {
+            let mut before = self.chunks.iter().zip(&self.sent).take(place);
+            before.all(|(other, sent)| sent.load(Ordering::Acquire) || !other.is_of_queue(chunk))
+        };
+        poll_fn(|_| if is_next() { Poll::Ready(()) } else { Poll::Pending }).await;
+        // By the call that follows, in the same poll.
+        self.set_sent(place, true);
+    }
+}
+
+pub(super) async fn send(bulk: Encoded) -> Result<Vec<JobId>, Error> {
+    let mut fates = vec![Fate::NotEnqueued; bulk.ready.len()];
+    let mut failed: Option<Fault> = None;
+    // One that waits for replicas holds up those behind it, until they would be given up.
+    let waits = bulk.ready.iter().any(|job| job.confirms.is_some());
+    let chunks = chunks(&bulk.ready);
+    let mut rest = chunks.as_slice();
+    while !rest.is_empty() {
+        let mut bytes = 0;
+        let fitting = rest.iter().take(if waits { 1 } else { CHUNKS }).take_while(|chunk| {
+            bytes += chunk.bytes;
+            bytes <= WRITE_BYTES
+        });
+        let (side_by_side, others) = rest.split_at(fitting.count().max(1));
+        rest = others;
+        let order = Order::of(side_by_side);
+        let sends = side_by_side.iter().enumerate();
+        let results = join_all(sends.map(|(place, chunk)| chunk.send(&bulk, &order, place))).await;
+        let mut others_may_do = true;
+        for (chunk, result) in side_by_side.iter().zip(results) {
+            let fate = match &result {
+                Ok(()) => Fate::Enqueued,
+                Err(fault) if fault.kind == FaultKind::NotDurable => Fate::NotDurable,
+                Err(fault) if fault.sent => Fate::Uncertain,
+                Err(_) => Fate::NotEnqueued,
+            };
+            chunk.jobs.iter().for_each(|index| fates[*index] = fate);
+            if let Err(fault) = result {
+                // What one queue refuses another may take; without the server, or room in it, there is no point.
+                others_may_do &= fault.kind == FaultKind::Denied;
+                failed.get_or_insert(fault);
+            }
+        }
+        if !others_may_do {
+            break;
+        }
+    }
+    let count = bulk.ready.len();
+    let ids = bulk.ready.into_iter().map(|job| job.id);
+    match failed {
+        None => Ok(ids.collect()),
+        Some(fault) if fates.iter().all(|fate| *fate == Fate::NotEnqueued) => {
+            Err(fault.into_error(format!("enqueue a bulk of {count} jobs")))
+        }
+        Some(fault) => {
+            Err(Error::Bulk { jobs: ids.zip(fates).collect(), source: fault.into_cause() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::chunk::tests::job;
+    use super::*;
+    use crate::client::Client;
+
+    #[tokio::test]
+    async fn a_chunk_is_sent_behind_those_of_its_queue() {
+        let client = Client::new("redis://localhost").expect("a client");
+        let mut bulk: Vec<_> = (0..2001).map(|_| job(&client, "a", false, 10)).collect();
+        bulk.push(job(&client, "b", false, 10));
+        let chunks = chunks(&bulk);
+        let order = Order::of(&chunks);
+        let sends = async |place| {
+            let turn = std::pin::pin!(order.turn(place));
+            tokio::time::timeout(Duration::ZERO, turn).await.is_ok()
+        };
+        assert!(!sends(1).await && !sends(2).await);
+        assert!(sends(3).await, "of another queue");
+        assert!(sends(0).await);
+        order.set_sent(0, false);
+        assert!(!sends(1).await, "the one before it is to be sent again");
+        assert!(sends(0).await && !sends(2).await && sends(1).await && sends(2).await);
+    }
+}

@@ -1,0 +1,288 @@
+//! Enqueueing: one job, or many at once.
+
+mod blocking;
+mod bulk;
+mod ready;
+
+use std::borrow::Cow;
+use std::fmt;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use self::blocking::{block_on, in_a_runtime};
+use self::ready::Ready;
+use crate::backoff::CallBackoff;
+use crate::client::Client;
+use crate::durability::Durability;
+use crate::encryption::{Owner, Sealed};
+use crate::envelope::{JobId, NewEnvelope, VERSION, describe};
+use crate::error::{BoxError, Cause, Error, Problems};
+use crate::job::Job;
+use crate::keys::is_name;
+use crate::store::Due;
+use crate::strict_json;
+use crate::time::{local_unix_ms, millis, since_1970};
+
+pub use bulk::Bulk;
+
+/// A job about to be enqueued, with everything that can differ from call to call; `with(..)` of a job makes it.
+///
+/// ```no_run
+/// # use std::time::Duration;
+/// # #[hworker::job] async fn remind(user: u64) { let _ = user; }
+/// # async fn demo() -> Result<(), hworker::Error> {
+/// remind::with(42).delay(Duration::from_secs(3600)).max_attempts(3).enqueue().await?;
+/// # Ok(()) }
+/// ```
+#[must_use = "nothing is enqueued until `.enqueue().await`"]
+pub struct Enqueue<J: Job> {
+    job: J,
+    client: Option<Client>,
+    queue: Option<Cow<'static, str>>,
+    due: Option<Due>,
+    max_attempts: Option<u32>,
+    timeout: Option<u64>,
+    backoff: Option<String>,
+    retry_until: Option<u64>,
+    durability: Option<Durability>,
+}
+
+/// No type implements it, so an [`Enqueue`] is no future, and where one is awaited the compiler says what is missing.
+#[diagnostic::on_unimplemented(
+    message = "nothing is enqueued until `.enqueue()` is called",
+    label = "call `.enqueue()` before `.await`"
+)]
+pub trait NotEnqueuedYet {}
+
+#[doc(hidden)]
+impl<J: Job + NotEnqueuedYet> Future for Enqueue<J> {
+    type Output = Result<JobId, Error>;
+
+    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
+        Poll::Pending
+    }
+}
+
+/// From the arguments as a struct, for code that does not know which job it has.
+///
+/// ```
+/// # use hworker::{Enqueue, Job};
+/// # #[hworker::job] async fn report(month: u32) { let _ = month; }
+/// fn for_tenant<J: Job>(tenant: &str, job: J) -> Enqueue<J> {
+///     Enqueue::from(job).queue(format!("tenant-{tenant}"))
+/// }
+///
+/// let _ = for_tenant("a", report { month: 11 });
+/// ```
+impl<J: Job> From<J> for Enqueue<J> {
+    fn from(job: J) -> Self {
+        Self::new(job)
+    }
+}
+
+impl<J: Job> Enqueue<J> {
+    #[doc(hidden)]
+    pub fn new(job: J) -> Self {
+        Self {
+            job,
+            client: None,
+            queue: None,
+            due: None,
+            max_attempts: None,
+            timeout: None,
+            backoff: None,
+            retry_until: None,
+            durability: None,
+        }
+    }
+
+    /// Runs the job no earlier than this long from now, by the server's clock.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.due = Some(Due::In(millis(delay)));
+        self
+    }
+
+    /// Runs the job no earlier than this time, by the server's clock; a time in the past is now.
+    pub fn at(mut self, time: SystemTime) -> Self {
+        self.due = Some(Due::At(local_unix_ms(time)));
+        self
+    }
+
+    /// Puts the job on another queue than its type's own: `[A-Za-z0-9._-]{1,100}`.
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = Some(Cow::Owned(queue.into()));
+        self
+    }
+
+    /// How many attempts this job has; at least 1.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(attempts);
+        self
+    }
+
+    /// How long an attempt of this job may run.
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(millis(timeout));
+        self
+    }
+
+    /// How long this job waits between attempts, written as in the attribute: `"30s"`, `"1s, 10s, 1m"`, `"exp(5s, 6h)"`.
+    pub fn backoff(mut self, backoff: impl Into<String>) -> Self {
+        self.backoff = Some(backoff.into());
+        self
+    }
+
+    /// No attempt starts after this time; a job that would have to has failed.
+    pub fn retry_until(mut self, time: SystemTime) -> Self {
+        self.retry_until = Some(local_unix_ms(time));
+        self
+    }
+
+    /// How safe the job must be before the enqueue returns; what the client says if this is not called.
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
+        self
+    }
+
+    /// Uses another client than the default one.
+    pub fn on(mut self, client: &Client) -> Self {
+        self.client = Some(client.clone());
+        self
+    }
+
+    pub(crate) fn needs_client(&self) -> bool {
+        self.client.is_none()
+    }
+
+    /// Enqueues the job: one round trip. `Ok` means that the server has it.
+    ///
+    /// Enqueues that several tasks of a runtime make at the same time share a write, without a delay for any of them and
+    /// without a say in what becomes of the others. For many jobs at once there is [`Bulk`](crate::Bulk).
+    ///
+    /// Dropping the future before it is ready leaves the job enqueued or not, never half.
+    ///
+    /// # Errors
+    /// [`Error::Uncertain`] where the server may have it but its answer was lost, [`Error::NotDurable`] where it has it, but
+    /// not as safely as asked; with every other error the job is not enqueued.
+    pub async fn enqueue(self) -> Result<JobId, Error> {
+        let runtime = in_a_runtime()?;
+        let ready =
+            self.encode(None, since_1970(SystemTime::now()), |envelope| to_vec(envelope))?;
+        ready.send(runtime).await
+    }
+
+    /// Enqueues the job from code that is not async, in or outside a runtime, and blocks until the server has it.
+    ///
+    /// # Errors
+    /// As [`Enqueue::enqueue`]; [`Error::Config`] also in a process that was forked after its first blocking enqueue.
+    pub fn enqueue_blocking(self) -> Result<JobId, Error> {
+        let ready =
+            self.encode(None, since_1970(SystemTime::now()), |envelope| to_vec(envelope))?;
+        block_on(async { ready.send(in_a_runtime()?).await })
+    }
+
+    /// Checks everything and writes the envelope, for the given client where the call names none. `write` gives what it has
+    /// written, how many bytes that are, and whether it is doubtful that they can be read.
+    pub(crate) fn encode<E>(
+        self,
+        client: Option<&Client>,
+        now: Duration,
+        write: impl FnOnce(&NewEnvelope<'_, Args<'_, J>>) -> Result<(E, usize, bool), serde_json::Error>,
+    ) -> Result<Ready<E>, Error> {
+        let client = match (self.client, client) {
+            (Some(own), _) => own,
+            (None, Some(given)) => given.clone(),
+            (None, None) => Client::default_client()?,
+        };
+        let queue = self.queue.unwrap_or(Cow::Borrowed(J::DEFINITION.queue));
+        let mut problems = Vec::new();
+        if !is_name(&queue) {
+            problems.push(format!(
+                "the queue's name `{queue}` is not of the form [A-Za-z0-9._-]{{1,100}}"
+            ));
+        }
+        if self.max_attempts == Some(0) {
+            problems.push("max_attempts is 0; a job has at least one attempt".into());
+        }
+        if self.timeout == Some(0) {
+            problems.push("timeout is 0; write how long an attempt may run".into());
+        }
+        if let Some(Err(why)) = self.backoff.as_deref().map(CallBackoff::check) {
+            problems.push(format!("backoff: {why}"));
+        }
+        if !problems.is_empty() {
+            return Err(Error::Config(Problems(problems)));
+        }
+
+        let id = JobId::fresh_at(now);
+        let refused = |source| Error::Encode { job: J::NAME, source: Cause::new(source) };
+        let (args, sealed_doubtful) = match client.keys_for(J::DEFINITION)? {
+            None => (Args::Plain(&self.job), false),
+            Some(keys) => {
+                let owner = Owner { job: J::NAME, id: id.as_str() };
+                let (sealed, doubtful) = keys.seal(&self.job, owner).map_err(refused)?;
+                (Args::Sealed(sealed), doubtful)
+            }
+        };
+        let envelope = NewEnvelope {
+            v: VERSION,
+            id: &id,
+            job: J::NAME,
+            args: &args,
+            enqueued_at: millis(now),
+            max_attempts: self.max_attempts,
+            timeout: self.timeout,
+            backoff: self.backoff.as_deref(),
+            retry_until: self.retry_until,
+        };
+        let (envelope, bytes, doubtful) =
+            write(&envelope).map_err(|error| refused(error.into()))?;
+        if sealed_doubtful || doubtful {
+            read_back(&self.job).map_err(refused)?;
+        }
+        let limit = client.max_payload();
+        if bytes > limit {
+            let why = format!("its envelope has {bytes} bytes, more than max_payload ({limit})");
+            let doing = format!("enqueue job {} {id} on the queue {queue}", J::NAME);
+            return Err(Error::Refused { doing, source: Cause::new(why) });
+        }
+        let confirms = match self.durability {
+            None => client.durability(),
+            Some(durability) => durability.asks(),
+        };
+        Ok(Ready { client, queue, due: self.due, job: J::NAME, id, confirms, envelope })
+    }
+}
+
+/// Reads arguments as a worker will.
+fn read_back<J: Job>(job: &J) -> Result<(), BoxError> {
+    let json = serde_json::to_vec(job)?;
+    let read = serde_json::from_slice::<J>(&json);
+    read.map(drop)
+        .map_err(|error| format!("no worker could read them: {}", describe(&error)).into())
+}
+
+impl<J: Job> fmt::Debug for Enqueue<J> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The arguments stay out of logs.
+        f.debug_struct("Enqueue").field("job", &J::NAME).finish_non_exhaustive()
+    }
+}
+
+/// Arguments as they go into the envelope.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum Args<'a, J> {
+    Plain(&'a J),
+    Sealed(Sealed<'a>),
+}
+
+fn to_vec(envelope: &impl Serialize) -> Result<(Vec<u8>, usize, bool), serde_json::Error> {
+    strict_json::to_vec(envelope).map(|(bytes, doubtful)| {
+        let count = bytes.len();
+        (bytes, count, doubtful)
+    })
+}

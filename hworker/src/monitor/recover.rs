@@ -1,0 +1,189 @@
+//! Giving back what a dead worker held.
+
+use crate::envelope::{CRASHES, Crash, Envelope, Rewrite};
+use crate::log::say;
+use crate::store::{Connection, Fault, FaultKind, Lease, Queue, Recovered, SCRIPT_BYTES};
+use crate::time::{ServerClock, day};
+
+/// Jobs that are recovered with one call, at most; fewer where they are large.
+const CHUNK: usize = 200;
+
+/// What became of a recovery.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Recovery {
+    /// The worker lives after all.
+    Alive,
+    /// It is dead, and everything was given back.
+    Done,
+    /// It is dead, and another worker that found out first gives back its jobs.
+    WithAnother,
+    /// It is dead, and giving back what it held failed.
+    Failed,
+}
+
+/// Declares a worker dead unless it was heard of since, and gives everything that it held back to the front of the
+/// queue, the oldest next.
+///
+/// All workers watch all others, so several may recover the same one. Each first asks on its `shared` connection. Only the first one that
+/// declares it dead, or one that knows that it `is_dead` and finds something left, makes another connection to give back its jobs.
+///
+/// # Errors
+/// Nothing is known of the worker's death then.
+pub(crate) async fn recover(
+    queue: &Queue,
+    shared: &Connection,
+    connect: impl Future<Output = Result<Connection, Fault>>,
+    clock: &ServerClock,
+    (worker, seen): (&str, &str),
+    is_dead: bool,
+) -> Result<Recovery, Fault> {
+    let today = day(clock.unix_ms());
+    let first = queue.recover(shared, worker, seen, &today, &[]).await?;
+    let Recovered::Given { jobs: mut given, left, declared, inbox } = first else {
+        return Ok(Recovery::Alive);
+    };
+    if declared {
+        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, "a worker is dead");
+    }
+    let nothing_is_left = left == 0 && inbox == 0;
+    let result = if nothing_is_left {
+        Ok(Recovery::Done)
+    } else if !declared && !is_dead {
+        Ok(Recovery::WithAnother)
+    } else {
+        let rest = async {
+            let records = queue.remembered(shared, &[worker]).await?;
+            let stopping = records.iter().any(|record| record.stopping);
+            let dead = Dead { worker, seen, stopping };
+            give_back(queue, &connect.await?, clock, &dead, &mut given).await
+        };
+        rest.await.map(|()| Recovery::Done)
+    };
+    if given > 0 {
+        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, jobs = given, "recovered the jobs of a dead worker");
+    }
+    Ok(result.unwrap_or_else(|fault| {
+        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, "the recovery of a dead worker will be tried again: {fault}");
+        Recovery::Failed
+    }))
+}
+
+/// A worker that died: its heartbeat as it was last seen, and whether it had been told to stop.
+struct Dead<'a> {
+    worker: &'a str,
+    seen: &'a str,
+    stopping: bool,
+}
+
+impl Dead<'_> {
+    /// What is noted in the jobs that it held.
+    fn crash(&self, now: u64) -> Crash {
+        let (worker, stopping) = (self.worker.to_owned(), self.stopping);
+        Crash { at: now, worker, stopping }
+    }
+}
+
+/// Gives back the leases and the inbox, with jobs that a half-open connection captures meanwhile. Counts them.
+async fn give_back(
+    queue: &Queue,
+    on: &Connection,
+    clock: &ServerClock,
+    dead: &Dead<'_>,
+    given: &mut u64,
+) -> Result<(), Fault> {
+    let keys = &queue.keys.worker(dead.worker);
+    let mut leases = queue.leases(on, keys).await?;
+    leases.sort_by_key(|lease| std::cmp::Reverse(lease.token()));
+    for some in leases.chunks(CHUNK) {
+        let sizes = match queue.held_bytes(on, keys, some).await {
+            // The user has only the rights of an earlier version: one job at a time.
+            Err(fault) if fault.kind == FaultKind::Denied => vec![usize::MAX; some.len()],
+            sizes => sizes?,
+        };
+        let (mut rest, mut sizes) = (some, sizes.as_slice());
+        while !rest.is_empty() {
+            let (chunk, after) = rest.split_at(fitting(sizes, SCRIPT_BYTES).min(rest.len()));
+            (rest, sizes) = (after, &sizes[chunk.len().min(sizes.len())..]);
+            let held = queue.held(on, keys, chunk).await?;
+            let (now, most) = (clock.unix_ms(), queue.largest());
+            let crashed: Vec<_> = held
+                .into_iter()
+                .map(|(lease, payload)| crashed(lease, payload, dead.crash(now), most))
+                .collect();
+            match queue.recover(on, dead.worker, dead.seen, &day(now), &crashed).await? {
+                Recovered::Given { jobs, .. } => *given += jobs,
+                Recovered::Alive => return Ok(()),
+            }
+        }
+    }
+    loop {
+        let today = day(clock.unix_ms());
+        match queue.recover(on, dead.worker, dead.seen, &today, &[]).await? {
+            Recovered::Given { jobs, inbox, .. } => {
+                *given += jobs;
+                if inbox == 0 {
+                    return Ok(());
+                }
+            }
+            Recovered::Alive => return Ok(()),
+        }
+    }
+}
+
+/// How many of these sizes, from the first, come to no more than so many bytes together; one at the least.
+fn fitting(sizes: &[usize], bytes: usize) -> usize {
+    let mut left = bytes;
+    let fits = |size: &&usize| left.checked_sub(**size).map(|rest| left = rest).is_some();
+    sizes.iter().take_while(fits).count().max(1)
+}
+
+/// The envelope with one crash more, within so many bytes if fewer errors do that; what cannot be decoded goes back as it is, for a worker to call it broken.
+fn crashed(lease: Lease, payload: Vec<u8>, crash: Crash, most: usize) -> (Lease, Vec<u8>) {
+    let worker = crash.worker.clone();
+    let rewritten = Envelope::decode(&payload).ok().and_then(|envelope| {
+        let mut crashes = envelope.crashes;
+        crashes.push(crash);
+        let surplus = crashes.len().saturating_sub(CRASHES);
+        crashes.drain(..surplus);
+        let mut rewrite = Rewrite::of(&payload)?;
+        rewrite.set("crashes", &crashes);
+        // A larger one is within the limit of other workers, which is not known here.
+        Some(rewrite.bytes_within(if payload.len() > most { usize::MAX } else { most }))
+    });
+    if rewritten.is_none() {
+        say!(INFO, { lease = lease.clone(), worker = worker.clone() }, %lease, worker, "a lease holds something that cannot be decoded; it goes back as it is");
+    }
+    (lease, rewritten.unwrap_or(payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn crash(worker: &str, now: u64) -> Crash {
+        Dead { worker, seen: "", stopping: false }.crash(now)
+    }
+
+    #[test]
+    fn a_chunk_holds_what_fits_and_one_at_the_least() {
+        let sizes = [1, 1, 5, 1, 9, 1];
+        assert_eq!(fitting(&sizes, 6), 2);
+        assert_eq!(fitting(&sizes, 7), 3);
+        assert_eq!(fitting(&sizes[4..], 6), 1, "however large it is");
+        assert_eq!(fitting(&sizes, 100), 6);
+    }
+
+    #[test]
+    fn errors_give_way_to_crashes() {
+        let errors = r#"{"attempt":1,"at":1,"kind":"error","message":"no","worker":"w"}"#;
+        let payload = format!(r#"{{"id":"7","job":"a","args":{{}},"errors":[{errors},{errors}]}}"#);
+        let most = payload.len();
+        let (_, payload) = crashed(Lease::Token(1), payload.into_bytes(), crash("w", 1), most);
+        let text = String::from_utf8(payload).expect("text");
+        assert!(
+            text.len() <= most && text.contains(r#""crashes":[{"at":1,"worker":"w"}]"#),
+            "{text}"
+        );
+        assert_eq!(text.matches("attempt").count(), 1, "{text}");
+    }
+}

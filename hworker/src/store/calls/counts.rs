@@ -1,0 +1,100 @@
+//! How many jobs a queue has, in which states.
+
+use redis::Value;
+
+use super::scan::pairs;
+use crate::store::CALL_WITHIN;
+use crate::store::net::{Connection, Fault, server_time};
+use crate::store::queue::Queue;
+use crate::store::reply::number;
+
+/// What there is to do on a queue now.
+#[derive(Debug)]
+pub(crate) struct Load {
+    /// Of the last lease, or 0: no job began before the next one is larger.
+    pub(crate) token: u64,
+    /// Jobs that wait, or are due.
+    pub(crate) pending: u64,
+    pub(crate) parked: u64,
+    pub(crate) running: u64,
+}
+
+impl Queue {
+    /// How many are pending, scheduled, parked, failed, broken and running.
+    pub(crate) async fn counts(&self, on: &Connection) -> Result<[u64; 6], Fault> {
+        let keys = &self.keys;
+        let ([pending, scheduled, parked, failed, broken], running) = self
+            .beside_running(on, |ask| {
+                ask.cmd("LLEN").arg(&keys.jobs).cmd("ZCARD").arg(&keys.scheduled);
+                ask.cmd("ZCARD").arg(&keys.parked);
+                ask.cmd("LLEN").arg(&keys.failed).cmd("HLEN").arg(&keys.broken);
+            })
+            .await?;
+        Ok([pending, scheduled, parked, failed, broken, running])
+    }
+
+    /// What there is to do now; of parked jobs those whose tokens are higher than this.
+    pub(crate) async fn load(&self, on: &Connection, looked: u64) -> Result<Load, Fault> {
+        let now = server_time(on).await?;
+        let keys = &self.keys;
+        let ([token, pending, due, parked], running) = self
+            .beside_running(on, |ask| {
+                ask.cmd("GET").arg(&keys.token).cmd("LLEN").arg(&keys.jobs);
+                ask.cmd("ZCOUNT").arg(&keys.scheduled).arg("-inf").arg(now);
+                ask.cmd("ZCOUNT").arg(&keys.parked).arg(format!("({looked}")).arg("+inf");
+            })
+            .await?;
+        Ok(Load { token, pending: pending + due, parked, running })
+    }
+
+    /// What these commands count, and how many jobs run. All is asked in one write, which a server works off without a look at others,
+    /// unless there are some hundred workers: so no job is missed, or counted twice, that moves meanwhile.
+    async fn beside_running<const N: usize>(
+        &self,
+        on: &Connection,
+        commands: impl Fn(&mut redis::Pipeline),
+    ) -> Result<([u64; N], u64), Fault> {
+        let keys = &self.keys;
+        loop {
+            let workers = self.worker_ids(on).await?;
+            let mut ask = redis::Pipeline::new();
+            ask.cmd("ZCARD").arg(&keys.workers);
+            commands(&mut ask);
+            for keys in workers.iter().map(|worker| keys.worker(worker)) {
+                ask.cmd("HLEN").arg(&keys.progress).cmd("LLEN").arg(&keys.inbox);
+            }
+            let count = |reply| match reply? {
+                Value::Nil => Ok(0),
+                reply => number("a length", &reply).map(i64::unsigned_abs),
+            };
+            let replies = on.call_all(&ask, CALL_WITHIN).await?;
+            let counts: Vec<_> = replies.into_iter().map(count).collect::<Result<_, Fault>>()?;
+            let counted = counts.split_first().and_then(|(known, counts)| {
+                counts.split_first_chunk().map(|(counts, held)| (*known, *counts, held))
+            });
+            let (known, counts, held) =
+                counted.ok_or_else(|| Fault::reply("lengths", "too few"))?;
+            // Else others have come since they were looked up.
+            if known == workers.len() as u64 {
+                return Ok((counts, held.iter().sum()));
+            }
+        }
+    }
+
+    /// How many jobs are pending.
+    pub(crate) async fn pending_count(&self, on: &Connection) -> Result<usize, Fault> {
+        let length = on.call(redis::cmd("LLEN").arg(&self.keys.jobs), CALL_WITHIN).await?;
+        Ok(number("LLEN", &length)?.unsigned_abs() as usize)
+    }
+
+    /// The counters of the queue: in all, or of one day (`YYYYMMDD`).
+    pub(crate) async fn counters(
+        &self,
+        on: &Connection,
+        day: Option<&str>,
+    ) -> Result<Vec<(String, u64)>, Fault> {
+        let key = day.map_or_else(|| self.keys.stat.clone(), |day| self.keys.stat_of(day));
+        let counters = pairs(on.call(redis::cmd("HGETALL").arg(key), CALL_WITHIN).await?)?;
+        Ok(counters.into_iter().map(|(name, value)| (name, value.parse().unwrap_or(0))).collect())
+    }
+}

@@ -1,0 +1,104 @@
+//! A worker's sign of life, and what the server answers to it.
+
+use std::time::Duration;
+
+use crate::keys::WorkerKeys;
+use crate::store::net::{Call, Connection, Fault};
+use crate::store::queue::Queue;
+use crate::store::reply::Reply;
+use crate::store::script;
+use crate::time::millis;
+
+/// The timer is kept for so long without a heartbeat.
+const TIMER_TTL_MS: u64 = 4_000;
+
+/// What `heartbeat` answers.
+#[derive(Debug)]
+pub(crate) enum Beat {
+    Accepted(Heard),
+    /// The worker was declared dead.
+    Void,
+}
+
+/// What a heartbeat asks.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    /// Leaves out workers that were last heard of longer ago.
+    pub(crate) window: Duration,
+    /// Of whom keeps the timer alone: does not.
+    pub(crate) everyone: bool,
+    /// The token of the parked job that this worker looked at last.
+    pub(crate) looked: u64,
+    /// Jobs that are parked for longer are to be broken.
+    pub(crate) unknown_for: Duration,
+    /// The worker was told to stop.
+    pub(crate) stopping: bool,
+}
+
+/// What an accepted heartbeat tells.
+#[derive(Debug)]
+pub(crate) struct Heard {
+    /// The server's time in ms.
+    pub(crate) now: u64,
+    pub(crate) leases: u64,
+    pub(crate) inbox: u64,
+    pub(crate) waiting: u64,
+    pub(crate) keeps_timer: bool,
+    pub(crate) next_due: Option<Duration>,
+    /// Parked jobs that this worker has not looked at.
+    pub(crate) parked: u64,
+    /// Parked jobs that are to be broken.
+    pub(crate) overdue: u64,
+    /// Workers that were last heard of more than 2 s ago or in the future, with that heartbeat as the server has it.
+    pub(crate) silent: Vec<(String, String)>,
+}
+
+impl Queue {
+    /// Says that the worker lives, and asks what is new to it.
+    pub(crate) async fn heartbeat(
+        &self,
+        on: &Connection,
+        keys: &WorkerKeys,
+        worker: &str,
+        asked: &Asked,
+        within: Duration,
+    ) -> Result<Beat, Fault> {
+        let mut call = Call::new(
+            &script::HEARTBEAT,
+            &[
+                &self.keys.workers,
+                &keys.record,
+                &keys.progress,
+                &keys.inbox,
+                &self.keys.timer,
+                &self.keys.scheduled,
+                &self.keys.jobs,
+                &self.keys.parked,
+            ],
+        );
+        call.arg(worker).number(TIMER_TTL_MS).number(millis(asked.window));
+        call.number(u64::from(asked.everyone)).number(asked.looked);
+        call.number(millis(asked.unknown_for)).number(u64::from(asked.stopping));
+        let mut reply = Reply::list("heartbeat", on.run(&call, within).await?)?;
+        match reply.text()?.as_str() {
+            "ok" => {}
+            "void" => return Ok(Beat::Void),
+            word => return Err(Fault::reply("heartbeat", format!("unknown word `{word}`"))),
+        }
+        let mut heard = Heard {
+            now: reply.count()?,
+            leases: reply.count()?,
+            inbox: reply.count()?,
+            waiting: reply.count()?,
+            keeps_timer: reply.count()? == 1,
+            next_due: u64::try_from(reply.number()?).ok().map(Duration::from_millis),
+            parked: reply.count()?,
+            overdue: reply.count()?,
+            silent: Vec::new(),
+        };
+        while reply.left() > 0 {
+            heard.silent.push((reply.text()?, reply.text()?));
+        }
+        Ok(Beat::Accepted(heard))
+    }
+}

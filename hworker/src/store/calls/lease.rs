@@ -1,0 +1,118 @@
+//! The hold of a worker on a job.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::sync::Arc;
+
+use crate::store::net::Call;
+
+/// One worker's hold on one attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Lease {
+    /// As `reserve` names it: a whole number, up to [`Lease::MAX_TOKEN`].
+    Token(u64),
+    /// Anything else that somebody wrote there; it counts as the oldest.
+    Foreign(Arc<str>),
+}
+
+impl Lease {
+    /// Beyond it servers may spell a number that a script hands them in another way.
+    const MAX_TOKEN: u64 = (1 << 52) - 1;
+
+    pub(crate) fn parse(name: &str) -> Self {
+        let token = name.parse().ok().filter(|token| *token <= Self::MAX_TOKEN);
+        // Only what would be written the same way again.
+        let lease = token.map(Self::Token).filter(|lease| lease.to_string() == name);
+        lease.unwrap_or_else(|| Self::Foreign(name.into()))
+    }
+
+    /// The fencing token.
+    pub(crate) fn token(&self) -> u64 {
+        match self {
+            Self::Token(token) => *token,
+            Self::Foreign(name) => {
+                name.split('.').next().and_then(|token| token.parse().ok()).unwrap_or(0)
+            }
+        }
+    }
+
+    pub(super) fn name_length(&self) -> usize {
+        match self {
+            Self::Token(_) => 16,
+            Self::Foreign(name) => name.len(),
+        }
+    }
+}
+
+impl fmt::Display for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token(token) => write!(f, "{token}"),
+            Self::Foreign(name) => f.write_str(name),
+        }
+    }
+}
+
+impl Hash for Lease {
+    /// One number for a token, the common case; see [`LeaseHasher`].
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        match self {
+            Self::Token(token) => state.write_u64(*token),
+            Self::Foreign(name) => state.write(name.as_bytes()),
+        }
+    }
+}
+
+/// Tokens are times in microseconds and counted up from there, so multiplying spreads them well enough, and nobody can choose them to
+/// collide. The factor is that of Fibonacci hashing (Knuth, TAOCP 6.4).
+#[derive(Debug, Default, Clone, Copy)]
+pub(crate) struct LeaseHasher(u64);
+
+impl LeaseHasher {
+    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+}
+
+impl Hasher for LeaseHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // The table takes the low bits for the place and the high ones for the tag.
+        self.0 = (self.0 ^ number).wrapping_mul(Self::FACTOR).rotate_left(20);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+/// A table of leases.
+pub(crate) type LeaseMap<V> = HashMap<Lease, V, BuildHasherDefault<LeaseHasher>>;
+
+impl Call {
+    pub(crate) fn lease(&mut self, lease: &Lease) -> &mut Self {
+        match lease {
+            Lease::Token(token) => self.number(*token),
+            Lease::Foreign(name) => self.arg(name.as_bytes()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_a_token_only_if_the_server_spells_it_so() {
+        assert_eq!(Lease::parse("1763805600123456"), Lease::Token(1_763_805_600_123_456));
+        assert_eq!(Lease::parse("4503599627370495"), Lease::Token(Lease::MAX_TOKEN));
+        for name in ["4503599627370496", "18446744073709551616", "007", "+7", "7.0", "-1", ""] {
+            assert_eq!(Lease::parse(name), Lease::Foreign(name.into()));
+            assert_eq!(Lease::parse(name).to_string(), name);
+        }
+    }
+}

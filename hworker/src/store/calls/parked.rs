@@ -1,0 +1,115 @@
+//! Parked jobs: those that some worker could not run, for one that can.
+
+use super::lease::Lease;
+use super::reserve::Reserved;
+use crate::keys::WorkerKeys;
+use crate::store::net::{Call, Connection, Fault};
+use crate::store::queue::Queue;
+use crate::store::reply::Reply;
+use crate::store::{CALL_WITHIN, DAY_TTL_S, SCRIPT_BYTES, script};
+
+/// So many are looked at by one call.
+const PAGE: u64 = 100;
+
+/// A parked job.
+#[derive(Debug)]
+pub(crate) struct ParkedEntry {
+    /// Grows from job to job; a time in us by the server's clock.
+    pub(crate) token: u64,
+    /// `None` where it is larger than a worker takes.
+    pub(crate) payload: Option<Vec<u8>>,
+}
+
+impl Queue {
+    /// The next parked jobs behind a token; `up_to` leaves out those of greater ones.
+    pub(crate) async fn look_parked(
+        &self,
+        on: &Connection,
+        after: u64,
+        up_to: Option<u64>,
+    ) -> Result<Vec<ParkedEntry>, Fault> {
+        let mut call = Call::new(&script::LOOK_PARKED, &[&self.keys.parked]);
+        call.number(after);
+        match up_to {
+            Some(token) => call.number(token),
+            None => call.arg("+inf"),
+        };
+        call.number(PAGE).number(SCRIPT_BYTES as u64).number(self.largest() as u64);
+        let mut reply = Reply::list("look_parked", on.run(&call, CALL_WITHIN).await?)?;
+        let mut entries = Vec::with_capacity(reply.left() / 2);
+        while reply.left() > 0 {
+            let token = token(&reply.text()?)?;
+            let payload = Some(reply.bytes()?).filter(|payload| !payload.is_empty());
+            entries.push(ParkedEntry { token, payload });
+        }
+        Ok(entries)
+    }
+
+    /// Takes parked jobs, each under a lease; those that are gone are left out.
+    pub(crate) async fn take_parked(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+        session: u64,
+        wanted: Vec<(u64, Vec<u8>)>,
+    ) -> Result<Reserved, Fault> {
+        let keys = &self.keys;
+        let mut call = Call::new(
+            &script::TAKE_PARKED,
+            &[&worker.record, &worker.progress, &keys.parked, &keys.token],
+        );
+        call.number(session);
+        for (token, _) in &wanted {
+            call.number(*token);
+        }
+        let mut reply = Reply::list("take_parked", on.run(&call, CALL_WITHIN).await?)?;
+        match reply.text()?.as_str() {
+            "ok" => {}
+            "void" => return Ok(Reserved::Void),
+            "stale" => return Ok(Reserved::Stale),
+            word => return Err(Fault::reply("take_parked", format!("unknown word `{word}`"))),
+        }
+        let mut leases = reply.count()?..;
+        let mut jobs = Vec::with_capacity(wanted.len());
+        for (_, payload) in wanted {
+            if reply.count()? == 1
+                && let Some(lease) = leases.next()
+            {
+                jobs.push((Lease::Token(lease), payload));
+            }
+        }
+        Ok(Reserved::Jobs { jobs, left: 0, set_aside: 0 })
+    }
+
+    /// Puts parked jobs among the broken ones, each with its reason. False where there is no room for all of them; the others stay
+    /// parked.
+    pub(crate) async fn break_parked(
+        &self,
+        on: &Connection,
+        day: &str,
+        overdue: &[(u64, String)],
+    ) -> Result<bool, Fault> {
+        let keys = &self.keys;
+        let stat_of_day = keys.stat_of(day);
+        let mut call = Call::new(
+            &script::BREAK_PARKED,
+            &[&keys.parked, &keys.broken, &keys.stat, &stat_of_day],
+        );
+        call.number(self.limits.broken as u64).number(DAY_TTL_S);
+        for (token, reason) in overdue {
+            call.number(*token).arg(reason);
+        }
+        let mut reply = Reply::list("break_parked", on.run(&call, CALL_WITHIN).await?)?;
+        match reply.text()?.as_str() {
+            "ok" => Ok(true),
+            "full" => Ok(false),
+            word => Err(Fault::reply("break_parked", format!("unknown word `{word}`"))),
+        }
+    }
+}
+
+/// A score, which some servers spell as a power of ten. One that is no whole number is somebody else's; the look goes on behind it.
+fn token(score: &str) -> Result<u64, Fault> {
+    let token = score.parse::<f64>().ok().filter(|token| *token >= 0.0);
+    token.map(|token| token.ceil() as u64).ok_or_else(|| Fault::reply("look_parked", "not a token"))
+}

@@ -1,0 +1,144 @@
+//! Takes waiting jobs, each under a fresh lease.
+
+use std::time::Duration;
+
+use super::lease::Lease;
+use super::settle::{Settled, settled};
+use super::settlement::Settlement;
+use crate::keys::WorkerKeys;
+use crate::store::net::{Call, Connection, Fault};
+use crate::store::queue::Queue;
+use crate::store::reply::Reply;
+use crate::store::{CALL_WITHIN, SCRIPT_BYTES, script};
+
+/// What `reserve` answers.
+#[derive(Debug)]
+pub(crate) enum Reserved {
+    /// The jobs, the oldest first, how many are still waiting, and how many the server set aside because they are larger than
+    /// `max_payload`.
+    Jobs { jobs: Vec<(Lease, Vec<u8>)>, left: u64, set_aside: u64 },
+    /// The worker was declared dead.
+    Void,
+    /// The session is an old one.
+    Stale,
+}
+
+impl Reserved {
+    /// Whether it brought nothing, and set nothing aside.
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(self, Self::Jobs { jobs, set_aside: 0, .. } if jobs.is_empty())
+    }
+}
+
+impl Queue {
+    /// Hands over the inbox and up to `want` waiting jobs.
+    pub(crate) async fn reserve(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+        session: u64,
+        want: usize,
+        within: Duration,
+    ) -> Result<Reserved, Fault> {
+        let call = self.reserve_call(worker, session, want);
+        reserved(Reply::list("reserve", on.run(&call, within).await?)?)
+    }
+
+    /// Settles a batch of acks and reserves, in one call.
+    pub(crate) async fn ack_and_reserve(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+        day: &str,
+        batch: &[Settlement],
+        session: u64,
+        want: usize,
+    ) -> Result<(Settled, Reserved), Fault> {
+        let (mut call, sizes) =
+            self.settle_call(&script::SETTLE_AND_RESERVE, &[&worker.inbox], worker, day, batch);
+        self.ask(&mut call, session, want);
+        let mut reply = Reply::list("reserve", on.run(&call, CALL_WITHIN).await?)?;
+        let anew = reply.take_last_word("anew ");
+        let mut settled = settled(reply.split_last("settle", sizes.len())?, &sizes)?;
+        settled.anew = anew;
+        Ok((settled, reserved(reply)?))
+    }
+
+    pub(super) fn reserve_call(&self, worker: &WorkerKeys, session: u64, want: usize) -> Call {
+        let keys = &self.keys;
+        let mut call = Call::new(
+            &script::RESERVE,
+            &[
+                &worker.record,
+                &worker.inbox,
+                &worker.progress,
+                &keys.token,
+                &keys.broken,
+                &keys.stat,
+                &keys.jobs,
+                &keys.parked,
+            ],
+        );
+        self.ask(&mut call, session, want);
+        call
+    }
+
+    /// What `reserve` is asked.
+    fn ask(&self, call: &mut Call, session: u64, want: usize) {
+        call.number(session)
+            .number(want as u64)
+            .number(SCRIPT_BYTES as u64)
+            .number(self.largest() as u64)
+            .number(self.limits.broken as u64);
+    }
+}
+
+/// Reads what `reserve` answers.
+pub(super) fn reserved(mut reply: Reply) -> Result<Reserved, Fault> {
+    match reply.text()?.as_str() {
+        "ok" => {}
+        "void" => return Ok(Reserved::Void),
+        "stale" => return Ok(Reserved::Stale),
+        word => return Err(Fault::reply("reserve", format!("unknown word `{word}`"))),
+    }
+    let (left, set_aside, first) = (reply.count()?, reply.count()?, reply.count()?);
+    let mut jobs = Vec::with_capacity(reply.left());
+    for token in first.. {
+        if reply.left() == 0 {
+            break;
+        }
+        jobs.push((Lease::Token(token), reply.payload()?));
+    }
+    Ok(Reserved::Jobs { jobs, left, set_aside })
+}
+
+#[cfg(test)]
+mod tests {
+    use redis::Value;
+
+    use super::*;
+
+    #[test]
+    fn what_settle_answers_is_behind_what_reserve_does() {
+        let word = |text: &str| Value::BulkString(text.into());
+        let both = |values: Vec<Value>, sizes: &[u64]| {
+            let mut reply = Reply::list("reserve", Value::Array(values))?;
+            let settled = settled(reply.split_last("settle", sizes.len())?, sizes)?;
+            Ok::<_, Fault>((settled, reserved(reply)?))
+        };
+        let jobs = vec![word("ok"), Value::Int(5), Value::Int(0), Value::Int(100)];
+        let jobs = [jobs, vec![word("a"), word("b"), Value::Int(2), Value::Int(1)]].concat();
+        let (settled, reserved) = both(jobs.clone(), &[2, 3]).expect("a reply");
+        assert_eq!((settled.held, settled.stale), (3, 2));
+        let Reserved::Jobs { jobs: got, left: 5, set_aside: 0 } = reserved else {
+            panic!("not what was answered");
+        };
+        let expected = [(100, b"a"), (101, b"b")];
+        assert_eq!(got, expected.map(|(token, job)| (Lease::Token(token), job.to_vec())));
+        assert!(both(jobs, &[2]).is_err(), "a number is no job");
+        let (settled, reserved) =
+            both(vec![word("void"), Value::Int(2), Value::Int(1)], &[2, 1]).expect("a reply");
+        assert!(settled.held == 3 && matches!(reserved, Reserved::Void));
+        assert!(both(vec![Value::Int(1)], &[1, 1]).is_err(), "too short");
+    }
+}

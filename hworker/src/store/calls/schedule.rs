@@ -1,0 +1,55 @@
+//! Jobs for later, and the timer that moves them to the queue when they are due.
+
+use std::time::Duration;
+
+use crate::store::net::{Call, Connection, Fault};
+use crate::store::queue::Queue;
+use crate::store::reply::Reply;
+use crate::store::{CALL_WITHIN, SCRIPT_BYTES, SCRIPT_JOBS, script};
+
+/// When a scheduled job is due, in ms.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Due {
+    In(u64),
+    At(u64),
+}
+
+impl Queue {
+    /// Schedules envelopes, all or none.
+    pub(crate) async fn schedule(
+        &self,
+        to: &Connection,
+        envelopes: &[(Due, &[u8])],
+        within: Duration,
+    ) -> Result<(), Fault> {
+        let mut call = Call::new(&script::SCHEDULE, &[&self.keys.scheduled, &self.keys.bell]);
+        for (due, envelope) in envelopes {
+            match due {
+                Due::In(ms) => call.arg("in").number(*ms),
+                Due::At(ms) => call.arg("at").number(*ms),
+            };
+            call.arg(*envelope);
+        }
+        let within = to.free_to_write(within).await?;
+        let (_, confirmed) = to.run_beside(&call, within, || to.confirm(1)).await?;
+        confirmed
+    }
+
+    /// Moves up to 1000 due jobs to the queue; gives how many, and how long until the next is due.
+    pub(crate) async fn promote(&self, on: &Connection) -> Result<(u64, Option<Duration>), Fault> {
+        let mut call = Call::new(&script::PROMOTE, &[&self.keys.scheduled, &self.keys.jobs]);
+        call.number(SCRIPT_JOBS as u64).number(SCRIPT_BYTES as u64);
+        let mut reply = Reply::list("promote", on.run(&call, CALL_WITHIN).await?)?;
+        let moved = reply.count()?;
+        Ok((moved, u64::try_from(reply.number()?).ok().map(Duration::from_millis)))
+    }
+
+    /// Waits until the bell is rung, at most so long.
+    pub(crate) async fn await_bell(&self, on: &Connection, at_most: Duration) -> Result<(), Fault> {
+        let mut command = redis::cmd("BLPOP");
+        // Zero would wait for ever.
+        let seconds = at_most.as_secs_f64().max(0.001);
+        command.arg(&self.keys.bell).arg(format!("{seconds:.3}"));
+        on.call(&command, at_most + CALL_WITHIN).await.map(drop)
+    }
+}

@@ -1,0 +1,64 @@
+//! The begin and the end of a worker's session with the server.
+
+use super::lease::Lease;
+use crate::keys::{Keys, WorkerKeys};
+use crate::store::net::{Call, Connection, Fault};
+use crate::store::queue::Queue;
+use crate::store::reply::{Reply, number};
+use crate::store::{CALL_WITHIN, script};
+
+/// What `reconcile` answers.
+#[derive(Debug)]
+pub(crate) enum Reconciled {
+    /// The new session, the server's time in ms, and the leases that the worker holds.
+    Session { session: u64, now: u64, leases: Vec<Lease> },
+    /// The worker was declared dead.
+    Void,
+}
+
+impl Queue {
+    /// Begins a connection of a worker.
+    pub(crate) async fn reconcile(
+        &self,
+        on: &Connection,
+        keys: &WorkerKeys,
+        worker: &str,
+        first: bool,
+        record: &[(&str, String)],
+    ) -> Result<Reconciled, Fault> {
+        let mut call = Call::new(
+            &script::RECONCILE,
+            &[&self.keys.workers, &keys.record, &keys.progress, &keys.inbox, &self.keys.token],
+        );
+        call.arg(worker).arg(if first { "first" } else { "again" });
+        for (field, value) in record {
+            call.arg(*field).arg(value.as_str());
+        }
+        let mut reply = Reply::list("reconcile", on.run(&call, CALL_WITHIN).await?)?;
+        match reply.text()?.as_str() {
+            "ok" => {}
+            "void" => return Ok(Reconciled::Void),
+            word => return Err(Fault::reply("reconcile", format!("unknown word `{word}`"))),
+        }
+        let (session, now) = (reply.count()?, reply.count()?);
+        let mut leases = Vec::with_capacity(reply.left());
+        while reply.left() > 0 {
+            leases.push(Lease::parse(&reply.text()?));
+        }
+        Ok(Reconciled::Session { session, now, leases })
+    }
+
+    /// A worker's last call; gives how many leases it leaves behind.
+    pub(crate) async fn retire(
+        &self,
+        on: &Connection,
+        keys: &WorkerKeys,
+        worker: &str,
+    ) -> Result<u64, Fault> {
+        let Keys { jobs, timer, workers, .. } = &self.keys;
+        let keys = [&keys.record, &keys.progress, &keys.inbox, jobs, timer, workers];
+        let mut call = Call::new(&script::RETIRE, &keys.map(String::as_str));
+        call.arg(worker);
+        Ok(number("retire", &on.run(&call, CALL_WITHIN).await?)?.unsigned_abs())
+    }
+}

@@ -1,0 +1,249 @@
+//! Ends leases, many in one call.
+
+use redis::Value;
+
+use super::lease::Lease;
+use super::settlement::{End, Need, Settlement};
+use crate::keys::WorkerKeys;
+use crate::store::net::{Call, Connection, Fault};
+use crate::store::queue::Queue;
+use crate::store::reply::{Reply, bytes, number};
+use crate::store::{CALL_WITHIN, DAY_TTL_S, script};
+
+/// How many leases of a batch were held when it was settled.
+#[derive(Debug, Default)]
+pub(crate) struct Settled {
+    pub(crate) held: u64,
+    pub(crate) stale: u64,
+    /// Those that could not be settled, since a key that they need is of another type, and what the server said of the last.
+    refused: Vec<Lease>,
+    pub(crate) refusal: Option<Fault>,
+    /// The counters that could not be counted up, and began anew.
+    pub(crate) anew: Option<String>,
+    /// Why it is not as safe as asked, where it is not.
+    pub(crate) not_durable: Option<Fault>,
+}
+
+impl Settled {
+    /// Takes those that were refused out of the batch that was settled.
+    pub(crate) fn take_refused(&self, batch: &mut Vec<Settlement>) -> Vec<Settlement> {
+        if self.refused.is_empty() {
+            return Vec::new();
+        }
+        batch.extract_if(.., |one| self.refused.contains(&one.lease)).collect()
+    }
+}
+
+impl Queue {
+    /// Settles and releases a batch. Afterwards none of its leases is held, but for those that were refused: a key that somebody
+    /// made another type of holds up the ends that need it, and no others.
+    pub(crate) async fn settle(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+        day: &str,
+        batch: &[Settlement],
+    ) -> Result<Settled, Fault> {
+        let together = self.settle_together(on, worker, day, batch).await;
+        if !together.as_ref().is_err_and(Fault::is_of_another_type) {
+            return together;
+        }
+        let mut all = Settled::default();
+        for need in Need::ALL {
+            let ends = batch.iter().filter(|one| one.end.need() == need);
+            let ends: Vec<_> = ends.cloned().collect();
+            if ends.is_empty() {
+                continue;
+            }
+            match self.settle_together(on, worker, day, &ends).await {
+                Ok(some) => {
+                    all.held += some.held;
+                    all.stale += some.stale;
+                    all.anew = some.anew.or(all.anew);
+                    all.not_durable = some.not_durable.or(all.not_durable);
+                }
+                Err(fault) if fault.is_of_another_type() => {
+                    all.refusal = Some(fault.about(need.keys(&self.keys)));
+                    all.refused.extend(ends.into_iter().map(|one| one.lease));
+                }
+                Err(fault) => return Err(fault),
+            }
+        }
+        Ok(all)
+    }
+
+    async fn settle_together(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+        day: &str,
+        batch: &[Settlement],
+    ) -> Result<Settled, Fault> {
+        let releases: Vec<_> = batch.iter().filter(|one| one.is_release()).collect();
+        let settle = async {
+            if releases.len() == batch.len() {
+                return Ok(Settled::default());
+            }
+            let (call, sizes) = self.settle_call(&script::SETTLE, &[], worker, day, batch);
+            let within = CALL_WITHIN + on.confirms_within();
+            let (reply, confirmed) = on.run_confirmed(&call, within).await?;
+            let settled = settled(Reply::list("settle", reply)?, &sizes)?;
+            Ok(Settled { not_durable: confirmed.err(), ..settled })
+        };
+        let release = async {
+            let count = releases.len() as u64;
+            if count == 0 {
+                return Ok(Settled::default());
+            }
+            let call = self.release_call(worker, releases.clone());
+            let held = number("release", &on.run(&call, CALL_WITHIN).await?)?.unsigned_abs();
+            let stale = count.saturating_sub(held);
+            Ok(Settled { held, stale, ..Settled::default() })
+        };
+        let (settle, release) = tokio::join!(settle, release);
+        let (settle, release): (Settled, Settled) = (settle?, release?);
+        let (held, stale) = (settle.held + release.held, settle.stale + release.stale);
+        Ok(Settled { held, stale, ..settle })
+    }
+
+    /// The call of a script that settles, with more keys after those that this needs, and for each of its operations how many leases
+    /// it covers.
+    pub(super) fn settle_call(
+        &self,
+        script: &'static script::Script,
+        more: &[&str],
+        worker: &WorkerKeys,
+        day: &str,
+        batch: &[Settlement],
+    ) -> (Call, Vec<u64>) {
+        let keys = &self.keys;
+        let stat_of_day = keys.stat_of(day);
+        let of_settle: [&str; _] = [
+            &worker.progress,
+            &keys.jobs,
+            &keys.scheduled,
+            &keys.bell,
+            &keys.failed,
+            &keys.broken,
+            &keys.stat,
+            &stat_of_day,
+            &worker.record,
+            &keys.parked,
+            &keys.token,
+        ];
+        let mut call = Call::new(script, &[&of_settle, more].concat());
+        call.number(self.limits.failed as u64).number(self.limits.broken as u64).number(DAY_TTL_S);
+        let mut sizes = Vec::new();
+
+        // The fast path: success. Acks of one job type are one operation.
+        let mut acks: Vec<(&'static str, Vec<&Lease>)> = Vec::new();
+        for settlement in batch {
+            if let End::Acked { job } = settlement.end {
+                match acks.iter_mut().find(|(name, _)| *name == job) {
+                    Some((_, leases)) => leases.push(&settlement.lease),
+                    None => acks.push((job, vec![&settlement.lease])),
+                }
+            }
+        }
+        for (job, leases) in acks {
+            sizes.push(leases.len() as u64);
+            let spans = spans(leases);
+            call.arg("ack").arg(job).number(spans.len() as u64);
+            for (first, count) in spans {
+                call.lease(first).number(count);
+            }
+        }
+        for settlement in batch {
+            let lease = &settlement.lease;
+            match &settlement.end {
+                End::Acked { .. } | End::Released { .. } => continue,
+                End::Retried { job, delay_ms, envelope } => {
+                    call.arg("retry").arg(*job).lease(lease).number(*delay_ms).arg(envelope)
+                }
+                End::Failed { job, record } => call.arg("fail").arg(*job).lease(lease).arg(record),
+                End::Broken { reason, .. } => call.arg("break").lease(lease).arg(reason),
+                End::Parked { envelope, .. } => {
+                    call.arg("park").lease(lease).arg(envelope.as_deref().unwrap_or_default())
+                }
+            };
+            sizes.push(1);
+        }
+        (call, sizes)
+    }
+
+    fn release_call(&self, worker: &WorkerKeys, mut batch: Vec<&Settlement>) -> Call {
+        let keys = &self.keys;
+        let mut call = Call::new(
+            &script::RELEASE,
+            &[&worker.progress, &keys.jobs, &keys.scheduled, &keys.bell],
+        );
+        batch.sort_by_key(|settlement| std::cmp::Reverse(settlement.lease.token()));
+        for settlement in batch {
+            if let End::Released { delay_ms, envelope } = &settlement.end {
+                let envelope = envelope.as_deref().unwrap_or_default();
+                call.lease(&settlement.lease).number(*delay_ms).arg(envelope);
+            }
+        }
+        call
+    }
+}
+
+/// Leases as the first of each row of tokens without a gap and how many there are in it, or as 0 of a foreign one: jobs
+/// that were reserved together often end together, and to read and to spell each of their leases is a good part of what an ack
+/// costs the server.
+fn spans(mut leases: Vec<&Lease>) -> Vec<(&Lease, u64)> {
+    leases.sort_unstable_by_key(|lease| lease.token());
+    let mut spans: Vec<(&Lease, u64)> = Vec::new();
+    for lease in leases {
+        match (spans.last_mut(), lease) {
+            (Some((Lease::Token(first), count)), Lease::Token(token))
+                if first + *count == *token =>
+            {
+                *count += 1;
+            }
+            (_, Lease::Token(_)) => spans.push((lease, 1)),
+            (_, Lease::Foreign(_)) => spans.push((lease, 0)),
+        }
+    }
+    spans
+}
+
+/// Reads how many leases each operation of a settle found held.
+pub(super) fn settled(mut reply: Reply, sizes: &[u64]) -> Result<Settled, Fault> {
+    let anew = reply.take_last_word("anew ");
+    if reply.left() != sizes.len() {
+        return Err(Fault::reply("settle", "not one reply for each operation"));
+    }
+    let mut settled = Settled { anew, ..Settled::default() };
+    for size in sizes {
+        let held = match reply.value()? {
+            Value::Int(held) => held.unsigned_abs().min(*size),
+            other => match bytes("settle", other)?.as_slice() {
+                b"ok" => 1,
+                b"stale" => 0,
+                _ => return Err(Fault::reply("settle", "unknown word")),
+            },
+        };
+        settled.held += held;
+        settled.stale += size - held;
+    }
+    Ok(settled)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_reserved_together_is_settled_together() {
+        let token = Lease::Token;
+        let foreign = Lease::Foreign("x".into());
+        let leases = [token(9), token(5), foreign.clone(), token(7), token(6), token(12), token(7)];
+        let spans = spans(leases.iter().collect());
+        let row = |first: &Lease| spans.iter().filter(|(lease, _)| *lease == first).count();
+        assert_eq!(spans.iter().map(|(_, count)| count).sum::<u64>(), 6, "{spans:?}");
+        assert!(spans.contains(&(&token(5), 3)) && spans.contains(&(&token(9), 1)), "{spans:?}");
+        assert!(spans.contains(&(&token(12), 1)) && spans.contains(&(&foreign, 0)), "{spans:?}");
+        assert_eq!(row(&token(7)), 1, "one that is there twice has a row of its own");
+    }
+}

@@ -1,0 +1,95 @@
+//! How an idle worker waits for a job, and how its wait is ended.
+
+use std::time::Duration;
+
+use redis::{Cmd, Value};
+
+use super::reserve::{Reserved, reserved};
+use crate::keys::WorkerKeys;
+use crate::store::CALL_WITHIN;
+use crate::store::net::{Connection, Fault, FaultKind};
+use crate::store::queue::Queue;
+use crate::store::reply::{Reply, number};
+
+impl Queue {
+    fn wait_command(&self, worker: &WorkerKeys, at_most: Duration) -> Cmd {
+        let mut wait = redis::cmd("BLMOVE");
+        wait.arg(&self.keys.jobs).arg(&worker.inbox).arg("RIGHT").arg("LEFT");
+        wait.arg(at_most.as_secs());
+        wait
+    }
+
+    /// Waits until the server hands a job into the worker's inbox, at most so long, and hands the inbox over then: sent
+    /// together, so that the server does the second as soon as it has done the first.
+    ///
+    /// Only the second is answered. The answer of a wait would bring the job along once more, however large it is, also one
+    /// that `reserve` sets aside because it is larger than a worker takes. So a wait that the server refuses shows in that
+    /// this comes back at once and brings nothing.
+    pub(crate) async fn reserve_when_handed(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+        session: u64,
+        at_most: Duration,
+    ) -> Result<Reserved, Fault> {
+        let wait = self.wait_command(worker, at_most);
+        let reserve = self.reserve_call(worker, session, 0);
+        match on.run_after(&wait, &reserve, at_most + CALL_WITHIN).await {
+            Err(fault) if fault.kind == FaultKind::NoScript => {
+                self.reserve(on, worker, session, 0, CALL_WITHIN).await
+            }
+            Err(fault) => {
+                // If it was refused to leave an answer out, there are more to come than anyone waits for.
+                on.end();
+                Err(fault)
+            }
+            Ok(reply) => reserved(Reply::list("reserve", reply)?),
+        }
+    }
+
+    /// Puts what the server handed into the inbox back to the front. Gives how many.
+    pub(crate) async fn return_inbox(
+        &self,
+        on: &Connection,
+        worker: &WorkerKeys,
+    ) -> Result<usize, Fault> {
+        let mut command = redis::cmd("LMOVE");
+        command.arg(&worker.inbox).arg(&self.keys.jobs).arg("LEFT").arg("RIGHT");
+        let mut returned = 0;
+        while on.call(&command, CALL_WITHIN).await? != Value::Nil {
+            returned += 1;
+        }
+        Ok(returned)
+    }
+}
+
+/// How many entries the inbox and the queue have.
+pub(crate) async fn lengths(
+    on: &Connection,
+    queue: &Queue,
+    keys: &WorkerKeys,
+) -> Result<(u64, u64), Fault> {
+    let length = async |key: &str| {
+        let length = on.call(redis::cmd("LLEN").arg(key), CALL_WITHIN).await?;
+        number("LLEN", &length).map(i64::unsigned_abs)
+    };
+    Ok((length(&keys.inbox).await?, length(&queue.keys.jobs).await?))
+}
+
+/// The server's number for a connection, by which another connection can end its wait.
+pub(crate) async fn connection_id(on: &Connection) -> Result<u64, Fault> {
+    let id = on.call(redis::cmd("CLIENT").arg("ID"), CALL_WITHIN).await?;
+    Ok(number("CLIENT ID", &id)?.unsigned_abs())
+}
+
+/// Ends the wait of a connection to the server of this queue as if its time were over.
+///
+/// A write that changes nothing goes ahead, so that a server whose writes are paused (`CLIENT PAUSE .. WRITE`, `FAILOVER`) keeps this back
+/// too: Redis before 7.2 aborts when it is to end the wait of a client whose command it keeps back itself.
+pub(crate) async fn end_wait(on: &Connection, queue: &Queue, id: u64) -> Result<(), Fault> {
+    let mut nothing = redis::cmd("HDEL");
+    nothing.arg(&queue.keys.stat).arg("");
+    let mut end = redis::cmd("CLIENT");
+    end.arg("UNBLOCK").arg(id);
+    on.call_behind(&nothing, &end, CALL_WITHIN).await.map(drop)
+}

@@ -1,0 +1,111 @@
+//! What the server knows of other workers: who is silent, what their records say, and whether they hold anything.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::store::CALL_WITHIN;
+use crate::store::net::{Connection, Fault};
+use crate::store::queue::Queue;
+use crate::store::reply::{Reply, number};
+use crate::time::millis;
+
+/// Workers that are read with one command, or asked about in one write.
+const SILENT_AT_ONCE: usize = 1000;
+
+/// What another worker's record says to a monitor.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Remembered {
+    pub(crate) dead: bool,
+    pub(crate) dead_after: Option<Duration>,
+    /// It was told to stop.
+    pub(crate) stopping: bool,
+}
+
+impl Remembered {
+    fn read(reply: Value) -> Result<Self, Fault> {
+        let mut reply = Reply::list("HMGET", reply)?;
+        let dead = reply.maybe_bytes()?.is_some();
+        let dead_after = reply.maybe_bytes()?;
+        let dead_after = dead_after.and_then(|ms| String::from_utf8(ms).ok()?.parse().ok());
+        let stopping = reply.maybe_bytes()?.is_some();
+        Ok(Self { dead, dead_after: dead_after.map(Duration::from_millis), stopping })
+    }
+}
+
+impl Queue {
+    /// What the records of these workers say of their deaths, in their order; one that is missing, or is not ours, says nothing.
+    pub(crate) async fn remembered(
+        &self,
+        on: &Connection,
+        workers: &[&str],
+    ) -> Result<Vec<Remembered>, Fault> {
+        let mut remembered = Vec::with_capacity(workers.len());
+        for some in workers.chunks(SILENT_AT_ONCE) {
+            let mut ask = redis::pipe();
+            for worker in some {
+                ask.cmd("HMGET").arg(self.keys.worker(worker).record).arg("dead");
+                ask.arg("dead_after").arg("stopping");
+            }
+            for reply in on.call_all(&ask, CALL_WITHIN).await? {
+                remembered.push(reply.and_then(Remembered::read).unwrap_or_default());
+            }
+        }
+        Ok(remembered)
+    }
+
+    /// The workers that were last heard of more than 2 s before `now`, and no longer ago than `window`, or after it, however many
+    /// there are.
+    pub(crate) async fn silent(
+        &self,
+        on: &Connection,
+        now: u64,
+        window: Option<Duration>,
+    ) -> Result<Vec<(String, String)>, Fault> {
+        let from = |window| now.saturating_sub(millis(window)).to_string();
+        let ranges = [
+            (window.map_or_else(|| "-inf".to_owned(), from), now.saturating_sub(2_000).to_string()),
+            (format!("({now}"), "+inf".to_owned()),
+        ];
+        let mut silent = Vec::new();
+        for (from, to) in &ranges {
+            for offset in (0..).step_by(SILENT_AT_ONCE) {
+                let mut command = redis::cmd("ZRANGEBYSCORE");
+                command.arg(&self.keys.workers).arg(from).arg(to);
+                command.arg("WITHSCORES").arg("LIMIT").arg(offset).arg(SILENT_AT_ONCE);
+                let Value::Array(entries) = on.call(&command, CALL_WITHIN).await? else {
+                    return Err(Fault::reply("ZRANGEBYSCORE", "not a list"));
+                };
+                let last = entries.len() < SILENT_AT_ONCE;
+                for entry in entries {
+                    let mut entry = Reply::list("ZRANGEBYSCORE", entry)?;
+                    silent.push((entry.text()?, entry.text()?));
+                }
+                if last {
+                    break;
+                }
+            }
+        }
+        Ok(silent)
+    }
+
+    /// Whether each of these workers has a lease or something in its inbox.
+    pub(crate) async fn hold_anything(
+        &self,
+        on: &Connection,
+        workers: &[&str],
+    ) -> Result<Vec<bool>, Fault> {
+        let mut hold = Vec::with_capacity(workers.len());
+        for some in workers.chunks(SILENT_AT_ONCE) {
+            let mut ask = redis::pipe();
+            for worker in some {
+                let keys = self.keys.worker(worker);
+                ask.cmd("EXISTS").arg(keys.inbox).arg(keys.progress);
+            }
+            for reply in on.call_all(&ask, CALL_WITHIN).await? {
+                hold.push(number("EXISTS", &reply?)? > 0);
+            }
+        }
+        Ok(hold)
+    }
+}

@@ -4,9 +4,6 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
 use std::path::Path;
 
-/// Folders that may still have circles. The entry goes away when `worker` has none.
-const EXEMPT: &[&str] = &["worker"];
-
 /// A module or an item, by its names from the root of the crate.
 type Names = Vec<String>;
 
@@ -308,7 +305,7 @@ fn collect(root: &Path, folder: &Path, sources: &mut BTreeMap<String, String>) {
     for entry in fs::read_dir(folder).expect("the sources") {
         let path = entry.expect("an entry").path();
         let name = path.strip_prefix(root).expect("inside").to_str().expect("a name").to_owned();
-        if path.is_dir() && !EXEMPT.contains(&name.as_str()) {
+        if path.is_dir() {
             collect(root, &path, sources);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
             sources.insert(name, fs::read_to_string(&path).expect("a source file"));

@@ -263,6 +263,13 @@ impl WorkerBuilder {
     }
 }
 
+impl Worker {
+    /// Settings for a new worker.
+    pub fn builder() -> WorkerBuilder {
+        WorkerBuilder::default()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -43,11 +43,6 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// Settings for a new worker.
-    pub fn builder() -> WorkerBuilder {
-        WorkerBuilder::default()
-    }
-
     fn new(core: Core) -> Self {
         let core = Arc::new(core);
         let handle = WorkerHandle { core: Arc::downgrade(&core), ..WorkerHandle::default() };

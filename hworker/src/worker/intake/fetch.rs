@@ -1,12 +1,11 @@
-//! The loop of one queue: sends what has finished, takes what there is room for, one
-//! round trip after the other, so that whatever finishes during a round trip goes with the next.
+//! The loop of one queue: one round trip after the other settles what has finished and reserves what there is room for.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::task::yield_now;
-use tokio::time::{sleep, sleep_until};
+use tokio::time::sleep;
 
 use crate::log::say;
 use crate::reconnect::Reconnect;
@@ -16,7 +15,7 @@ use crate::worker::intake::in_flight::{
     CallInFlight, CallsInFlight, Replies, Target, answered, call,
 };
 use crate::worker::intake::next_look::{HOLD, NUMBERS, NextLook};
-use crate::worker::intake::plan::{Awaits, Known};
+use crate::worker::intake::plan::{Awaits, Known, until};
 use crate::worker::intake::reconcile::{connect, leave, retire};
 use crate::worker::intake::refused::report_slow;
 use crate::worker::intake::settling::{REFUSED_PAUSE, Settling};
@@ -51,7 +50,7 @@ struct Fetch {
     may_ask: usize,
     settling: Settling,
     first: bool,
-    /// Round calls since the start that went as they should.
+    /// Round trips since the start that went as they should.
     answers: u64,
     /// When the server last began a session for it.
     connected_at: Instant,
@@ -391,12 +390,5 @@ impl Drop for Fetch {
     fn drop(&mut self) {
         // After a panic another loop sends them.
         self.settling.send_again(&self.consumer, true);
-    }
-}
-
-async fn until(at: Option<Instant>) {
-    match at {
-        Some(at) => sleep_until(at.into()).await,
-        None => std::future::pending().await,
     }
 }

@@ -161,7 +161,7 @@ fn settle_beside_reserve(
     })
 }
 
-/// The round calls of a connection, however that is left, also by a panic.
+/// The round trips of a connection, however that is left, also by a panic.
 pub(crate) struct CallsInFlight {
     pub(crate) consumer: Arc<Consumer>,
     pub(crate) under_way: VecDeque<CallInFlight>,

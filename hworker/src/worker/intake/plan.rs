@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use tokio::time::sleep_until;
+
 use crate::store::SCRIPT_BYTES;
 use crate::worker::intake::in_flight::ClaimRequest;
 use crate::worker::intake::next_look::{HOLD, NextLook};
@@ -142,5 +144,13 @@ impl Known<'_> {
         let all = self.session.consumers();
         let consumers = Paces::seen_by(&consumer.pace, all.iter().map(|consumer| &consumer.pace));
         consumer.pace.ahead(consumer.slots.total(), &consumers)
+    }
+}
+
+/// Waits until it is to be planned anew, if that time is known.
+pub(crate) async fn until(at: Option<Instant>) {
+    match at {
+        Some(at) => sleep_until(at.into()).await,
+        None => std::future::pending().await,
     }
 }

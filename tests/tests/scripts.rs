@@ -337,16 +337,16 @@ impl Both {
                 let tokens = u8::from(job.is_multiple_of(2)).to_string();
                 args.extend(["ack".into(), name, "1".into(), lease, tokens]);
             }
-            End::Fail => args.extend(["fail".into(), name, lease, envelope(job)]),
-            End::Break => args.extend(["break".into(), lease, "cannot be read".into()]),
+            End::Fail => args.extend(ends(&name, lease, &["record", &envelope(job)])),
+            End::Break => args.extend(ends("", lease, &["break", "cannot be read"])),
             End::Park => {
                 // The bytes as they are, or given anew.
                 let bytes = if job.is_multiple_of(2) { String::new() } else { envelope(job) };
-                args.extend(["park".into(), lease, bytes]);
+                args.extend(ends("", lease, &["park", &bytes]));
             }
             End::Retry { later } => {
                 let delay = u8::from(later).to_string();
-                args.extend(["retry".into(), name, lease, delay, envelope(job)]);
+                args.extend(ends(&name, lease, &["retry", &delay, &envelope(job)]));
             }
             End::Release { .. } => {}
         }
@@ -657,6 +657,38 @@ fn what_the_model_does() {
     });
 }
 
+/// The end of a lease by one duty.
+fn ends(job: &str, lease: String, duty: &[&str]) -> Vec<String> {
+    let mut args: Vec<String> = vec!["end".into(), job.into(), lease, "1".into()];
+    args.extend(duty.iter().map(|&argument| argument.to_owned()));
+    args
+}
+
+#[test]
+fn an_end_carries_out_all_its_duties_or_none() {
+    // An end with two duties: both are carried out, once; sent again it is stale and nothing changes. With a duty that there is not, nothing
+    // at all is done.
+    let server = TestServer::start();
+    let mut both = Both::new(&server);
+    let progress = of_worker("progress", 1);
+    let settle = |both: &mut Both, duties: &[&str]| {
+        let args = ["1000", "1000", "1000", "end", "j", "7"].iter().chain(duties);
+        let args: Vec<_> = args.map(|&argument| argument.to_owned()).collect();
+        both.try_script("settle", &keys_of_settle(1), &args)
+    };
+    let _: u64 = both.ask(&["HSET", &progress, "7", "{}"]);
+    assert!(settle(&mut both, &["2", "record", "a record", "no duty"]).is_err());
+    let held: u64 = both.ask(&["HLEN", &progress]);
+    assert_eq!(held, 1, "nothing was done");
+    for answer in ["ok", "stale"] {
+        let duties = ["2", "record", "a record", "retry", "0", "again"];
+        assert_eq!(list(&settle(&mut both, &duties).expect("a reply")), [answer]);
+        let lengths = [key("failed"), key("jobs")];
+        let lengths = lengths.map(|list| both.ask::<u64>(&["LLEN", &list]));
+        assert_eq!(lengths, [1, 1]);
+    }
+}
+
 #[test]
 fn an_ack_ends_rows_of_leases_and_single_ones() {
     let server = TestServer::start();
@@ -703,11 +735,11 @@ fn an_end_needs_no_more_than_its_own_structures() {
     };
     let ends = [
         ("ack j 1 1 1", None),
-        ("retry j 1 0 {}", Some(vec![&jobs])),
-        ("retry j 1 9 {}", Some(vec![&scheduled, &bell])),
-        ("fail j 1 {}", Some(vec![&failed])),
-        ("break 1 why", Some(vec![&broken, &parked])),
-        ("park 1 {}", Some(vec![&parked])),
+        ("end j 1 1 retry 0 {}", Some(vec![&jobs])),
+        ("end j 1 1 retry 9 {}", Some(vec![&scheduled, &bell])),
+        ("end j 1 1 record {}", Some(vec![&failed])),
+        ("end  1 1 break why", Some(vec![&broken, &parked])),
+        ("end  1 1 park {}", Some(vec![&parked])),
     ];
     for wrong in [&jobs, &scheduled, &bell, &failed, &broken, &parked] {
         let _: u64 = both.ask(&["DEL", wrong]);
@@ -732,7 +764,7 @@ fn an_end_needs_no_more_than_its_own_structures() {
     let token = key("token");
     let _: u64 = both.ask(&["DEL", &token]);
     let _: u64 = both.ask(&["HSET", &token, "somebody", "else's"]);
-    assert!(settle(&mut both, "park 1 {}").is_err());
+    assert!(settle(&mut both, "end  1 1 park {}").is_err());
     assert_eq!(both.ask::<u64>(&["HDEL", &progress, "1"]), 1, "it is held still");
     let _: u64 = both.ask(&["DEL", &token]);
     let _: u64 = both.ask(&["DEL", &stat]);

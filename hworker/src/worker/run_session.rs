@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-use super::attempt::admit::released;
+use super::attempt::record::released;
 use super::attempt::runner;
 use super::handle::WorkerHandle;
 use super::intake::{self, parked};

@@ -155,15 +155,22 @@ impl Queue {
         }
         for settlement in batch {
             let lease = &settlement.lease;
-            match &settlement.end {
+            let job = match &settlement.end {
                 End::Acked { .. } | End::Released { .. } => continue,
-                End::Retried { job, delay_ms, envelope } => {
-                    call.arg("retry").arg(*job).lease(lease).number(*delay_ms).arg(envelope)
+                End::Retried { job, .. } | End::Failed { job, .. } => job,
+                End::Broken { .. } | End::Parked { .. } => "",
+            };
+            // With how many duties.
+            call.arg("end").arg(job).lease(lease).number(1);
+            match &settlement.end {
+                End::Acked { .. } | End::Released { .. } => &mut call,
+                End::Retried { delay_ms, envelope, .. } => {
+                    call.arg("retry").number(*delay_ms).arg(envelope)
                 }
-                End::Failed { job, record } => call.arg("fail").arg(*job).lease(lease).arg(record),
-                End::Broken { reason, .. } => call.arg("break").lease(lease).arg(reason),
+                End::Failed { record, .. } => call.arg("record").arg(record),
+                End::Broken { reason, .. } => call.arg("break").arg(reason),
                 End::Parked { envelope, .. } => {
-                    call.arg("park").lease(lease).arg(envelope.as_deref().unwrap_or_default())
+                    call.arg("park").arg(envelope.as_deref().unwrap_or_default())
                 }
             };
             sizes.push(1);

@@ -8,7 +8,7 @@
 -- KEYS[6] broken     HASH  payload -> count, time in ms, reason
 -- KEYS[7] stat       HASH  counters of the queue: <counter> and <counter>:<job>
 -- KEYS[8] day        HASH  the same of one day
--- KEYS[9] record     HASH  the worker's own counters
+-- KEYS[9] own        HASH  the worker's own counters
 -- KEYS[10] parked    ZSET  envelope -> token: jobs that some worker could not run
 -- KEYS[11] token     STRING  the last token of the queue
 -- ARGV[1] failed_limit  how many records are kept
@@ -17,10 +17,12 @@
 -- ARGV[4] then, repeated:
 --   'ack', job, n, lease, count, lease, count ..   done: n times a lease and how many have the tokens from there on, or 0 and
 --                                           just the one of that name
---   'retry', job, lease, delay in ms, envelope     runs again
---   'fail', job, lease, record              does not run again
---   'break', lease, reason                  cannot be decoded; parked where `broken` is full
---   'park', lease, envelope                 cannot be run by this worker ('' keeps the bytes)
+--   'end', job, lease, n, duties            ends otherwise; `job` is '' where its name is not registered. n times a duty with its arguments:
+--     'retry', delay in ms, envelope          runs again
+--     'record', record                        does not run again
+--     'break', reason                         cannot be decoded; parked where `broken` is full
+--     'park', envelope                        cannot be run by this worker ('' keeps the bytes)
+--   What needs the payload, which is 'break' and 'park', is the first duty.
 --
 -- Returns for each, in order: for 'ack' how many leases were held, else 'ok' or 'stale'; behind these, where counters could not be counted
 -- up, 'anew' and their names; and to a script around it what it found in the record, {session, dead}.
@@ -29,7 +31,7 @@
 -- Looked up once for all commands, since a call for one job has seventeen of them.
 local call = redis.call
 local progress, jobs, scheduled, bell, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local broken, stat, day, record = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
+local broken, stat, day, own = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local parked, token_key = KEYS[10], KEYS[11]
 local failed_limit, broken_limit, day_ttl = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 
@@ -40,34 +42,51 @@ local by_lua = (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d',
 local first_of_day = redis.pcall('HLEN', day)
 first_of_day = type(first_of_day) ~= 'number' or first_of_day == 0
 -- The record of a worker exists from its first reconcile on; a late settlement must not bring it back.
-local known = call('HMGET', record, 'session', 'dead')
--- Each call makes its functions anew, so those that only the others need are made for them alone.
-local retry, park, quarantine
+local known = call('HMGET', own, 'session', 'dead')
+local function count(counted, counter, job, n)
+  counted[counter] = (counted[counter] or 0) + n
+  if job then
+    local field = counter .. ':' .. job
+    counted[field] = (counted[field] or 0) + n
+  end
+end
+
+-- Each call makes its functions anew, so those that only ends with duties need are made for them alone.
+local duties, arguments
 local at = 4
 while ARGV[at] == 'ack' do at = at + 3 + 2 * ARGV[at + 2] end
 if ARGV[at] then
+  arguments = {retry = 2, record = 1, ['break'] = 1, park = 1}
   -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way. Only what these
   -- need: it holds up no ends that can do without it, once they are sent apart.
   local needed = {}
   while ARGV[at] do
-    local what = ARGV[at]
-    if what == 'retry' and ARGV[at + 3] == '0' then
-      needed[jobs] = 'LLEN'
-    elseif what == 'retry' then
-      needed[scheduled], needed[bell] = 'ZCARD', 'LLEN'
-    elseif what == 'fail' then
-      needed[failed] = 'LLEN'
-    elseif what == 'park' then
-      needed[parked], needed[token_key] = 'ZCARD', 'GET'
-    else
-      needed[broken], needed[parked], needed[token_key] = 'HLEN', 'ZCARD', 'GET'
+    local n = tonumber(ARGV[at + 3])
+    at = at + 4
+    for _ = 1, n do
+      local duty = ARGV[at]
+      if duty == 'retry' and ARGV[at + 1] == '0' then
+        needed[jobs] = 'LLEN'
+      elseif duty == 'retry' then
+        needed[scheduled], needed[bell] = 'ZCARD', 'LLEN'
+      elseif duty == 'record' then
+        needed[failed] = 'LLEN'
+      elseif duty == 'park' then
+        needed[parked], needed[token_key] = 'ZCARD', 'GET'
+      elseif duty == 'break' then
+        needed[broken], needed[parked], needed[token_key] = 'HLEN', 'ZCARD', 'GET'
+      end
+      at = at + 1 + arguments[duty]
     end
-    at = at + (what == 'retry' and 5 or what == 'fail' and 4 or 3)
   end
   for key, look in pairs(needed) do call(look, key) end
   -- include clock
 
-  function retry(delay, envelope)
+  duties = {}
+
+  function duties.retry(job, _, delay, envelope)
+    count(counted, 'retried', job, 1)
+    delay = tonumber(delay)
     if delay == 0 then
       call('LPUSH', jobs, envelope)
       return
@@ -77,30 +96,32 @@ if ARGV[at] then
     -- include wake
   end
 
+  function duties.record(job, _, text)
+    count(counted, 'failed', job, 1)
+    -- With a limit of 0, LTRIM to -1 would keep everything.
+    if failed_limit == 0 then return end
+    call('LPUSH', failed, text)
+    call('LTRIM', failed, 0, failed_limit - 1)
+  end
+
   -- Under a token above all that were given before, so no worker has looked past it.
-  function park(envelope)
+  function duties.park(_, payload, envelope)
+    if envelope == '' then envelope = payload end
     -- include token
     token = string.format('%.0f', token + 1)
     call('SET', token_key, token)
     call('ZADD', parked, token, envelope)
-    return 'parked'
+    count(counted, 'parked', nil, 1)
   end
 
-  -- Gives the counter. Nothing is deleted to make room.
-  function quarantine(payload, reason)
-    if broken_limit == 0 then return 'broken' end
-    local old = call('HGET', broken, payload)
-    if not old and call('HLEN', broken) >= broken_limit then return park(payload) end
-    -- include quarantine
-    return 'broken'
-  end
-end
-
-local function count(counted, counter, job, n)
-  counted[counter] = (counted[counter] or 0) + n
-  if job then
-    local field = counter .. ':' .. job
-    counted[field] = (counted[field] or 0) + n
+  -- Nothing is deleted to make room.
+  duties['break'] = function(_, payload, reason)
+    if broken_limit > 0 then
+      local old = call('HGET', broken, payload)
+      if not old and call('HLEN', broken) >= broken_limit then return duties.park(nil, payload, '') end
+      -- include quarantine
+    end
+    count(counted, 'broken', nil, 1)
   end
 end
 
@@ -144,27 +165,17 @@ while i <= #ARGV do
     replies[#replies + 1] = held
     i = i + 2 * n
   else
-    local set_aside = what == 'break' or what == 'park'
-    local lease = set_aside and ARGV[i + 1] or ARGV[i + 2]
-    local payload = set_aside and call('HGET', progress, lease)
+    local job, lease, n, first = ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4]
+    i = i + 4
+    if job == '' then job = nil end
+    local payload = (first == 'break' or first == 'park') and call('HGET', progress, lease)
     local held = call('HDEL', progress, lease) == 1
-    if held and what == 'retry' then
-      retry(tonumber(ARGV[i + 3]), ARGV[i + 4])
-      count(counted, 'retried', ARGV[i + 1], 1)
-    elseif held and what == 'fail' then
-      -- With a limit of 0, LTRIM to -1 would keep everything.
-      if failed_limit > 0 then
-        call('LPUSH', failed, ARGV[i + 3])
-        call('LTRIM', failed, 0, failed_limit - 1)
-      end
-      count(counted, 'failed', ARGV[i + 1], 1)
-    elseif held and what == 'park' then
-      count(counted, park(ARGV[i + 2] == '' and payload or ARGV[i + 2]), nil, 1)
-    elseif held then
-      count(counted, quarantine(payload, ARGV[i + 2]), nil, 1)
+    for _ = 1, n do
+      local duty = ARGV[i]
+      if held then duties[duty](job, payload, ARGV[i + 1], ARGV[i + 2]) end
+      i = i + 1 + arguments[duty]
     end
     replies[#replies + 1] = held and 'ok' or 'stale'
-    i = i + (what == 'retry' and 5 or what == 'fail' and 4 or 3)
   end
 end
 
@@ -172,7 +183,7 @@ for field, n in pairs(counted) do
   count_up(stat, field, n)
   count_up(day, field, n)
   if known[1] and not string.find(field, ':', 1, true) then
-    count_up(record, field, n)
+    count_up(own, field, n)
   end
 end
 if first_of_day and next(counted) then call('EXPIRE', day, day_ttl) end

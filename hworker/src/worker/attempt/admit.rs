@@ -11,7 +11,7 @@ use crate::worker::attempt::decode::read;
 use crate::worker::attempt::record;
 use crate::worker::state::consumer::Consumer;
 use crate::worker::state::core::Core;
-use crate::worker::state::job::{Admitted, Job};
+use crate::worker::state::job::Admitted;
 use crate::worker::state::log_limit::{Reason, Warning};
 
 /// A suspect of crashes for which there is no room waits so long.
@@ -88,10 +88,6 @@ fn check(
     let suspect = consumer
         .suspects
         .room_for(crashes, limit)
-        .map_err(|()| released(&job, SUSPECT_PAUSE_MS))?;
+        .map_err(|()| record::released(&job, SUSPECT_PAUSE_MS))?;
     Ok(Admitted { job, suspect })
-}
-
-pub(crate) fn released(job: &Job, delay_ms: u64) -> End {
-    End::Released { delay_ms, envelope: record::identified(job) }
 }

@@ -124,9 +124,7 @@ impl Unread {
     /// How the lease ends: what another worker may be able to run is parked.
     pub(crate) fn end(self, core: &Core, consumer: &Consumer, payload: &[u8]) -> End {
         match self {
-            Self::Broken(reason) => {
-                End::Broken { reason: bounded(&reason, 500), bytes: payload.len() }
-            }
+            Self::Broken(reason) => record::broken(&reason, payload.len()),
             Self::Elsewhere { reason, what } => {
                 let advice = match reason {
                     Reason::Unknown => "; a job that was renamed keeps its old name in `aliases`",

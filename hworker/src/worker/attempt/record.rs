@@ -1,4 +1,4 @@
-//! From a decision to the bytes that record it.
+//! The only place that makes the end of a job: from a decision to what `settle` is asked for.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -12,6 +12,9 @@ use crate::worker::state::core::Core;
 use crate::worker::state::job::Job;
 
 const BACKTRACE_BYTES: usize = 8_000;
+
+/// What of the reason is kept for which a payload is broken.
+const REASON_BYTES: usize = 500;
 
 /// The record of a failed job, as it is stored; `docs/wire-format.md` describes it.
 #[derive(Serialize)]
@@ -42,8 +45,7 @@ pub(crate) fn end(core: &Core, consumer: &Consumer, job: &Job, transition: Trans
         return End::Acked { job: name };
     }
     let Some(mut rewrite) = rewrite(job) else {
-        let reason = "the envelope could be read but not rewritten".into();
-        return End::Broken { reason, bytes: job.payload.len() };
+        return broken("the envelope could be read but not rewritten", job.payload.len());
     };
     match transition {
         Transition::Ack => End::Acked { job: name },
@@ -88,8 +90,7 @@ fn failed(consumer: &Consumer, job: &Job, error: &AttemptError, rewrite: &Rewrit
     match record {
         Ok(record) => End::Failed { job: job.definition.name, record },
         Err(error) => {
-            let reason = format!("its failure could not be recorded: {error}");
-            End::Broken { reason, bytes: job.payload.len() }
+            broken(&format!("its failure could not be recorded: {error}"), job.payload.len())
         }
     }
 }
@@ -115,7 +116,7 @@ fn rewrite(job: &Job) -> Option<Rewrite<'_>> {
 
 /// The envelope to give back, with the id that the job has, also where it came without one: in a sorted set equal bytes would
 /// collapse, and a body that has begun may have used the id.
-pub(crate) fn identified(job: &Job) -> Option<Vec<u8>> {
+fn identified(job: &Job) -> Option<Vec<u8>> {
     rewrite(job).map(|rewrite| rewrite.to_bytes())
 }
 
@@ -123,4 +124,14 @@ pub(crate) fn identified(job: &Job) -> Option<Vec<u8>> {
 pub(crate) fn parked(payload: &[u8]) -> End {
     // In a sorted set equal bytes would collapse.
     End::Parked { envelope: Rewrite::identified(payload), bytes: payload.len() }
+}
+
+/// How a lease ends whose job is given back, after a delay of so many ms.
+pub(crate) fn released(job: &Job, delay_ms: u64) -> End {
+    End::Released { delay_ms, envelope: identified(job) }
+}
+
+/// How a job ends whose payload of so many bytes is none that can run.
+pub(crate) fn broken(reason: &str, bytes: usize) -> End {
+    End::Broken { reason: bounded(reason, REASON_BYTES), bytes }
 }

@@ -19,7 +19,7 @@ use crate::guarded::guarded;
 use crate::job::{Body, Invocation, StartError};
 use crate::outcome::Returned;
 use crate::store::{End, Lease, Settlement};
-use crate::worker::attempt::admit::{admit, released};
+use crate::worker::attempt::admit::admit;
 use crate::worker::attempt::blocking::{self, BlockingBody};
 use crate::worker::attempt::decide::Finish;
 use crate::worker::attempt::decode::{park, read};
@@ -137,7 +137,7 @@ impl Started {
         };
         // The supervisor may have settled it, or it was lost: what happened here counts for nothing then.
         let end = consumer.leases.end(&job.lease).then(|| match transition {
-            None => released(job, 0),
+            None => record::released(job, 0),
             Some(transition) => conclude(core, consumer, job, transition),
         });
         // In place, as there is one for each job; where nobody hears it there is nothing to guard.

@@ -1,6 +1,6 @@
 //! The scripts as they are called; their texts are in `lua`, where each operation has a file of its own, `lib` what they include.
 //!
-//! What every Lua file keeps to, and `lint` checks:
+//! What every Lua file keeps to, and `hworker/tests/lua.rs` checks:
 //!
 //! - Its first line is `-- <name>: ` and a purpose. Then it lists each key, `-- KEYS[<n>] <name>  <type>  <meaning>`, and each argument,
 //!   `-- ARGV[<n>] <name>  <meaning>`, and what it `Returns`. The type is `STRING`, `LIST`, `HASH`, `ZSET` or `PREFIX`; `KEYS[<n>..<m>]` are
@@ -70,6 +70,3 @@ impl Sent {
         !sent.load(Ordering::Relaxed) && !sent.swap(true, Ordering::Relaxed)
     }
 }
-
-#[cfg(test)]
-mod lint;

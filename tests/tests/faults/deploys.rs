@@ -1,6 +1,6 @@
 //! Two builds of one program on the same queue: what the old one cannot run is kept for the new one.
 
-use hworker_tests::{InProcess, Process, TestServer, act, weigh};
+use hworker_tests::{InProcess, Machine, Process, TestServer, act, weigh};
 
 use crate::support::{SOON, counter, wait_for_workers};
 
@@ -64,6 +64,7 @@ async fn an_unknown_job_finds_the_one_worker_that_knows_it_among_twenty() {
     // waits for longer than it takes to park it and look: two heartbeats.
     // Guard: `take_parked.lua` puts a job straight under a lease; back in the list, an old one would take it again.
     const JOBS: usize = 200;
+    let _machine = Machine::claim();
     let server = TestServer::start();
     let _old: Vec<_> =
         (0..20).map(|_| InProcess::run(server.worker().register::<weigh>())).collect();

@@ -16,7 +16,7 @@ use crate::worker::intake::in_flight::{
 };
 use crate::worker::intake::next_look::{HOLD, NUMBERS, NextLook};
 use crate::worker::intake::plan::{Awaits, Known, until};
-use crate::worker::intake::reconcile::{connect, leave, retire};
+use crate::worker::intake::reconcile::{Left, connect, leave, retire};
 use crate::worker::intake::refused::report_slow;
 use crate::worker::intake::settling::{REFUSED_PAUSE, Settling};
 use crate::worker::report::log_outage;
@@ -56,15 +56,6 @@ struct Fetch {
     connected_at: Instant,
     /// What `answers` was when a call was last refused.
     refused_at: Option<u64>,
-}
-
-/// Why the loop left its connection.
-enum Left {
-    Reconnect(String),
-    /// Its requests may be lost: another connection of this worker was.
-    CutOff,
-    Void,
-    Retired,
 }
 
 impl Fetch {
@@ -173,6 +164,10 @@ impl Fetch {
         let mut held_since: Option<Instant> = None;
         let mut stopping = false;
         loop {
+            // What is sent on one that has ended would be taken for what ended it.
+            if !connection.is_alive() {
+                return Left::Reconnect("the connection has ended".into());
+            }
             // The server has taken back their neighbours, and nothing is under way that could bring others.
             if calls.is_empty() && consumer.outbox.count() == 0 && consumer.freshness.is_fresh() {
                 for (admitted, slot) in consumer.suspects.begin() {
@@ -190,20 +185,7 @@ impl Fetch {
                 self.more = true;
                 self.look = true;
             }
-            let known = Known {
-                session: &self.session,
-                consumer: &consumer,
-                calls: calls.len(),
-                coming: calls.iter().map(|call| call.ahead).sum(),
-                looks: calls.iter().any(|call| call.looks),
-                more: self.more,
-                look: self.look,
-                next_look: self.next_look.as_ref(),
-                may_ask: self.may_ask,
-                came_free: usize::from(came_free.is_some()),
-                held_since,
-            };
-            let plan = known.plan();
+            let plan = self.known(calls, came_free.is_some(), held_since).plan();
             consumer.pace.set_ahead(plan.ahead);
             let wait = plan.awaits == Awaits::Job;
             consumer.waiting.send_if_modified(|wanted| std::mem::replace(wanted, wait) != wait);
@@ -266,12 +248,30 @@ impl Fetch {
                     give_all_back(&consumer);
                 }
                 () = consumer.retiring.cancelled(), if calls.is_empty() && consumer.outbox.count() == 0 && !consumer.is_waiting() => {
-                    return match retire(&consumer, connection).await {
-                        Ok(()) => Left::Retired,
-                        Err(fault) => Left::Reconnect(fault.to_string()),
-                    };
+                    return retire(&consumer, connection).await;
                 }
             }
+        }
+    }
+
+    fn known(
+        &self,
+        calls: &VecDeque<CallInFlight>,
+        came_free: bool,
+        held_since: Option<Instant>,
+    ) -> Known<'_> {
+        Known {
+            session: &self.session,
+            consumer: &self.consumer,
+            calls: calls.len(),
+            coming: calls.iter().map(|call| call.ahead).sum(),
+            looks: calls.iter().any(|call| call.looks),
+            more: self.more,
+            look: self.look,
+            next_look: self.next_look.as_ref(),
+            may_ask: self.may_ask,
+            came_free: usize::from(came_free),
+            held_since,
         }
     }
 

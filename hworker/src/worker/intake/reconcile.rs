@@ -14,6 +14,15 @@ use crate::worker::state::consumer::Consumer;
 use crate::worker::state::outages::Side;
 use crate::worker::state::session::Session;
 
+/// Why the loop left its connection.
+pub(crate) enum Left {
+    Reconnect(String),
+    /// Its requests may be lost: another connection of this worker was.
+    CutOff,
+    Void,
+    Retired,
+}
+
 /// A wait that is to end is looked at so often.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
@@ -82,12 +91,15 @@ pub(crate) async fn leave(session: &Session, consumer: &Consumer) {
 }
 
 /// Says the last word to the server.
-pub(crate) async fn retire(consumer: &Consumer, connection: &Connection) -> Result<(), Fault> {
-    let left = consumer.queue.retire(connection, &consumer.keys, &consumer.worker).await?;
-    if left > 0 {
-        say!(WARN, { queue = consumer.queue.name.clone() }, %queue, left, "leases are left for other workers to recover");
+pub(crate) async fn retire(consumer: &Consumer, connection: &Connection) -> Left {
+    match consumer.queue.retire(connection, &consumer.keys, &consumer.worker).await {
+        Ok(0) => Left::Retired,
+        Ok(left) => {
+            say!(WARN, { queue = consumer.queue.name.clone() }, %queue, left, "leases are left for other workers to recover");
+            Left::Retired
+        }
+        Err(fault) => Left::Reconnect(fault.to_string()),
     }
-    Ok(())
 }
 
 /// What a worker says of itself.

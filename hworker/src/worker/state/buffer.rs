@@ -30,6 +30,9 @@ pub(crate) struct Buffer {
     resumed: Notify,
 }
 
+/// Where no runner has run for so long, a body blocks the runtime. Within less, a runtime with many tasks comes to each of them.
+const BLOCKED_AFTER: Duration = Duration::from_millis(50);
+
 /// Jobs are taken for so long after the first that no runner has seen.
 const UNSEEN_AT_MOST: Duration = Duration::from_millis(20);
 
@@ -263,19 +266,20 @@ impl Buffer {
     }
 
     /// Takes all that wait without a slot out again, if one of them has done so for this long; where `all` is said, and no runner has
-    /// run for as long, those that have one too.
+    /// run while the foremost waited for `BLOCKED_AFTER`, those that have one too.
     pub(crate) fn take_late(&self, age: Duration, all: bool) -> Vec<WaitingJob> {
         let mut inner = self.inner();
-        let runs = !all || inner.ran_at.is_some_and(|at| at.elapsed() < age);
-        let late = inner.jobs.front().is_some_and(|waiting| waiting.since.elapsed() >= age);
-        let first = if runs || !late { inner.slots.len() } else { 0 };
+        let runs = inner.ran_at.is_some_and(|at| at.elapsed() < BLOCKED_AFTER);
+        let waited = |waiting: &Waiting| waiting.since.elapsed() >= BLOCKED_AFTER;
+        let blocked = all && !runs && inner.jobs.front().is_some_and(waited);
+        let first = if blocked { 0 } else { inner.slots.len() };
         if inner.jobs.get(first).is_none_or(|waiting| waiting.since.elapsed() < age) {
             return Vec::new();
         }
         let taken: Vec<_> = inner.jobs.drain(first..).map(|waiting| waiting.job).collect();
         inner.bytes -= taken.iter().map(WaitingJob::size).sum::<usize>();
         self.count.store(first, Ordering::Release);
-        if first > 0 || runs {
+        if !blocked {
             return taken;
         }
         inner.stalled = true;

@@ -4,7 +4,10 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::Path;
 
-use super::SCRIPTS;
+#[path = "../src/store/lua/mod.rs"]
+mod lua;
+
+use lua::SCRIPTS;
 
 /// The names and texts of the Lua files in this folder, as they stand there.
 fn files(folder: &str) -> Vec<(String, String)> {

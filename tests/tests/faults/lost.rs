@@ -1,9 +1,10 @@
 //! Lost requests and lost replies, of each script and command, at the first, a middle and the last job of a batch.
 
 use std::collections::HashSet;
+use std::future::pending;
 use std::time::Duration;
 
-use hworker::Error;
+use hworker::{Client, Error};
 use hworker_tests::{Act, Fault, Proxy, TestServer, act, act_once};
 
 use crate::support::{
@@ -477,4 +478,36 @@ fn lose_at_enqueue(loss: Fault, request: &str, nth: u32) {
     let expected: HashSet<_> =
         if executed { certain.union(&uncertain).cloned().collect() } else { certain };
     assert_eq!(there, expected, "{loss:?} of {request} at {nth}");
+}
+
+#[test]
+fn the_last_call_for_a_queue_that_is_removed() {
+    // It is lost, in each way -> a body of another queue runs on under the same worker and ends once; the queue is served again when it is
+    // added.
+    // Guard: `Left::Void` ends the session only while the queue is served.
+    with_each_loss(|loss| {
+        let (server, proxy, url) = through_a_proxy();
+        let client = Client::new(&url).expect("a client");
+        let worker = server.worker().client(&client).register::<act>().extra_queue("later");
+        let worker = worker.build().expect("a worker");
+        let handle = worker.handle();
+        let thread = std::thread::spawn(move || block_on(worker.run_until(pending())));
+        put(&server, "long", vec![vec![Act::Gate("go".into())], vec![]]);
+        server.eventually("it runs", SOON, || server.begun("long") == 1);
+        proxy.fault(1, "retire", loss);
+        handle.remove_queue("later");
+        let called_again = || proxy.count("retire") >= 2;
+        server.eventually("it is called again", HANGS_FOR + SOON, called_again);
+        handle.add_queue("later").expect("a name");
+        let job = act::with("again".into(), vec![]).on(server.client()).queue("later");
+        job.enqueue_blocking().expect("enqueued");
+        server.eventually("it is served again", SOON, || server.ended("again") == 1);
+        server.open("go");
+        server.eventually("the other has ended", SOON, || server.ended("long") >= 1);
+        assert_eq!((server.begun("long"), counter(&server, "recovered")), (1, 0), "{loss:?}");
+        let runs = ["long", "again"].map(|name| server.runs_of(name)[0].worker.clone());
+        assert!(runs[1].starts_with(&runs[0]), "another session: {runs:?}");
+        handle.stop();
+        thread.join().expect("no panic").expect("it stops");
+    });
 }

@@ -118,7 +118,10 @@ impl Fetch {
                 Left::CutOff => self.more = true,
                 Left::Void => {
                     self.consumer.leases.abandon();
-                    self.session.void.cancel();
+                    // After the last call for a queue that is served no more this is no news: the reply to it was lost.
+                    if !self.consumer.retiring.is_cancelled() {
+                        self.session.void.cancel();
+                    }
                     return leave(&self.session, &self.consumer).await;
                 }
                 Left::Retired => return,

@@ -42,8 +42,8 @@ async fn listens(context: Context) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_whose_supervisor_hangs_is_not_live() {
     // What hears that its lease was revoked does not come back: not live after 10 s, live and ready when it does. The worker is
-    // dropped: not live.
-    // Guard: `Health::live` looks at the supervisor's runtime; the end of a life is noted however it ends.
+    // dropped while it hangs again: not live, and the runtime of the bodies does not hang with it.
+    // Guard: `Health::live` looks at the supervisor's runtime; `ENDS_WITHIN`.
     let server = TestServer::start();
     let worker = server.worker().register::<listens>().build().expect("a worker");
     let health = worker.health();
@@ -65,6 +65,15 @@ async fn a_worker_whose_supervisor_hangs_is_not_live() {
     WAKER_HANGS.store(false, Ordering::Release);
     eventually("it is ready again", &|| health.ready().is_ok()).await;
 
+    // It hangs again, and the worker is dropped.
+    LISTENS.store(false, Ordering::Release);
+    HANGS.store(false, Ordering::Release);
+    let job = listens::with().on(server.client()).enqueue().await.expect("enqueued");
+    eventually("it listens", &|| LISTENS.load(Ordering::Acquire)).await;
+    WAKER_HANGS.store(true, Ordering::Release);
+    server.inspect().revoke(&job).await.expect("it runs");
+    eventually("the supervisor hangs", &|| HANGS.load(Ordering::Acquire)).await;
     running.abort();
     eventually("it has ended", &|| health.live() == Err(Unhealthy::Ended)).await;
+    WAKER_HANGS.store(false, Ordering::Release);
 }

@@ -1,19 +1,25 @@
 //! A thread of one session of the worker, with a runtime of its own, which no body can block.
 
 use std::io;
-use std::sync::Arc;
-use std::thread::{Builder, JoinHandle};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use crate::worker::state::session::Session;
 
-/// When this is dropped the thread ends, and its end is waited for: else it could be the last to hold the user's states, and drop
-/// them on a runtime that is not theirs.
+/// A thread that is told to end does so within milliseconds, unless a waker of the user's hangs on it.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
+
+/// Dropping this ends the thread and waits for its end. A thread that ended later could be the last to hold the user's states, and would
+/// drop them outside their runtime.
 pub(crate) struct Thread {
     ends: CancellationToken,
     ended: CancellationToken,
-    handle: Option<JoinHandle<()>>,
+    /// The other side is dropped when the thread holds nothing any more.
+    holds: Mutex<Receiver<()>>,
 }
 
 impl Thread {
@@ -27,7 +33,10 @@ impl Thread {
         let (ends, ended) = (CancellationToken::new(), CancellationToken::new());
         let (told, has_ended) = (ends.clone(), ended.clone().drop_guard());
         let session = Arc::clone(session);
-        let thread = Builder::new().name(name.to_owned()).spawn(move || {
+        let (held, holds) = sync_channel(0);
+        Builder::new().name(name.to_owned()).spawn(move || {
+            let _held = held;
+            let session = session;
             let _has_ended = has_ended;
             let _vital = session.vital();
             runtime.block_on(async {
@@ -39,7 +48,7 @@ impl Thread {
             // Dropping it would wait for the look-up of a host name.
             runtime.shutdown_background();
         })?;
-        Ok(Self { ends, ended, handle: Some(thread) })
+        Ok(Self { ends, ended, holds: Mutex::new(holds) })
     }
 
     /// Completes when the thread has ended, by a panic too. Cancel safe.
@@ -56,7 +65,8 @@ impl Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         self.end();
-        // One that panicked has said so.
-        let _ = self.handle.take().map(JoinHandle::join);
+        // Nothing is ever sent: this ends when the thread does, or by the time.
+        let holds = self.holds.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = holds.recv_timeout(ENDS_WITHIN);
     }
 }

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use crate::log::say;
@@ -312,12 +311,6 @@ impl Fetch {
         match reserved {
             Ok(None) => {}
             Ok(Some(Reserved::Jobs { mut jobs, left, set_aside })) => {
-                if !jobs.is_empty() && consumer.is_waiting() {
-                    // What the wait brought is older, and its answer is here too: its task takes it first.
-                    for _ in 0..2 {
-                        yield_now().await;
-                    }
-                }
                 report_set_aside(&self.session.core, &consumer, set_aside);
                 consumer.leases.reserved(session_number, &mut jobs);
                 self.more = left > 0;

@@ -44,11 +44,11 @@ pub(crate) fn run(options: &Options) -> Result<bool, Failure> {
         println!("the first violation came after {after} s");
     }
     report.write()?;
-    if ended.is_err() {
+    let sound = stage.checker().violations().is_empty();
+    if ended.is_err() || !sound {
         stage.keep_data();
     }
     ended?;
-    let sound = stage.checker().violations().is_empty();
     Ok(sound != options.until_violation)
 }
 

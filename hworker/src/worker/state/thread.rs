@@ -1,4 +1,4 @@
-//! A thread of one session of the worker, with a runtime of its own, which no body can block.
+//! A thread of one session, with a runtime of its own that no body can block.
 
 use std::io;
 use std::sync::Arc;
@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::worker::state::session::Session;
 
-/// When this is dropped the thread ends, and its end is waited for: else it could be the last to hold the user's states, and drop
-/// them on a runtime that is not theirs.
+/// Dropping this ends the thread and waits for its end. Otherwise the thread could be the last owner of the user's states, and drop them on
+/// a runtime that is not theirs.
 pub(crate) struct Thread {
     ends: CancellationToken,
     ended: CancellationToken,
@@ -17,7 +17,7 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// Starts a thread that runs this future, until that completes or the thread is told to end.
+    /// Starts a thread that runs this future, until it completes or the thread is told to end.
     pub(crate) fn spawn<F: Future<Output = ()>>(
         name: &str,
         session: &Arc<Session>,
@@ -36,13 +36,13 @@ impl Thread {
                     () = run(Arc::clone(&session)) => {}
                 }
             });
-            // Dropping it would wait for the look-up of a host name.
+            // Dropping it would wait for a look-up of a host name.
             runtime.shutdown_background();
         })?;
         Ok(Self { ends, ended, handle: Some(thread) })
     }
 
-    /// Completes when the thread has ended, by a panic too. Cancel safe.
+    /// Completes when the thread has ended, also by a panic. Cancel safe.
     pub(crate) async fn ended(&self) {
         self.ended.cancelled().await;
     }
@@ -56,7 +56,7 @@ impl Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         self.end();
-        // One that panicked has said so.
+        // The panic hook has reported a panic.
         let _ = self.handle.take().map(JoinHandle::join);
     }
 }

@@ -1,4 +1,4 @@
-//! The settings of a worker, and what is checked before it starts.
+//! The settings of a worker, and their checks before it starts.
 
 use std::any::TypeId;
 use std::collections::{BTreeSet, HashMap};
@@ -22,8 +22,7 @@ use crate::job::Job;
 use crate::registry::Registry;
 use crate::time::ServerClock;
 
-/// The settings of a [`Worker`]. What is not set comes from the environment, then from
-/// [`defaults`](crate::defaults).
+/// The settings of a [`Worker`]. Unset ones come from the environment, then from [`defaults`](crate::defaults).
 ///
 /// ```no_run
 /// # #[derive(Clone)] struct Pool;
@@ -38,35 +37,34 @@ pub struct WorkerBuilder {
     client: Option<Client>,
     registry: Option<Registry>,
     states: States,
-    /// Where each was given.
+    /// Where each state was given.
     places: HashMap<TypeId, &'static Location<'static>>,
-    /// What is wrong with those that were given twice.
+    /// Errors about states that were given twice.
     twice: Vec<String>,
     settings: WorkerSettings,
 }
 
 impl WorkerBuilder {
-    /// The server that the worker runs on, and that its bodies enqueue to. Default: the
-    /// [default client](Client::default_client).
+    /// The server that the worker runs on and that its bodies enqueue to. Default: the [default client](Client::default_client).
     pub fn client(mut self, client: &Client) -> Self {
         self.client = Some(client.clone());
         self
     }
 
-    /// The job types that it runs. Default: every one that the program links.
+    /// The job types that it runs. Default: every job type that the program links.
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = Some(registry);
         self
     }
 
-    /// Adds a job type, where linking it in is not enough.
+    /// Adds a job type, if linking it in is not enough.
     pub fn register<J: Job>(mut self) -> Self {
         self.registry.get_or_insert_with(Registry::collect).add(J::DEFINITION);
         self
     }
 
-    /// A value that jobs may take as [`State<T>`](crate::State); each gets a clone. One for each type: a second one is an error
-    /// of [`build`](Self::build).
+    /// A value that jobs may take as [`State<T>`](crate::State); each job gets a clone. One for each type: a second one is an error of
+    /// [`build`](Self::build).
     #[track_caller]
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
         let here = Location::caller();
@@ -81,27 +79,27 @@ impl WorkerBuilder {
         self
     }
 
-    /// The queues that it serves, and no others. Default: `HWORKER_QUEUES` (`mail,reports=2,+urgent`), then every queue that a registered job
-    /// names. A queue that is named again is the same one, with what was said of it before.
+    /// The queues that it serves, and no others. Default: `HWORKER_QUEUES` (`mail,reports=2,+urgent`), then every queue that a registered
+    /// job names. A queue that is named again keeps its earlier settings.
     pub fn queues<I: IntoIterator<Item = S>, S: Into<String>>(mut self, queues: I) -> Self {
         let setting = |name: S| QueueSetting { name: name.into(), limit: None, extra: false };
         self.settings.queues.get_or_insert_default().extend(queues.into_iter().map(setting));
         self
     }
 
-    /// A queue that it serves, with at most so many of its jobs running at once in this worker. As with [`queues`](Self::queues), the
-    /// worker serves no others than those that are named: name them all.
+    /// A queue that it serves, with at most `slots` of its jobs running at once in this worker. As with [`queues`](Self::queues), the
+    /// worker serves only the queues that are named: name them all.
     pub fn queue_with_slots(self, name: impl Into<String>, slots: usize) -> Self {
         self.and_queue(QueueSetting { name: name.into(), limit: Some(slots), extra: false })
     }
 
-    /// A queue that it serves beside the others, those of `HWORKER_QUEUES` too, though no job type names it, for jobs that are enqueued with
-    /// [`.queue(..)`](crate::Enqueue::queue); in `HWORKER_QUEUES` it is written with a plus: `+urgent`.
+    /// A queue that it serves beside the others, also beside those of `HWORKER_QUEUES`. No job type has to name it: it is for jobs that are
+    /// enqueued with [`.queue(..)`](crate::Enqueue::queue). In `HWORKER_QUEUES` it is written with a plus: `+urgent`.
     pub fn extra_queue(self, name: impl Into<String>) -> Self {
         self.and_queue(QueueSetting { name: name.into(), limit: None, extra: true })
     }
 
-    /// As [`extra_queue`](Self::extra_queue), with at most so many of its jobs running at once in this worker; in `HWORKER_QUEUES` it is
+    /// As [`extra_queue`](Self::extra_queue), with at most `slots` of its jobs running at once in this worker. In `HWORKER_QUEUES` it is
     /// written `+reports=2`.
     pub fn extra_queue_with_slots(self, name: impl Into<String>, slots: usize) -> Self {
         self.and_queue(QueueSetting { name: name.into(), limit: Some(slots), extra: true })
@@ -112,22 +110,22 @@ impl WorkerBuilder {
         self
     }
 
-    /// How many jobs run at once. Default: `HWORKER_CONCURRENCY`, then 10 for each core. Too low leaves the machine
-    /// idle while jobs wait for others; too high costs memory.
+    /// How many jobs run at once. Default: `HWORKER_CONCURRENCY`, then 10 for each core. Too low leaves the machine idle while jobs wait
+    /// for other systems; too high costs memory.
     pub fn concurrency(mut self, slots: usize) -> Self {
         self.settings.concurrency = Some(slots);
         self
     }
 
-    /// How long a stopping worker lets its jobs finish before it gives them back. Default: `HWORKER_SHUTDOWN_GRACE`, then
-    /// 25 s. Let the platform wait 8 s longer than that before it kills the process: Kubernetes waits 30 s unless told otherwise.
+    /// How long a stopping worker lets its jobs finish before it gives them back. Default: `HWORKER_SHUTDOWN_GRACE`, then 25 s. Let the
+    /// platform wait 8 s longer before it kills the process: Kubernetes waits 30 s by default.
     pub fn shutdown_grace(mut self, grace: Duration) -> Self {
         self.settings.shutdown_grace = Some(grace);
         self
     }
 
-    /// A worker that was not heard of for so long is dead, and its jobs run elsewhere. At least 2 s. Default:
-    /// `HWORKER_DEAD_AFTER`, then 5 s. Too low and a busy machine looks dead, too high and jobs of a dead one wait.
+    /// How long a worker is silent before it counts as dead and its jobs run elsewhere. At least 2 s. Default: `HWORKER_DEAD_AFTER`, then
+    /// 5 s. Too low and a busy machine looks dead, too high and the jobs of a dead worker wait.
     pub fn dead_after(mut self, duration: Duration) -> Self {
         self.settings.dead_after = Some(duration);
         self
@@ -139,80 +137,79 @@ impl WorkerBuilder {
         self
     }
 
-    /// How many broken payloads a queue keeps, beyond which they stay parked; 0 keeps none. Default: `HWORKER_BROKEN_LIMIT`, then 1000.
+    /// How many broken payloads a queue keeps; 0 keeps none. Further ones stay parked. Default: `HWORKER_BROKEN_LIMIT`, then 1000.
     pub fn broken_limit(mut self, payloads: usize) -> Self {
         self.settings.broken_limit = Some(payloads);
         self
     }
 
-    /// How long a job that no worker can run stays parked before it is broken. Default:
-    /// `HWORKER_UNKNOWN_FOR`, then 15 min. Longer than a deploy takes.
+    /// How long a job that no worker can run stays parked before it is broken. Default: `HWORKER_UNKNOWN_FOR`, then 15 min. Set it longer
+    /// than a deploy takes.
     pub fn unknown_for(mut self, duration: Duration) -> Self {
         self.settings.unknown_for = Some(duration);
         self
     }
 
-    /// A job that was running at so many deaths of its worker within 24 h has failed. 1 to 32. Default:
-    /// `HWORKER_CRASH_LIMIT`, then 4.
+    /// A job fails if it was running at this many deaths of its worker within 24 h. 1 to 32. Default: `HWORKER_CRASH_LIMIT`, then 4.
     pub fn crash_limit(mut self, crashes: usize) -> Self {
         self.settings.crash_limit = Some(crashes);
         self
     }
 
-    /// How safe a settlement must be before the worker forgets it. Default: `HWORKER_SETTLE_DURABILITY`, then
-    /// [`Durability::accepted`], which is enough for nearly everyone: no job is lost with a settlement, it runs again, and
-    /// while the worker sessions it settles again for a minute what a failover took back. Each round trip waits for replicas or disks then, at
-    /// most 2 s; what is not safe by then is logged and counts as settled.
+    /// How safe a settlement must be before the worker forgets it. Default: `HWORKER_SETTLE_DURABILITY`, then [`Durability::accepted`],
+    /// which is enough for nearly every program: a lost settlement loses no job, the job runs again. For a minute a running worker also
+    /// repeats settlements that a failover took back. With another value each call waits for replicas or disks, at most 2 s; a settlement
+    /// that is not safe by then is logged and counts as settled.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.settings.durability = Some(durability);
         self
     }
 
-    /// Whether short jobs are fetched ahead: as many as the slots will have started within 5 ms, by the time that bodies
-    /// took so far; until one has ended, and where more waits, half as many as there are slots. A job that has waited for 10 ms in
-    /// the worker goes back to the front of its queue, and nothing more is fetched ahead until a body has ended. Default:
-    /// `HWORKER_PREFETCH`, then on. Nothing is fetched ahead of a queue that a job type with `on_crash = "fail"` names, nor, for 10 s, of
-    /// one to which such a job was sent by `.queue(..)`, since a crash counts for everything that the worker holds.
+    /// Whether short jobs are fetched ahead: as many as the slots will start within 5 ms, by the time that bodies took so far. Nothing is
+    /// fetched ahead before the first body has ended. A job that has waited for 10 ms in the worker goes back to the front of its queue,
+    /// and no more are fetched ahead until a body has ended. Default: `HWORKER_PREFETCH`, then on. Nothing is fetched ahead of a queue that
+    /// a job type with `on_crash = "fail"` names, nor, for 10 s, of a queue to which such a job was sent by `.queue(..)`, since a crash
+    /// counts for all jobs that the worker holds.
     pub fn prefetch(mut self, on: bool) -> Self {
         self.settings.prefetch = Some(on);
         self
     }
 
-    /// The largest envelope in bytes that is handed to the worker, at least 512; larger ones are broken. Default:
-    /// `HWORKER_MAX_PAYLOAD`, then 16 MiB; where its client takes more, what that takes.
+    /// The largest envelope in bytes that the worker accepts, at least 512; larger ones are broken. Default: `HWORKER_MAX_PAYLOAD`, then
+    /// 16 MiB; the limit of its client if that is larger.
     pub fn max_payload(mut self, bytes: usize) -> Self {
         self.settings.max_payload = Some(bytes);
         self
     }
 
-    /// Whether async bodies are stopped when the server was not reached for [`dead_after`](Self::dead_after) less 1 s, before
-    /// another worker can have their jobs; `dead_after` is then at least 4 s. Default: `HWORKER_CANCEL_ON_DISCONNECT`, then false. A body that blocks cannot be
-    /// stopped: give its effects the [fencing token](crate::Context::token).
+    /// Whether async bodies are stopped before another worker can have their jobs: when the server was not reached for
+    /// [`dead_after`](Self::dead_after) less 1 s. `dead_after` is then at least 4 s. Default: `HWORKER_CANCEL_ON_DISCONNECT`, then false. A
+    /// body that blocks cannot be stopped: give its effects the [fencing token](crate::Context::token).
     pub fn cancel_on_disconnect(mut self, stop: bool) -> Self {
         self.settings.cancel_on_disconnect = Some(stop);
         self
     }
 
-    /// Answers `GET /live` and `GET /ready` over HTTP at this address (port 0: one that is free, which the log names), as
-    /// [`Health`](crate::Health) has it: 200, or 503 with the reason. On a thread of its own. It tells nothing of jobs, and anyone who
-    /// reaches the address may ask. Default: `HWORKER_HEALTH`, then nowhere.
+    /// Answers `GET /live` and `GET /ready` over HTTP at this address, by [`Health`](crate::Health): 200, or 503 with the reason. With port
+    /// 0 it takes a free port, which the log names. It has a thread of its own. It tells nothing of jobs, and every client that reaches the
+    /// address may ask. Default: `HWORKER_HEALTH`, then none.
     #[cfg(feature = "health")]
     pub fn health(mut self, address: impl Into<std::net::SocketAddr>) -> Self {
         self.settings.health = Some(address.into());
         self
     }
 
-    /// The label that the worker's id begins with: `[A-Za-z0-9._-]{1,100}`. Default: `HWORKER_NAME`, then the host's name. The id
-    /// itself is fresh at every start.
+    /// The label at the beginning of the worker's id: `[A-Za-z0-9._-]{1,100}`. Default: `HWORKER_NAME`, then the host's name. The id itself
+    /// is new at every start.
     pub fn name(mut self, name: impl Into<String>) -> Self {
         self.settings.name = Some(name.into());
         self
     }
 
-    /// Checks everything: settings, names, queues, and that each job gets what it takes.
+    /// Checks everything: settings, names, queues, and the parameters of each job.
     ///
     /// # Errors
-    /// [`Error::Config`] with every problem at once, each saying what to write.
+    /// [`Error::Config`] with every problem at once, each with its remedy.
     pub fn build(mut self) -> Result<Worker, Error> {
         let mut problems = Problems(self.twice);
         let own_max_payload = self.settings.max_payload;
@@ -235,7 +232,7 @@ impl WorkerBuilder {
             Err(error) => return Err(error),
         };
         panic::install_hook();
-        // What its client takes is not to be set aside here, unless the program itself says so.
+        // A payload that the client accepts is not set aside, unless the program sets the limit itself.
         if own_max_payload.is_none() {
             config.limits.max_payload = config.limits.max_payload.max(client.max_payload());
         }

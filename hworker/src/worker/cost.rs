@@ -1,5 +1,5 @@
-//! What a plain job costs the server and the worker, in steps that are the same at every run: `script/cost` counts their
-//! instructions. As tests they see that each step does what it is counted for.
+//! What a plain job costs the server and the worker, in steps that are the same at every run: `script/cost` counts their instructions. As
+//! tests they check that each step does its work.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,24 +13,24 @@ use crate::job::Job;
 use crate::registry::Registry;
 use crate::store::{End, Lease};
 
-/// As many as a worker may have reserved at once.
+/// How many jobs a worker may reserve at once.
 const AT_ONCE: usize = 300;
 
 #[hworker::job(queue = "cost")]
-// It would be blocking otherwise.
+// Without `async` it would be a blocking job.
 #[allow(clippy::unused_async)]
 async fn plain(to: String, user_id: u64) {
     drop((to, user_id));
 }
 
 #[hworker::job(queue = "cost")]
-// It would be blocking otherwise.
+// Without `async` it would be a blocking job.
 #[allow(clippy::unused_async)]
 async fn refused(to: String, user_id: u64) -> Result<(), String> {
     Err(format!("{user_id} cannot be reached at {to}"))
 }
 
-/// How many jobs a step is done with; `script/cost` takes more and fewer, to leave out what else a run costs.
+/// How many jobs a step runs. `script/cost` runs more and fewer, to leave out the other costs of a run.
 fn jobs() -> usize {
     let given = std::env::var("HWORKER_TEST_COST_JOBS").ok();
     given.map_or(2 * AT_ONCE, |jobs| jobs.parse().expect("a number of jobs"))
@@ -56,7 +56,7 @@ fn block_on(step: impl Future<Output = ()>) {
     runtime.expect("a runtime").block_on(step);
 }
 
-/// Admits jobs, runs, decides and settles, without a server.
+/// Admits, runs, decides and settles jobs, without a server.
 async fn work<J: Job>(ends: fn(&End) -> bool) {
     const TOGETHER: usize = 16;
     let session = session::<J>("redis://localhost");
@@ -90,14 +90,14 @@ fn worker_retried() {
     block_on(work::<refused>(|end| matches!(end, End::Retried { .. })));
 }
 
-/// The calls that a worker makes, one after the other, of a server of its own.
+/// The calls of a worker, one after the other, to a server of their own.
 #[cfg(feature = "embedded")]
 mod server {
     use super::{block_on, envelope, jobs, plain, session};
     use crate::embedded::Server;
     use crate::store::{CALL_WITHIN, End, Reconciled, Reserved, Settlement};
 
-    /// Enqueues so many jobs at once and reserves them, again and again; settles those before them in the same call, or none.
+    /// Enqueues this many jobs at once and reserves them, again and again. Settles the jobs before them in the same call, or none.
     fn serve(at_once: usize, settles: bool) {
         let own = |_| {
             let server = Server::start().expect("a server");

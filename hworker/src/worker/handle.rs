@@ -1,4 +1,4 @@
-//! What is told to a worker from elsewhere, and how it says that it stopped.
+//! Controls a worker from elsewhere, and tells how it stopped.
 
 use std::sync::Weak;
 
@@ -8,7 +8,7 @@ use super::state::core::Core;
 use crate::error::Error;
 use crate::keys::is_name;
 
-/// Stops a worker from elsewhere, and changes which queues it serves; clones do so to the same worker.
+/// Stops a worker from elsewhere and changes its queues; clones control the same worker.
 #[derive(Debug, Clone, Default)]
 pub struct WorkerHandle {
     pub(super) stop: CancellationToken,
@@ -22,13 +22,13 @@ impl WorkerHandle {
         self.stop.cancel();
     }
 
-    /// Stops the worker without the grace: what runs is given back at once.
+    /// Stops the worker without the grace: running jobs are given back at once.
     pub fn stop_now(&self) {
         self.stop.cancel();
         self.now.cancel();
     }
 
-    /// Serves this queue too, from now on, beside those that it serves. Without an effect where it is served, or the worker is gone.
+    /// Serves this queue from now on, beside the others. No effect if it is served already, or the worker is gone.
     ///
     /// ```no_run
     /// # async fn demo() -> Result<(), hworker::Error> {
@@ -42,7 +42,7 @@ impl WorkerHandle {
     /// ```
     ///
     /// # Errors
-    /// [`Error::Config`] where the name is not of the form `[A-Za-z0-9._-]{1,100}`.
+    /// [`Error::Config`] if the name is not of the form `[A-Za-z0-9._-]{1,100}`.
     pub fn add_queue(&self, name: &str) -> Result<(), Error> {
         if !is_name(name) {
             return Err(Error::config(format!(
@@ -55,8 +55,8 @@ impl WorkerHandle {
         Ok(())
     }
 
-    /// Serves this queue no more: takes no more of its jobs, gives back those that have not started, and lets those that run end, however
-    /// long they take. Without an effect where it is not served.
+    /// Stops serving this queue: takes no more of its jobs, gives back those that have not started, and lets running jobs end, however long
+    /// they take. No effect if it is not served.
     pub fn remove_queue(&self, name: &str) {
         if let Some(core) = self.core.upgrade() {
             core.remove_queue(name);
@@ -74,13 +74,13 @@ impl WorkerHandle {
 pub struct Stopped {
     /// Blocking bodies that have not returned: their jobs were given back or settled, their threads still run.
     pub blocking_bodies_left: usize,
-    /// Whether any body still ran when the grace was over, or blocked a thread that was given up before. Dropping the runtime
-    /// then may wait for ever: for that thread, or for what a body gave to `tokio::task::spawn_blocking`.
+    /// Whether a body still ran when the grace was over, or blocked a thread that was given up before. Dropping the runtime may then wait
+    /// for ever: for that thread, or for a task that a body gave to `tokio::task::spawn_blocking`.
     pub cut_off: bool,
 }
 
 impl Stopped {
-    /// Whether something may still run for which the end of the runtime would wait.
+    /// Whether something may still run that the end of the runtime would wait for.
     pub(crate) fn left_something(self) -> bool {
         self.cut_off || self.blocking_bodies_left > 0
     }

@@ -14,7 +14,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Waits until no queue of the worker has anything to do.
 ///
 /// # Errors
-/// Where the server does not let it look.
+/// If the server does not allow the look.
 pub(super) async fn idle(health: &Health) -> Result<(), Error> {
     let mut before = None;
     loop {
@@ -22,8 +22,8 @@ pub(super) async fn idle(health: &Health) -> Result<(), Error> {
             Some(session) => look(&session).await?,
             None => None,
         };
-        // One queue is looked at after the other, and a job may enqueue its next one behind that. So two looks have to find nothing, and
-        // no lease between them.
+        // The queues are looked at one after the other, and a job may enqueue its next one in a queue that was looked at. So two looks must
+        // find nothing, and no lease between them.
         if tokens.is_some() && tokens == before {
             return Ok(());
         }
@@ -34,7 +34,7 @@ pub(super) async fn idle(health: &Health) -> Result<(), Error> {
     }
 }
 
-/// The token of the last lease of each queue, where none has anything to do.
+/// The token of the last lease of each queue, if none has anything to do.
 async fn look(session: &Session) -> Result<Option<Vec<u64>>, Error> {
     let mut tokens = Vec::with_capacity(session.consumers().len());
     for consumer in session.consumers().iter() {
@@ -50,7 +50,7 @@ async fn look(session: &Session) -> Result<Option<Vec<u64>>, Error> {
                     fault.into_error(format!("look whether the queue {} is idle", queue.name))
                 );
             }
-            // The worker itself says what is wrong, and goes on.
+            // The worker itself logs the fault, and goes on.
             Ok(_) | Err(_) => return Ok(None),
         }
     }

@@ -1,4 +1,4 @@
-//! What is asked of the server before the first job, and again until it was reached once.
+//! Checks the server before the first job, and again until it was reached once.
 
 use super::Worker;
 use crate::error::Error;
@@ -6,12 +6,12 @@ use crate::log::say;
 use crate::reconnect::Reconnect;
 use crate::store::{Connection, Fault, FaultKind, Queue, runs_scripts, server_info};
 
-/// So many tries in a row at what takes connections and says nothing, about 15 s in all, show that it is not only busy.
+/// After this many tries in a row, about 15 s in all, a peer that takes connections and says nothing is not only busy.
 const SILENT_TRIES: u32 = 4;
 
 impl Worker {
-    /// What can be said of the server before the first job: one that cannot be used is an error, one that is not there yet is
-    /// waited for. Says whether it was reached.
+    /// Checks the server before the first job. A server that cannot be used is an error; the worker waits for one that is not there yet.
+    /// Returns whether it was reached.
     pub(super) async fn look_at_server(&self) -> Result<bool, Error> {
         let Some(queue) = &self.core.first_queue() else { return Ok(true) };
         let connection = match self.reach(queue).await {
@@ -20,7 +20,7 @@ impl Worker {
             Err(_) => return Ok(false),
         };
         self.look_at_durability(&connection).await?;
-        // Not everyone may ask for `INFO`, which is no reason not to work.
+        // Not every user may ask for `INFO`. The worker works without it.
         let Ok(info) = server_info(&connection).await else { return Ok(true) };
         if let Some(why) = info.evicts() {
             say!(WARN, "{why}");
@@ -28,8 +28,7 @@ impl Worker {
         info.too_old().map_or(Ok(true), |why| Err(Error::config(why)))
     }
 
-    /// Completes if the server, which was not reached yet, turns out to be one that cannot be used. Once it was reached, whatever it
-    /// says then will pass.
+    /// Completes if a server that was not reached before cannot be used. After it was reached once, any refusal will pass.
     pub(super) async fn is_unusable(&self, reached: bool) -> Error {
         let queue = self.core.first_queue().filter(|_| !reached);
         let Some(queue) = &queue else { return std::future::pending().await };
@@ -51,7 +50,7 @@ impl Worker {
         }
     }
 
-    /// A connection to a server that does what every operation needs.
+    /// A connection to a server that can run scripts, as every operation needs.
     async fn reach(&self, queue: &Queue) -> Result<Connection, Fault> {
         let connection = self.core.client.connection(queue).await?;
         runs_scripts(&connection).await?;
@@ -63,7 +62,7 @@ impl Worker {
         Error::Refused { doing, source: fault.into_cause() }
     }
 
-    /// Whether the server can do what is asked of it beyond its own memory, for what this program enqueues and settles.
+    /// Checks whether the server can give the durability beyond its own memory that this program asks for, when it enqueues and settles.
     async fn look_at_durability(&self, connection: &Connection) -> Result<(), Error> {
         let enqueues = self.core.client.durability();
         for asked in enqueues.into_iter().chain(self.core.config.settles().asks()) {

@@ -1,4 +1,4 @@
-//! The worker: takes jobs, runs them, settles them, and watches over other workers.
+//! The worker: reserves jobs, runs them, settles them, and watches over other workers.
 
 mod attempt;
 mod builder;
@@ -34,7 +34,7 @@ use signals::Signals;
 use state::core::Core;
 use state::session::Session;
 
-/// Runs jobs until it is told to stop. [`run_all`](crate::run_all) is the short way to one.
+/// Runs jobs until it is told to stop. [`run_all`](crate::run_all) is the short form.
 #[derive(Debug)]
 pub struct Worker {
     core: Arc<Core>,
@@ -61,30 +61,29 @@ impl Worker {
         self.health.clone()
     }
 
-    /// Runs until SIGTERM, SIGINT or SIGHUP, or until its [handle](Worker::handle) says so; one of the first two after that ends it without
-    /// the grace. Where the process was started so that a hang-up does not end it, as by `nohup`, SIGHUP is left alone (on Linux).
+    /// Runs until SIGTERM, SIGINT or SIGHUP, or until its [handle](Worker::handle) stops it. After that, SIGTERM or SIGINT ends it without
+    /// the grace. If the process was started to survive a hang-up, as by `nohup`, SIGHUP is left alone (on Linux).
     ///
-    /// Lines of the log go to standard error at the level of `HWORKER_LOG` (`info` by default; `debug`,
-    /// `hworker=debug,my_app=info`, `off`), unless the program has set up a `tracing` subscriber of its own. A thread of its own writes
-    /// them, so that nothing waits for it; they are written when the worker has stopped.
+    /// Log lines go to standard error at the level of `HWORKER_LOG` (`info` by default; `debug`, `hworker=debug,my_app=info`, `off`),
+    /// unless the program has set up a `tracing` subscriber of its own. A separate thread writes them, so that nothing waits for the log;
+    /// all are written when the worker has stopped.
     ///
-    /// The server need not be there yet, and may go and come back: the worker keeps trying. What cannot be used when it is reached first
-    /// ends the worker with an error.
+    /// The server need not be there yet, and may go and come back: the worker keeps trying. A server that cannot be used when it is first
+    /// reached ends the worker with an error.
     ///
-    /// Dropping the future ends the worker as a crash would: its jobs are recovered by others.
+    /// Dropping the future ends the worker as a crash would: other workers recover its jobs.
     ///
-    /// From the call on these signals do not end the process by themselves any more, not even when the worker has stopped: a program
-    /// that goes on then handles them itself, and calls [`run_until`](Worker::run_until). One that ends should know that dropping a
-    /// tokio runtime waits, for ever if need be, for bodies that block their thread and for what they gave to
-    /// `tokio::task::spawn_blocking` (see [`Stopped::cut_off`]): let `Runtime::shutdown_background()` end it, or take
-    /// [`run_all`](crate::run_all).
+    /// From the call on these signals no longer end the process by themselves, even when the worker has stopped: a program that goes on
+    /// then handles them itself, and calls [`run_until`](Worker::run_until). A program that ends should know that dropping a tokio runtime
+    /// waits, perhaps for ever, for bodies that block their thread and for their tasks in `tokio::task::spawn_blocking` (see
+    /// [`Stopped::cut_off`]): let `Runtime::shutdown_background()` end it, or use [`run_all`](crate::run_all).
     ///
     /// # Errors
     /// As [`run_until`](Worker::run_until); [`Error::Config`] also when the process cannot handle signals.
     pub async fn run(self) -> Result<Stopped, Error> {
         log::install();
         in_a_runtime()?;
-        // Not a task of its own, which would outlive the worker.
+        // A task of its own would outlive the worker.
         let signals = Signals::listen()?.tell(self.handle.clone());
         tokio::select! {
             stopped = self.run_until(std::future::pending()) => stopped,
@@ -92,10 +91,10 @@ impl Worker {
         }
     }
 
-    /// Runs until `stop` completes, or until its [handle](Worker::handle) says so; for a worker inside a program that handles
-    /// signals, and the log, by itself.
+    /// Runs until `stop` completes, or until its [handle](Worker::handle) stops it. It is for a worker inside a program that handles
+    /// signals and the log itself.
     ///
-    /// So a web server and a worker stop together:
+    /// A web server and a worker that stop together:
     ///
     /// ```no_run
     /// # async fn serve(until: impl Future<Output = ()>) -> Result<(), hworker::BoxError> { until.await; Ok(()) }
@@ -122,10 +121,10 @@ impl Worker {
     /// [`examples/web_and_worker.rs`](https://github.com/hworker/hworker/blob/main/examples/web_and_worker.rs) is the whole program.
     ///
     /// # Errors
-    /// [`Error::Config`] when the process cannot start threads, health cannot be told where it was asked for, the runtime has no timers or
-    /// no I/O, or the server is too old; [`Error::Refused`] where the server does not let the worker in or runs no scripts for it, what
-    /// listens there is no Redis server, or it cannot do what a [`Durability`](crate::Durability) asks that the program enqueues or
-    /// settles with. What the server says ends the worker only until it was reached once.
+    /// [`Error::Config`] if the process cannot start threads, the address of the health endpoint cannot be used, the runtime has no timers
+    /// or no I/O, or the server is too old. [`Error::Refused`] if the server does not let the worker in or runs no scripts for it, if it is
+    /// no Redis server, or if it cannot give a [`Durability`](crate::Durability) with which the program enqueues or settles. A refusal of
+    /// the server ends the worker only until it was reached once.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
         in_a_runtime()?;
         let log = WorkerRuns::begin();
@@ -147,7 +146,7 @@ impl Worker {
         let _answers_probes =
             self.core.config.health.map(|at| endpoint::listen(at, self.health())).transpose()?;
         let reached = tokio::select! {
-            // On the heap, as it is large and over soon.
+            // On the heap, since it is large and over soon.
             looked = Box::pin(self.look_at_server()) => looked?,
             () = &mut stop, if !self.handle.stop.is_cancelled() => {
                 self.handle.stop();
@@ -180,9 +179,9 @@ impl Worker {
         }
     }
 
-    /// Runs until there is nothing left to do, for tests: until no job waits, is due or runs on any queue that it serves, in other workers
-    /// neither. Jobs that are scheduled for later do not count, nor those that wait for their next attempt: a test of
-    /// retries enqueues with [`.backoff("0s")`](crate::Enqueue::backoff). Jobs that it cannot run do not count either, once they are parked.
+    /// Runs until there is nothing left to do, for tests: until no job waits, is due or runs on any queue that it serves, in this worker or
+    /// another. Jobs that are scheduled for later do not count, nor jobs that wait for their next attempt: a test of retries enqueues with
+    /// [`.backoff("0s")`](crate::Enqueue::backoff). Parked jobs that it cannot run do not count either.
     ///
     /// It does not end while jobs keep coming, or the server cannot be reached: put a `tokio::time::timeout` around it.
     ///
@@ -207,7 +206,7 @@ impl Worker {
     /// ```
     ///
     /// # Errors
-    /// As [`run_until`](Worker::run_until); [`Error::Refused`] also where the server does not let it look.
+    /// As [`run_until`](Worker::run_until); [`Error::Refused`] also if the server does not allow the look.
     pub async fn run_until_idle(self) -> Result<Stopped, Error> {
         let health = self.health();
         let mut refused = None;

@@ -1,4 +1,4 @@
-//! A session from its beginning to its end.
+//! Runs a session from its beginning to its end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,41 +18,40 @@ use super::supervisor;
 use crate::error::Error;
 use crate::log::say;
 
-/// A body that is cancelled has ended within this, unless it blocks its thread.
+/// A cancelled body ends within this time, unless it blocks its thread.
 const CANCELLED_WITHIN: Duration = Duration::from_secs(1);
 
-/// From the end of the grace on, what is given back has so long to reach the server.
+/// How long jobs that are given back may take to reach the server, from the end of the grace on.
 const FLUSH_WITHIN: Duration = Duration::from_secs(3);
 
-/// Whoever ran a body lets go of its slot within so long of its end: a turn of a task or two, on a machine that may be busy.
+/// How long the task of an ended body may take to free its slot. It is polled once or twice for that, on a machine that may be busy.
 const LET_GO_WITHIN: Duration = Duration::from_millis(500);
 
-/// The last word to the server takes at most so long.
+/// How long it may take to tell the server that the worker retires.
 const RETIRE_WITHIN: Duration = Duration::from_millis(1_500);
 
-/// Each session after one that has ended by a panic waits so long for its beginning: it may end in the same way.
+/// The pause before the next session after one that ended by a panic: it may end in the same way.
 const AFTER_A_PANIC: Duration = Duration::from_secs(1);
 
 /// Why a session ends.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Why {
     Told,
-    /// The server does not know it.
+    /// The server does not know the worker.
     Void,
-    /// A part of it has ended by a panic.
+    /// A part of it ended by a panic.
     Broken,
 }
 
 /// How a session of a worker ended.
 pub(super) enum Ending {
-    /// There is to be another.
+    /// Another session follows.
     Again,
     Over {
         cut_off: bool,
     },
 }
 
-/// Runs one session.
 pub(super) async fn run_session(
     handle: &WorkerHandle,
     session: &Arc<Session>,
@@ -61,7 +60,7 @@ pub(super) async fn run_session(
     let supervisor = supervisor::spawn(session).map_err(no_thread)?;
     let intake = intake::spawn(session).map_err(no_thread)?;
     let _ends_bodies = EndsBodies(session);
-    // They end when this is dropped.
+    // The tasks end when this is dropped.
     let _tasks = tasks_of_bodies(session);
     let why = tokio::select! {
         () = handle.stop.cancelled() => Why::Told,
@@ -101,12 +100,12 @@ pub(super) async fn run_session(
     if why != Why::Told {
         return Ok(Ending::Again);
     }
-    // One that was given up long ago may still block its thread.
+    // A body that was given up long ago may still block its thread.
     let cut_off = cut_off || has_bodies(session).await;
     Ok(Ending::Over { cut_off })
 }
 
-/// Lets what runs finish within the grace, then gives the rest back. Says whether there was a rest.
+/// Lets running jobs finish within the grace, then gives the rest back. Returns whether there was a rest.
 async fn drain(handle: &WorkerHandle, session: &Session) -> bool {
     let grace = session.core.config.shutdown_grace;
     say!(INFO, { worker = session.id.clone() }, %worker, ?grace, "worker stops: it takes no more jobs");
@@ -115,7 +114,7 @@ async fn drain(handle: &WorkerHandle, session: &Session) -> bool {
     };
     let ran = running();
     tokio::select! {
-        // Of what the server did not know any more, bodies were cut off.
+        // If the server no longer knew the worker, its bodies were cut off.
         () = emptied(session) => return ran > 0 && session.void.is_cancelled(),
         () = sleep(grace) => {}
         () = handle.now.cancelled() => {}
@@ -152,7 +151,7 @@ fn tasks_of_bodies(session: &Arc<Session>) -> JoinSet<()> {
     tasks
 }
 
-/// Ends every body of a session when the future that sessions it is dropped: none is to run on beside its next run.
+/// Ends every body of a session when the future that runs it is dropped: a body must not run on beside the next run of its job.
 struct EndsBodies<'a>(&'a Session);
 
 impl Drop for EndsBodies<'_> {
@@ -164,7 +163,7 @@ impl Drop for EndsBodies<'_> {
     }
 }
 
-/// Gives back what is here, and cuts off what runs.
+/// Gives back all jobs and cuts off running bodies.
 async fn give_back(session: &Session) {
     for consumer in session.consumers().iter() {
         consumer.leases.cancel_running();
@@ -180,7 +179,7 @@ async fn give_back(session: &Session) {
     }
 }
 
-/// Gives back the jobs whose bodies run yet, or were about to, in place of the tasks that run them, which they block or have ended.
+/// Gives back the jobs of bodies that still run or were about to. Their tasks cannot: a body blocks them, or they have ended.
 fn give_running_back(consumer: &Consumer) {
     for lease in consumer.leases.not_started_for(Duration::ZERO) {
         consumer.give_back(&lease);
@@ -203,7 +202,7 @@ async fn give_up(session: &Session) {
     }
 }
 
-/// Whether a body holds a slot, under a lease or not, when nobody reserves or starts any more.
+/// Whether a body still holds a slot, under a lease or not, when no job is reserved or started any more.
 async fn has_bodies(session: &Session) -> bool {
     let ended = async {
         while session
@@ -211,7 +210,7 @@ async fn has_bodies(session: &Session) -> bool {
             .iter()
             .any(|consumer| consumer.slots.free() < consumer.slots.total())
         {
-            // Looked at again: nobody is woken by a slot that comes free.
+            // Polled: a slot that comes free does not wake this task.
             sleep(Duration::from_millis(5)).await;
         }
     };

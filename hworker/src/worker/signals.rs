@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use super::WorkerHandle;
 use crate::error::Error;
 
-/// SIGTERM, SIGINT and SIGHUP, from now on.
+/// SIGTERM, SIGINT and SIGHUP, from `listen` on.
 pub(super) struct Signals {
     #[cfg(unix)]
     terminate: tokio::signal::unix::Signal,
@@ -35,7 +35,7 @@ impl Signals {
         Ok(Self {})
     }
 
-    /// Waits for the next one that a person or a supervisor sends.
+    /// Waits for the next signal that a person or a service manager sends.
     #[cfg(unix)]
     async fn next(&mut self) {
         tokio::select! {
@@ -44,7 +44,7 @@ impl Signals {
         }
     }
 
-    /// Waits for the first one.
+    /// Waits for the first signal.
     #[cfg(unix)]
     async fn first(&mut self) {
         tokio::select! {
@@ -57,7 +57,7 @@ impl Signals {
     #[cfg(not(unix))]
     async fn next(&mut self) {
         if tokio::signal::ctrl_c().await.is_err() {
-            // There will be none.
+            // No signal will come.
             std::future::pending().await
         }
     }
@@ -67,7 +67,7 @@ impl Signals {
         self.next().await;
     }
 
-    /// Stops the worker at the first one, and ends its grace at the next that is no SIGHUP: a terminal that closes sends two of those,
+    /// Stops the worker at the first signal, and ends its grace at the next one that is no SIGHUP: a closing terminal sends two of those,
     /// and systemd may send one right after SIGTERM.
     pub(super) async fn tell(mut self, worker: WorkerHandle) -> Infallible {
         self.first().await;
@@ -79,7 +79,7 @@ impl Signals {
     }
 }
 
-/// Whether the process was started with SIGHUP ignored, as by `nohup`; a handler would undo that. Linux alone tells.
+/// Whether the process was started with SIGHUP ignored, as by `nohup`; a handler would undo that. Only Linux tells.
 #[cfg(unix)]
 fn ignores_hang_up() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();

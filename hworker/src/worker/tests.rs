@@ -1,4 +1,4 @@
-//! What nothing of the user's can bring about: a part of a worker that ends by a panic.
+//! No code of the user can cause this: a part of a worker that ends by a panic.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::registry::Registry;
 /// The ids under which the job ran.
 type Ran = Arc<Mutex<Vec<String>>>;
 
-/// Comes to its end in the second run.
+/// Ends in the second run.
 #[hworker::job]
 async fn held(context: Context, ran: State<Ran>) {
     let runs = {
@@ -39,7 +39,7 @@ async fn eventually(what: &str, holds: impl Fn() -> bool) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_part_that_panics_ends_its_life_and_another_begins() {
-    // Guard: `Vital`, and `give_back` where a session is broken.
+    // Guard: `Vital`, and `give_back` in a broken session.
     let server = Server::start().expect("a server");
     let client = Client::new(server.url()).expect("a client");
     let ran = Ran::default();
@@ -65,7 +65,7 @@ async fn a_part_that_panics_ends_its_life_and_another_begins() {
     eventually("it runs again", || ids().len() == 2).await;
     assert_ne!(ids()[0], ids()[1]);
     eventually("it is ready", || health.ready().is_ok()).await;
-    // Given back, and not recovered.
+    // It is given back, not recovered.
     eventually("the job is done", || session.consumers()[0].leases.count() == 0).await;
     let counters = client.inspect("default").statistics(None).await.expect("the counters");
     assert_eq!(counters.get("recovered"), None);
@@ -74,7 +74,7 @@ async fn a_part_that_panics_ends_its_life_and_another_begins() {
     running.await.expect("it does not panic").expect("it stops");
 }
 
-/// Tells by which thread it was dropped.
+/// Tells which thread dropped it.
 struct Told(std::sync::mpsc::Sender<std::thread::ThreadId>);
 
 impl Drop for Told {
@@ -104,7 +104,7 @@ async fn one_that_is_dropped_leaves_no_thread_with_the_states_of_the_user() {
             ended = running => panic!("it ended: {ended:?}"),
             () = ready => {}
         }
-        // Where the runtime of the bodies is, once that has dropped the tasks.
+        // On the thread of the runtime of the bodies, after it has dropped the tasks.
         tokio::task::yield_now().await;
         assert_eq!(told.try_recv(), Ok(std::thread::current().id()));
     }

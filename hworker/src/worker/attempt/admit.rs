@@ -1,4 +1,4 @@
-//! Whether a reserved job may run here and now.
+//! Decides whether a reserved job may run now.
 
 use std::sync::Arc;
 
@@ -14,13 +14,13 @@ use crate::worker::state::core::Core;
 use crate::worker::state::job::Admitted;
 use crate::worker::state::log_limit::{Reason, Warning};
 
-/// A suspect of crashes for which there is no room waits so long.
+/// How long a suspect of crashes waits if there is no room for it.
 const SUSPECT_PAUSE_MS: u64 = 2_000;
 
-/// Deaths of its worker count against a job for so long.
+/// How long the death of its worker counts against a job.
 const CRASHES_COUNT_FOR_MS: u64 = 86_400_000;
 
-/// Decodes a job that was reserved and decides whether it may run here and now. If not, gives its settlement.
+/// Decodes a reserved job and decides whether it may run now. If it may not, returns its settlement.
 pub(crate) fn admit(
     core: &Core,
     consumer: &Consumer,
@@ -37,12 +37,12 @@ pub(crate) fn admit(
     })
 }
 
-/// The settlement of a lease, unless somebody else sees to it.
+/// The settlement of a lease; `None` if the lease has ended already or was lost.
 pub(crate) fn settlement(consumer: &Consumer, lease: Lease, end: End) -> Option<Settlement> {
     consumer.leases.end(&lease).then_some(Settlement { lease, end })
 }
 
-/// Whether the job may run here and now; if not, how its lease ends.
+/// Checks whether the job may run now. If it may not, returns the end of its lease.
 fn check(
     core: &Core,
     consumer: &Consumer,
@@ -53,7 +53,7 @@ fn check(
     let job = Arc::new(job.map_err(|(why, payload)| why.end(core, consumer, &payload))?);
     let at_most_once = job.definition.policy.on_crash == OnFault::Fail;
     if at_most_once && consumer.fetches_ahead {
-        // It was sent here from its own queue: what is ahead of the slots would share its crash.
+        // The job was sent here from its own queue. Its crash would count for the jobs that were fetched ahead too.
         consumer.suspects.note();
     }
     if job.crashes.is_empty() && job.retry_until.is_none() {
@@ -65,7 +65,7 @@ fn check(
         |crash: &&Crash| !crash.stopping && now.saturating_sub(crash.at) < CRASHES_COUNT_FOR_MS;
     let crashes = job.crashes.iter().filter(recent).count();
     let limit = core.config.crash_limit;
-    // At most once does not wear off after a day.
+    // A job that runs at most once fails after a crash of any age.
     let fails = at_most_once && !job.crashes.is_empty();
     if fails || crashes >= limit {
         let message = if fails {

@@ -1,4 +1,4 @@
-//! Bodies that block, each on a thread of its own.
+//! Runs bodies that block, each on a thread of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -18,12 +18,12 @@ use crate::worker::attempt::panic::{self, Caught, Panic};
 use crate::worker::state::core::Core;
 use crate::worker::state::job::Job;
 
-/// Code that blocks is given up so long after its deadline.
+/// How long a blocking body may run past its deadline before it is given up.
 pub(crate) const BLOCKING_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) type BlockingBody = Box<dyn FnOnce() -> Returned + Send>;
 
-/// Runs a body that blocks on a thread of its own: tokio's pool would be waited for when the runtime is dropped.
+/// Runs a blocking body on a thread of its own: dropping the runtime would wait for a thread of tokio's pool.
 pub(crate) async fn run(
     mut body: Caught<BlockingBody>,
     span: Span,
@@ -60,7 +60,7 @@ pub(crate) async fn run(
         }
         () = sleep_until(context.deadline().into()) => {}
     }
-    // It cannot be dropped: it is told, and after the grace it is left to itself.
+    // A blocking body cannot be dropped. Its context tells it to end; after the grace its thread is left to itself.
     context.end();
     if tokio::time::timeout(BLOCKING_GRACE, result).await.is_err() {
         say!(
@@ -72,7 +72,7 @@ pub(crate) async fn run(
     Ended::Finish(Finish::TimedOut(job.timeout))
 }
 
-/// The thread ended without a result, which a panic does not bring about.
+/// The thread ended without a result. A panic does not cause this.
 fn vanished() -> Panic {
     Panic { message: "the thread of the body ended".into(), place: None, backtrace: None }
 }

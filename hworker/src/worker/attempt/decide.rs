@@ -1,4 +1,4 @@
-//! What becomes of a job after an attempt: one pure table.
+//! Decides what happens to a job after an attempt, as one pure table.
 
 use std::error::Error as StdError;
 use std::fmt::{self, Write};
@@ -10,7 +10,7 @@ use crate::job::{OnError, OnFault, Policy};
 use crate::outcome::{self, Decision, Returned, Verdict};
 use crate::worker::attempt::panic::{self, Panic};
 
-/// What of an error's text is logged, and goes into a record.
+/// How many bytes of an error's text are logged and go into a record.
 pub(crate) const MESSAGE_BYTES: usize = 4_000;
 
 /// How an attempt ended.
@@ -21,7 +21,7 @@ pub(crate) enum Finish {
     TimedOut(Duration),
 }
 
-/// What is to be done with the job.
+/// What happens to the job.
 #[derive(Debug)]
 pub(crate) enum Transition {
     Ack,
@@ -47,7 +47,7 @@ impl Evidence {
     }
 }
 
-/// What bounds the attempts of this job: its type's policy, and what the job itself brought.
+/// What bounds the attempts of this job: the policy of its type, and its own settings.
 #[derive(Debug)]
 pub(crate) struct Attempts<'a> {
     pub(crate) policy: &'a Policy,
@@ -58,7 +58,6 @@ pub(crate) struct Attempts<'a> {
     pub(crate) time_left: Option<Duration>,
 }
 
-/// Decides.
 pub(crate) fn decide(finish: &Finish, attempts: &Attempts<'_>) -> Transition {
     let policy = attempts.policy;
     match finish {
@@ -91,7 +90,7 @@ pub(crate) fn decide(finish: &Finish, attempts: &Attempts<'_>) -> Transition {
 impl Attempts<'_> {
     fn after_error(&self, error: &BoxError) -> Transition {
         let evidence = Evidence::new("error", chain(error));
-        // A chain that panics has no verdict, and the evidence says so.
+        // If the chain panics there is no verdict, and the evidence says so.
         match panic::catch(|| Verdict::find(error.as_ref())).unwrap_or_default() {
             Some(Decision::Fail) => Transition::Fail(evidence),
             Some(Decision::Snooze(delay)) => Transition::Snooze(delay),
@@ -125,8 +124,8 @@ impl Attempts<'_> {
     }
 }
 
-/// The text of an error with that of its sources, each once: many errors repeat their source's text in their own. No more of it is
-/// read than a record keeps, and what panics is told as such.
+/// The text of an error and its sources, each once, because many errors repeat the text of their source. Reads no more than a record keeps.
+/// A panic is told in the text.
 fn chain(error: &BoxError) -> String {
     let mut text = String::new();
     let read = panic::catch(|| {
@@ -150,7 +149,7 @@ fn add(text: &mut String, more: &str) {
     }
 }
 
-/// The text of one error, or that there is none.
+/// The text of one error, or a note that it could not be written.
 fn written(error: &(dyn StdError + 'static)) -> String {
     let mut text = Text::default();
     match panic::catch(|| write!(text, "{error}")) {
@@ -162,7 +161,7 @@ fn written(error: &(dyn StdError + 'static)) -> String {
     }
 }
 
-/// A text that takes a little more than a record keeps, so that it shows there that something is missing, and no more.
+/// A text that stops just above the limit of a record, so that the record shows that something is missing.
 #[derive(Default)]
 struct Text(String);
 

@@ -1,4 +1,4 @@
-//! From reserved bytes to a job.
+//! Decodes reserved bytes into a job.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::worker::state::core::Core;
 use crate::worker::state::job::Job;
 use crate::worker::state::log_limit::{Reason, Warning};
 
-/// Decodes everything but the arguments, which are opened where they are encrypted. What cannot be read is given back.
+/// Decodes everything but the arguments, and decrypts these if they are encrypted. Returns the payload if it cannot be read.
 pub(crate) fn read(core: &Core, lease: Lease, payload: Vec<u8>) -> Result<Job, (Unread, Vec<u8>)> {
     let payload = String::from_utf8(payload).map_err(|error| {
         let reason = not_utf8(&error.utf8_error());
@@ -27,7 +27,7 @@ pub(crate) fn read(core: &Core, lease: Lease, payload: Vec<u8>) -> Result<Job, (
     }
 }
 
-/// Broken, unless a later version wrote it.
+/// The payload is broken, unless a later version wrote it.
 fn undecodable(reason: String, payload: &[u8]) -> Unread {
     Header::of_newer(payload).map_or(Unread::Broken(reason), |newer| unknown(&newer))
 }
@@ -38,7 +38,7 @@ fn without_payload(core: &Core, lease: Lease, payload: &str) -> Result<Job, Unre
     let known = core.jobs.get(&*envelope.job).filter(|_| envelope.v <= crate::envelope::VERSION);
     let definition = known.ok_or_else(|| unknown(&Header::from(&envelope)))?;
     let backoff = envelope.backoff.as_deref().map(CallBackoff::parse).transpose();
-    // Without the text itself, which is the payload's.
+    // Without the text of the field, which is a part of the payload.
     let wrong = |_| Unread::Broken("the field `backoff` is none: see `backoff` of a job".into());
     let backoff = backoff.map_err(wrong)?;
     let policy = &definition.policy;
@@ -60,7 +60,7 @@ fn without_payload(core: &Core, lease: Lease, payload: &str) -> Result<Job, Unre
     })
 }
 
-/// The arguments in plain, where they are encrypted.
+/// Decrypts the arguments, if they are encrypted.
 fn open(
     keys: Option<&KeyRing>,
     definition: &Definition,
@@ -84,7 +84,7 @@ fn open(
     match encryption::open(keys, args, owner) {
         Ok(opened) => Ok(Some(opened)),
         Err(Unopened::Refused(why)) => broken(why),
-        // Its workers may not have the new key yet.
+        // This worker may not have the new key yet.
         Err(Unopened::Lacking(what)) => {
             let what = format!("arguments of job `{}` {what}", definition.name);
             Err(Unread::Elsewhere { reason: Reason::Encrypted, what })
@@ -92,15 +92,15 @@ fn open(
     }
 }
 
-/// Where in the payload a part that was borrowed from it is.
+/// The range of `part` in the payload from which it was borrowed.
 fn within(payload: &str, part: &str) -> Range<usize> {
     let start = part.as_ptr() as usize - payload.as_ptr() as usize;
     start..start + part.len()
 }
 
-/// A deploy may be under way, so another worker may know it.
+/// Another worker may know the job, because a deploy may be under way.
 fn unknown(header: &Header) -> Unread {
-    // Anybody may have written it, a line of a log too.
+    // Any client may have written the name, and even put a line of a log there.
     let name = bounded(&header.job, 200).escape_debug().to_string();
     let what = if header.v > crate::envelope::VERSION {
         format!("unknown version {} of the envelope of job `{name}`", header.v)
@@ -110,7 +110,7 @@ fn unknown(header: &Header) -> Unread {
     Unread::Elsewhere { reason: Reason::Unknown, what }
 }
 
-/// Why a payload is no job that can run here.
+/// Why a payload cannot run here.
 pub(crate) enum Unread {
     Broken(String),
     /// Another worker may be able to run it.
@@ -121,7 +121,7 @@ pub(crate) enum Unread {
 }
 
 impl Unread {
-    /// How the lease ends: what another worker may be able to run is parked.
+    /// The end of the lease. A job that another worker may be able to run is parked.
     pub(crate) fn end(self, core: &Core, consumer: &Consumer, payload: &[u8]) -> End {
         match self {
             Self::Broken(reason) => record::broken(&reason, payload.len()),
@@ -136,7 +136,7 @@ impl Unread {
         }
     }
 
-    /// In words.
+    /// The reason as text.
     pub(crate) fn why(self) -> String {
         match self {
             Self::Broken(why) | Self::Elsewhere { what: why, .. } => bounded(&why, 500),
@@ -144,7 +144,7 @@ impl Unread {
     }
 }
 
-/// Says that a job is parked, why, and what helps.
+/// Logs that a job is parked, why, and what helps.
 pub(crate) fn park(core: &Core, consumer: &Consumer, reason: Reason, why: Warning, advice: &str) {
     let unknown_for = core.config.unknown_for;
     let text = format!(

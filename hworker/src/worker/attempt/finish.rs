@@ -1,4 +1,4 @@
-//! From how a body ended to the end of its lease.
+//! Turns the end of a body into the end of its lease.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(crate) fn finished(result: Result<Returned, Panic>) -> Ended {
     })
 }
 
-/// What became of a job, in a word.
+/// The outcome of a job, in one word.
 pub(crate) fn outcome(end: Option<&End>) -> &'static str {
     match end {
         Some(End::Acked { .. }) => "done",
@@ -45,7 +45,7 @@ pub(crate) fn outcome(end: Option<&End>) -> &'static str {
     }
 }
 
-/// Decides what becomes of the job, with what the user says to that.
+/// Decides what happens to the job, with the user's `backoff` and `on_error`.
 pub(crate) fn decided(core: &Core, job: &Job, finish: Finish, policy: &Policy) -> Transition {
     // The fast path: success.
     if matches!(finish, Finish::Returned(Returned::Success)) {
@@ -59,7 +59,7 @@ pub(crate) fn decided(core: &Core, job: &Job, finish: Finish, policy: &Policy) -
         backoff: job.backoff.as_ref(),
         time_left: job.retry_until.map(time_left),
     };
-    // `backoff` and `on_error` may be functions of the user's.
+    // `backoff` and `on_error` may be functions of the user.
     let transition = panic::catch(|| decide(&finish, &attempts)).unwrap_or_else(|panic| {
         let evidence =
             Evidence::new("panic", format!("`backoff` or `on_error` panicked: {}", panic.message));
@@ -77,7 +77,7 @@ pub(crate) fn decided(core: &Core, job: &Job, finish: Finish, policy: &Policy) -
     transition
 }
 
-/// Says once in the log what becomes of the job, and writes the settlement.
+/// Logs once what happens to the job, and returns the end of its lease.
 pub(crate) fn conclude(
     core: &Core,
     consumer: &Consumer,

@@ -1,7 +1,7 @@
-//! Panics of bodies: caught, with their message, place and backtrace.
+//! Catches panics of bodies, with their message, place and backtrace.
 //!
-//! The place and the backtrace are only known to the panic hook, so one is installed once; it notes them for the
-//! thread that is running a body, then calls the hook that was there before.
+//! Only the panic hook knows the place and the backtrace. So one hook is installed once. It notes both for a thread that runs a body, then
+//! calls the previous hook.
 
 use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -28,7 +28,7 @@ thread_local! {
     static NOTED: RefCell<Option<(Option<String>, Option<String>)>> = const { RefCell::new(None) };
 }
 
-/// Installs the hook, once in a process.
+/// Installs the hook, once per process.
 pub(crate) fn install_hook() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -39,7 +39,7 @@ pub(crate) fn install_hook() {
                 let backtrace = Backtrace::capture();
                 let captured = backtrace.status() == BacktraceStatus::Captured;
                 let noted = (place, captured.then(|| own_frames(&backtrace.to_string())));
-                // A panic while unwinding aborts; nothing to note then.
+                // A panic during unwinding aborts the process; then there is nothing to note.
                 let _ = NOTED
                     .try_with(|slot| slot.try_borrow_mut().map(|mut slot| *slot = Some(noted)));
             }
@@ -48,7 +48,7 @@ pub(crate) fn install_hook() {
     });
 }
 
-/// Runs a piece of a body; a panic in it is an error.
+/// Runs a piece of a body; a panic in it becomes an error.
 pub(crate) fn catch<R>(piece: impl FnOnce() -> R) -> Result<R, Panic> {
     let outer = IN_BODY.replace(true);
     let result = catch_unwind(AssertUnwindSafe(piece));
@@ -59,7 +59,7 @@ pub(crate) fn catch<R>(piece: impl FnOnce() -> R) -> Result<R, Panic> {
     })
 }
 
-/// A body, or something else of the user's, whose panics, while it runs or is dropped, stay inside.
+/// A body, or another value of the user. Its panics stay inside, while it runs and when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Caught<T>(Option<T>);
 
@@ -68,7 +68,7 @@ impl<T> Caught<T> {
         Self(Some(inner))
     }
 
-    /// `None` where it has been taken out before.
+    /// `None` if it was taken out before.
     pub(crate) fn take(&mut self) -> Option<T> {
         self.0.take()
     }
@@ -99,7 +99,7 @@ impl<T> Drop for Caught<T> {
     }
 }
 
-/// The text of a panic; a payload of another type that panics in its own drop is let go.
+/// The text of a panic. If its payload panics when it is dropped, the new payload is leaked.
 fn message(payload: Box<dyn Any + Send>) -> String {
     let text = if let Some(text) = payload.downcast_ref::<&str>() {
         (*text).to_owned()
@@ -109,13 +109,13 @@ fn message(payload: Box<dyn Any + Send>) -> String {
         "a panic with a payload that is not a text".to_owned()
     };
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
-        // It may do so again and again; a leak is the end of it.
+        // It may panic again when it is dropped; a leak ends that.
         std::mem::forget(another);
     }
     text
 }
 
-/// The frames of a backtrace between the machinery of panics above and what caught it below: the body's own.
+/// The frames of the body: those between the panic machinery above and the function below that caught the panic.
 fn own_frames(backtrace: &str) -> String {
     const ABOVE: [&str; 3] = ["rust_begin_unwind", "core::panicking::", "begin_panic"];
     // With line tables alone, names come without their modules.

@@ -1,4 +1,4 @@
-//! The only place that makes the end of a job: from a decision to what `settle` is asked for.
+//! The only place that makes the end of a job: turns a decision into the input of `settle`.
 
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -13,10 +13,10 @@ use crate::worker::state::job::Job;
 
 const BACKTRACE_BYTES: usize = 8_000;
 
-/// What of the reason is kept for which a payload is broken.
+/// How many bytes are kept of the reason why a payload is broken.
 const REASON_BYTES: usize = 500;
 
-/// The record of a failed job, as it is stored; `docs/wire-format.md` describes it.
+/// The record of a failed job, as stored; `docs/wire-format.md` describes it.
 #[derive(Serialize)]
 struct FailedRecord<'a> {
     v: u64,
@@ -37,10 +37,10 @@ struct FailedRecord<'a> {
     envelope: &'a RawValue,
 }
 
-/// The end of the job's lease that carries out the decision.
+/// The end of the job's lease for this decision.
 pub(crate) fn end(core: &Core, consumer: &Consumer, job: &Job, transition: Transition) -> End {
     let name = job.definition.name;
-    // The fast path: success, for which nothing is rewritten.
+    // The fast path: success, which rewrites nothing.
     if matches!(transition, Transition::Ack) {
         return End::Acked { job: name };
     }
@@ -52,13 +52,13 @@ pub(crate) fn end(core: &Core, consumer: &Consumer, job: &Job, transition: Trans
         Transition::Retry(delay, evidence) => {
             rewrite.add_error(&attempt_error(core, consumer, job, evidence));
             rewrite.set("attempt", &job.number.saturating_add(1));
-            // What it remembers of its errors must not make it larger than what a worker takes.
+            // Its list of errors must not make the envelope larger than a worker accepts.
             let envelope = rewrite.bytes_within(consumer.queue.limits.max_payload);
             End::Retried { job: name, delay_ms: millis(delay), envelope }
         }
         Transition::Snooze(delay) => {
             rewrite.count("snoozes");
-            // Without any delay it would be the next to be taken.
+            // Without a delay it would be the next job to be reserved.
             End::Released { delay_ms: millis(delay).max(1), envelope: Some(rewrite.to_bytes()) }
         }
         Transition::Fail(evidence) => {
@@ -114,24 +114,24 @@ fn rewrite(job: &Job) -> Option<Rewrite<'_>> {
     Some(rewrite)
 }
 
-/// The envelope to give back, with the id that the job has, also where it came without one: in a sorted set equal bytes would
-/// collapse, and a body that has begun may have used the id.
+/// The envelope to give back. It has the job's id even if it came without one: a sorted set merges equal bytes, and the body may have used
+/// the id.
 fn identified(job: &Job) -> Option<Vec<u8>> {
     rewrite(job).map(|rewrite| rewrite.to_bytes())
 }
 
-/// How a job ends here that another worker may be able to run.
+/// The end of a job that another worker may be able to run.
 pub(crate) fn parked(payload: &[u8]) -> End {
-    // In a sorted set equal bytes would collapse.
+    // A sorted set merges equal bytes.
     End::Parked { envelope: Rewrite::identified(payload), bytes: payload.len() }
 }
 
-/// How a lease ends whose job is given back, after a delay of so many ms.
+/// The end of a lease whose job is given back, after a delay in ms.
 pub(crate) fn released(job: &Job, delay_ms: u64) -> End {
     End::Released { delay_ms, envelope: identified(job) }
 }
 
-/// How a job ends whose payload of so many bytes is none that can run.
+/// The end of a job whose payload of this many bytes cannot run.
 pub(crate) fn broken(reason: &str, bytes: usize) -> End {
     End::Broken { reason: bounded(reason, REASON_BYTES), bytes }
 }

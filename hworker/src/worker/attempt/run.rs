@@ -1,4 +1,4 @@
-//! One attempt, from the reserved bytes to its settlement.
+//! One attempt, from its reserved bytes to its settlement.
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -33,10 +33,10 @@ use crate::worker::state::job::{Admitted, Job, Running};
 use crate::worker::state::log_limit::{Reason, Warning};
 use crate::worker::state::slots::Slot;
 
-/// So much is kept, and logged, of why arguments could not be read.
+/// How many bytes are kept and logged of the reason why arguments could not be read.
 const REASON_BYTES: usize = 500;
 
-/// What a body holds while it runs; dropping it makes room for the next.
+/// The room of a running body; dropping it makes room for the next.
 #[derive(Debug)]
 pub(crate) struct Room {
     slot: Slot,
@@ -49,17 +49,17 @@ impl Room {
     }
 }
 
-/// What became of a body at its first poll.
+/// The result of the first poll of a body.
 pub(crate) enum First {
     /// It is not ready.
     Pending(Pending),
     Ended(Over),
 }
 
-/// An attempt is over: its settlement, unless somebody else sees to it, and the room that it had.
+/// An attempt is over: its settlement, `None` if its lease has ended elsewhere, and its room.
 pub(crate) struct Over(pub(crate) Option<Settlement>, pub(crate) Room);
 
-/// A body that was polled once, or is about to be started on a thread of its own.
+/// A body that was polled once, or is about to start on a thread of its own.
 pub(crate) struct Pending {
     started: Started,
     body: Unfinished,
@@ -71,11 +71,11 @@ enum Unfinished {
     Blocking(Caught<BlockingBody>, Span),
 }
 
-/// In its span.
+/// The body in its span.
 type AsyncBody = Instrumented<Pin<Box<dyn Future<Output = Returned> + Send>>>;
 
 impl Pending {
-    /// Awaits its end. `polled` if this task has polled it and not yielded since: a wake in between polls the task again.
+    /// Waits for the end of the body. `polled`: this task has polled it and not yielded since; a wake in between polls the task again.
     pub(crate) async fn over(self, core: &Core, consumer: &Consumer, polled: bool) -> Over {
         let Self { started, body, room } = self;
         let ended = match body {
@@ -88,7 +88,7 @@ impl Pending {
     }
 }
 
-/// Starts a job that was reserved, and settles what cannot run.
+/// Starts a reserved job. If it cannot run, returns its settlement.
 pub(crate) async fn start(
     core: &Arc<Core>,
     consumer: &Arc<Consumer>,
@@ -109,7 +109,7 @@ pub(crate) async fn start(
     run(core, consumer, started, room).await
 }
 
-/// An attempt under way.
+/// An attempt that has started.
 struct Started {
     job: Arc<Job>,
     context: Context,
@@ -123,11 +123,11 @@ impl Started {
         context.end();
         let elapsed = at.elapsed();
         consumer.pace.ran(elapsed);
-        // All that is the user's runs before the lease ends: until then the supervisor keeps the deadline.
+        // All code of the user runs before the lease ends: until then the supervisor keeps the deadline.
         let transition = match ended {
             Ended::Cancelled => None,
             Ended::Finish(mut finish) => {
-                // A result that comes after the deadline counts for nothing.
+                // A result after the deadline does not count.
                 if elapsed >= job.timeout {
                     let timed_out = Finish::TimedOut(job.timeout);
                     drop(Caught::new(std::mem::replace(&mut finish, timed_out)));
@@ -135,12 +135,12 @@ impl Started {
                 Some(decided(core, job, finish, &job.definition.policy))
             }
         };
-        // The supervisor may have settled it, or it was lost: what happened here counts for nothing then.
+        // If the supervisor settled it, or it was lost, this result does not count.
         let end = consumer.leases.end(&job.lease).then(|| match transition {
             None => record::released(job, 0),
             Some(transition) => conclude(core, consumer, job, transition),
         });
-        // In place, as there is one for each job; where nobody hears it there is nothing to guard.
+        // Logged in place, since there is one line per job. If no subscriber takes it there is nothing to guard.
         if Level::DEBUG <= LevelFilter::current() {
             guarded(|| {
                 debug!(
@@ -203,7 +203,7 @@ async fn run(core: &Core, consumer: &Consumer, started: Started, room: Room) -> 
     First::Pending(Pending { started, body, room })
 }
 
-/// What a body says is in this span, for a subscriber that is interested in it; for any other it is a comparison of levels.
+/// The span of a body's log lines, if a subscriber wants it. Otherwise it costs a comparison of levels.
 fn around(consumer: &Consumer, job: &Job) -> Span {
     let span = panic::catch(|| {
         info_span!(
@@ -214,7 +214,7 @@ fn around(consumer: &Consumer, job: &Job) -> Span {
     span.unwrap_or_else(|_| Span::none())
 }
 
-/// The settlement of a job that is not started, unless somebody else sees to it.
+/// The settlement of a job that is not started; `None` if its lease has ended elsewhere.
 fn unstarted(consumer: &Consumer, job: &Job, end: impl FnOnce() -> End) -> Option<Settlement> {
     let lease = &job.lease;
     consumer.leases.end(lease).then(|| Settlement { lease: lease.clone(), end: end() })
@@ -237,14 +237,14 @@ fn context(consumer: &Consumer, job: &Job, deadline: Instant) -> Context {
     })
 }
 
-/// Why this worker cannot run a job that is parked; `None` where it can.
+/// Why this worker cannot run a parked job; `None` if it can.
 pub(crate) fn why_not(core: &Core, consumer: &Consumer, payload: Vec<u8>) -> Option<String> {
     let job = match read(core, Lease::Token(0), payload) {
         Ok(job) => job,
         Err((why, _)) => return Some(why.why()),
     };
     let context = context(consumer, &job, Instant::now() + job.timeout);
-    // The body is made to see whether the arguments fit, and not polled. To drop it may panic, as it does where it runs.
+    // The body is made to see whether the arguments fit. It is not polled. Dropping it may panic, as in a run.
     let made = panic::catch(|| match body(&job, &context) {
         Err(Unstarted::Unfit(why)) => Some(why),
         Ok(_) | Err(Unstarted::Ended(_)) => None,
@@ -254,7 +254,7 @@ pub(crate) fn why_not(core: &Core, consumer: &Consumer, payload: Vec<u8>) -> Opt
 
 /// Why there is no body to run.
 enum Unstarted {
-    /// The arguments do not fit, those of a newer build perhaps.
+    /// The arguments do not fit; a newer build may have written them.
     Unfit(String),
     Ended(Finish),
 }
@@ -267,7 +267,7 @@ fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
         Ok(Ok(body)) => Ok(body),
         Ok(Err(StartError::Args(error))) => {
             let mut why = describe(&error);
-            // The names in arguments are as secret as what they name; those that are missing are the program's.
+            // Names in encrypted arguments are as secret as their values. The names of missing fields are those of the program.
             if job.is_encrypted() && why.starts_with("unknown field") {
                 why = format!("unknown field at line {} column {}", error.line(), error.column());
             }
@@ -283,7 +283,7 @@ fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
 
 async fn run_async(mut body: Caught<AsyncBody>, started: &Started, mut polled: bool) -> Ended {
     let context = &started.context;
-    // Else a body that has used up the budget of its task would keep it from being set.
+    // Otherwise the timer would not be set after a body has used up the budget of its task.
     let mut timeout = pin!(unconstrained(sleep_until(context.deadline().into())));
     let mut hears = false;
     poll_fn(|cx| {

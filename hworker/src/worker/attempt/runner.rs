@@ -1,6 +1,6 @@
-//! The loops that start bodies: one for each thread of the runtime and queue. A body is polled where it is found, and
-//! becomes a task of its own only if it is not ready at once, so that the shortest jobs cost no task, and one that blocks
-//! holds up no more than its thread. Such a task starts the next job itself when its own is over, in the slot that it has.
+//! Runners: the loops that start bodies, one for each thread of the runtime and queue. A runner polls a body in place. The body becomes a
+//! task only if it is not ready at once. So the shortest jobs cost no task, and a body that blocks holds up only its thread. At its end
+//! such a task starts the next job in its own slot.
 
 use std::future::poll_fn;
 use std::sync::Arc;
@@ -14,19 +14,19 @@ use crate::worker::state::consumer::Consumer;
 use crate::worker::state::core::Core;
 use crate::worker::state::slots::Slot;
 
-/// A thread that always has something to start looks after so long for what has arrived, and other tasks get their turn.
+/// How long a busy thread starts jobs before it looks for new events and lets other tasks run.
 const IN_A_ROW: Duration = Duration::from_millis(1);
 
-/// While a backlog is drained, or jobs come in numbers, one loop starts all short bodies, as long as jobs wait less than this: to wake another thread costs tens of microseconds, and takes a
-/// core from others.
+/// While a backlog is drained, or many jobs arrive, one runner starts all short bodies, as long as jobs wait less than this. Waking another
+/// thread costs tens of microseconds and takes a core from others.
 const LATE: Duration = Duration::from_millis(2);
 
-/// So many bodies start one after the other in a task that had one of its own.
+/// How many bodies start one after the other in the task of an earlier body.
 const BODIES_IN_A_ROW: u32 = 16;
 
-/// Starts what is ready, as long as this session lasts.
+/// Starts waiting jobs until the queue has retired.
 pub(crate) async fn run(core: Arc<Core>, consumer: Arc<Consumer>) {
-    // Around the polls of the loop and not of each body: a short job pays nothing for it.
+    // Around the polls of the loop, not of each body: a short job pays nothing for it.
     let starts = in_body_of(Arc::clone(&core.states), start_ready(core, Arc::clone(&consumer)));
     tokio::select! {
         () = starts => {}
@@ -40,7 +40,7 @@ async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
     let mut began = Instant::now();
     let mut in_a_row = 0;
     let mut behind = false;
-    // Some task was woken on this thread: no other takes it from there, and the next body may block the thread.
+    // A task was woken on this thread. No other thread takes it from there, and the next body may block the thread.
     let mut woke = false;
     loop {
         let mut now = Instant::now();
@@ -49,7 +49,7 @@ async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
             consumer.freshness.fresh().await;
             now = Instant::now();
         }
-        // All before a job is in hand.
+        // All of this comes before a job is taken.
         let waiting = consumer.buffer.count();
         woke |= waiting > 1 && consumer.call_runner(behind);
         if woke && waiting > 0 {
@@ -98,10 +98,10 @@ async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
     }
 }
 
-/// Awaits the end of a body, and goes on with what waits: no other task has to be woken for that, or made.
+/// Waits for the end of a body, then starts waiting jobs. This needs no other task.
 async fn run_slot(core: Arc<Core>, consumer: Arc<Consumer>, mut pending: Pending) {
     let _vital = consumer.vital();
-    // Its first poll was in the task of the runner.
+    // The task of the runner did the first poll.
     let mut polled = false;
     loop {
         let over = pending.over(&core, &consumer, polled).await;
@@ -135,7 +135,7 @@ async fn run_slot(core: Arc<Core>, consumer: Arc<Consumer>, mut pending: Pending
     }
 }
 
-/// Lets those have their turn who were woken by a slot, and says when a body may start that is in hand already.
+/// Lets tasks run that a free slot has woken, and waits for a fresh heartbeat. Returns the start time of the job in hand.
 async fn make_way(consumer: &Consumer) -> Instant {
     let_others_run().await;
     consumer.freshness.fresh().await;
@@ -143,8 +143,8 @@ async fn make_way(consumer: &Consumer) -> Instant {
 }
 
 impl Over {
-    /// Has the attempt settled. Its slot is free, or kept for the next body: where there is but one queue, a slot may pass
-    /// from one to the next, unless somebody waits for one; else the queues take turns. Says too whether somebody was woken by it.
+    /// Settles the attempt and frees its slot. Keeps the slot for the next body if there is only one queue and no task waits for a slot;
+    /// several queues take turns. Also returns whether the free slot woke a task.
     fn settle(self, consumer: &Consumer) -> (Option<Slot>, bool) {
         let Self(settlement, room) = self;
         let mut slot = Some(room.into_slot());
@@ -157,8 +157,8 @@ impl Over {
     }
 }
 
-/// Goes to the end of the queue of this thread, from where other threads take tasks too. `yield_now` would put this task
-/// where only this thread finds it again, and the body that runs next may block it.
+/// Moves this task to the end of the thread's queue, from which other threads take tasks too. `yield_now` would put it where only this
+/// thread finds it, and the next body may block the thread.
 async fn let_others_run() {
     let mut yielded = false;
     poll_fn(|cx| {

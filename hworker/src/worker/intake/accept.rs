@@ -1,4 +1,4 @@
-//! From the server's hands into ours, and back: jobs that were reserved, and leases that were lost.
+//! Accepts reserved jobs from the server, and gives up lost leases.
 
 use std::sync::Arc;
 
@@ -13,8 +13,8 @@ use crate::worker::state::core::Core;
 use crate::worker::state::log_limit::{Reason, Warning};
 use crate::worker::state::slots::Slot;
 
-/// Takes jobs over from the server, which are in the table of leases already: those for which there is a slot, and so many
-/// more, are to be started; what came beyond goes back at once.
+/// Accepts jobs that are in the table of leases already. Those with a slot, and `ahead` more, are to be started; the others go back at
+/// once.
 pub(crate) fn accept(
     core: &Arc<Core>,
     consumer: &Arc<Consumer>,
@@ -22,15 +22,15 @@ pub(crate) fn accept(
     mut slots: Vec<Slot>,
     ahead: usize,
 ) {
-    // A stopping worker begins nothing that was under way to it.
+    // A stopping worker begins no job, not even one that was in flight.
     let stopping = consumer.stopping.is_cancelled();
     let wanted = if stopping { 0 } else { slots.len() + ahead };
     let surplus = jobs.split_off(wanted.min(jobs.len()));
-    // Before a suspect is kept, which waits until the server has them.
+    // Before a suspect is kept: it waits until the server has these back.
     let mut back: Vec<_> = surplus.into_iter().map(|(lease, _)| lease).collect();
     let mut start = Vec::with_capacity(jobs.len());
     let mut suspects = Vec::new();
-    // An envelope may say that workers died at its side. Only those that do are decoded here.
+    // An envelope may list deaths of its workers. Only such envelopes are decoded here.
     let crashes = memmem::Finder::new("\"crashes\"");
     for (lease, payload) in jobs {
         if crashes.find(&payload).is_none() {
@@ -44,7 +44,7 @@ pub(crate) fn accept(
         }
     }
     if !suspects.is_empty() {
-        // If one of these ends the process, what it holds beside them is under suspicion too: the least possible.
+        // If one of these ends the process, all jobs beside it become suspects too: there should be as few as possible.
         let beyond = start.split_off(slots.len().saturating_sub(suspects.len()).min(start.len()));
         back.extend(beyond.iter().map(WaitingJob::lease).cloned());
     }
@@ -53,17 +53,17 @@ pub(crate) fn accept(
     }
     if !suspects.is_empty() {
         for suspect in suspects {
-            // Its slot waits with it: another queue may wait for one, and would have it first.
+            // Its slot is kept with it: otherwise a task of another queue would get the slot first.
             consumer.suspects.hold_back(suspect, slots.pop());
         }
-        // The loop that fetches starts them.
+        // The fetch loop starts them.
         consumer.changed.notify_one();
     }
     consumer.add(start, slots);
 }
 
-/// Tells of payloads that the server set aside, since they are larger than `max_payload`; of one that a wait brings, the worker reads no more than a job may
-/// have.
+/// Logs payloads that the server set aside because they are larger than `max_payload`. From a wait the worker reads no more bytes of a
+/// payload than a job may have.
 pub(crate) fn report_set_aside(core: &Core, consumer: &Consumer, payloads: u64) {
     if payloads > 0 {
         let limit = consumer.queue.limits.max_payload;
@@ -74,7 +74,7 @@ pub(crate) fn report_set_aside(core: &Core, consumer: &Consumer, payloads: u64) 
     }
 }
 
-/// Gives back everything that was not started.
+/// Gives back all jobs that were not started.
 pub(crate) fn give_all_back(consumer: &Consumer) {
     let jobs = consumer.buffer.take_all();
     let suspects = consumer.suspects.take_held_back();
@@ -84,7 +84,7 @@ pub(crate) fn give_all_back(consumer: &Consumer) {
     }
 }
 
-/// A lease was given to another: says so, and cancels the body.
+/// Logs that a lease was given to another worker, and cancels its body.
 pub(crate) fn report_lost(consumer: &Consumer, lease: &Lease) {
     let Some(job) = consumer.leases.lose(lease) else { return };
     say!(WARN, { name = job.definition.name, id = job.id.clone(), queue = consumer.queue.name.clone() },

@@ -1,4 +1,4 @@
-//! The loop of one queue: one round trip after the other settles what has finished and reserves what there is room for.
+//! The fetch loop of one queue: one call after the other settles ended attempts and reserves jobs for the free slots.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::worker::state::outbox::WakeAt;
 use crate::worker::state::session::Session;
 use crate::worker::state::slots::Slot;
 
-/// A connection that has lasted so long is of use; one that ends sooner, without an answer, is made less and less often.
+/// A connection that lasted this long was of use. If it ended sooner, without an answer, the pause before the next one grows.
 const SERVED_FOR: Duration = Duration::from_secs(1);
 
 /// Fetches for one queue until the worker has retired or is void.
@@ -35,25 +35,26 @@ pub(crate) async fn run(session: Arc<Session>, consumer: Arc<Consumer>) {
     consumer.retired.cancel();
 }
 
-/// The loop of one queue.
+/// The fetch loop of one queue.
 struct Fetch {
     session: Arc<Session>,
     consumer: Arc<Consumer>,
-    /// The server may have jobs waiting.
+    /// The server may have waiting jobs.
     more: bool,
-    /// It is to be asked, even without room.
+    /// Ask the server, even without room.
     look: bool,
-    /// While jobs come in numbers.
+    /// Set while many short jobs arrive.
     next_look: Option<NextLook>,
-    /// How many any call may ask for: half of what did not come, or not soon, and again more with each call that is answered soon.
+    /// How many jobs one call may claim: half of the last claim without an answer or with a late one, then twice as many after each early
+    /// answer.
     may_ask: usize,
     settling: Settling,
     first: bool,
-    /// Round trips since the start that went as they should.
+    /// Calls since the start that went well.
     answers: u64,
-    /// When the server last began a session for it.
+    /// When the server last began a session for this queue.
     connected_at: Instant,
-    /// What `answers` was when a call was last refused.
+    /// The value of `answers` when a call was last refused.
     refused_at: Option<u64>,
 }
 
@@ -85,7 +86,7 @@ impl Fetch {
                     self.connected_at = Instant::now();
                     let (count, began) = (self.session.core.outages.count(), Instant::now());
                     let answers = self.answers;
-                    // Where there was an outage meanwhile, that is why.
+                    // If there was an outage meanwhile, it is the reason and was logged.
                     if let Some(why) = broken.take().filter(|_| count == outages) {
                         say!(WARN, { queue = self.consumer.queue.name.clone() }, %queue, "made a new connection: {why}");
                     }
@@ -94,7 +95,7 @@ impl Fetch {
                     if self.answers > answers || began.elapsed() >= SERVED_FOR {
                         reconnect.succeeded();
                     } else if matches!(left, Left::Reconnect(_)) {
-                        // What ends it each time it is asked for jobs is not to be asked as often as it can be.
+                        // A server that ends the connection at each claim request is not asked as often as possible.
                         drop(connection);
                         reconnect.pause().await;
                     }
@@ -137,10 +138,10 @@ impl Fetch {
         }
         self.consumer.claims.all_are_over();
         self.consumer.pace.set_ahead(0);
-        // What was under way may have reached the server or not; it is sent again.
+        // Calls in flight may have reached the server or not. Their settlements are sent again.
         while let Some(call) = calls.under_way.pop_back() {
             let mut batch = call.into_batch();
-            // The server answers in order: only the first can be what it has ended the connection for.
+            // The server answers in order: only the first call can be the reason for the end of the connection.
             let is_first = calls.under_way.is_empty() && !connection.is_alive();
             if let Left::Reconnect(why) = &left
                 && is_first
@@ -154,7 +155,7 @@ impl Fetch {
         left
     }
 
-    /// Sends and receives until the connection is to be left.
+    /// Sends and receives until the loop has to leave the connection.
     async fn exchange(
         &mut self,
         connection: &Connection,
@@ -166,20 +167,20 @@ impl Fetch {
         let mut held_since: Option<Instant> = None;
         let mut stopping = false;
         loop {
-            // What is sent on one that has ended would be taken for what ended it.
+            // A call on a connection that has ended would be taken for the reason of its end.
             if !connection.is_alive() {
                 return Left::Reconnect("the connection has ended".into());
             }
-            // The server has taken back their neighbours, and nothing is under way that could bring others.
+            // The server has taken back the neighbours of the suspects, and no call in flight could bring other jobs.
             if calls.is_empty() && consumer.outbox.count() == 0 && consumer.freshness.is_fresh() {
                 for (admitted, slot) in consumer.suspects.begin() {
                     consumer.add([WaitingJob::Admitted(admitted)], slot);
                 }
             }
             self.settling.send_again(&consumer, false);
-            // Until the plan is made everything wakes this loop, so that nothing that changes meanwhile is missed.
+            // Until the plan is made everything wakes this loop, so that no change is missed.
             consumer.outbox.set_wake_at(WakeAt::LastOr(1));
-            // Kept until it is sent: what is under way may have been answered before.
+            // Kept until a call is sent: the calls in flight may have been answered before.
             self.look |= consumer.take_look();
             self.more |= self.look;
             let settlements = consumer.outbox.count();
@@ -209,7 +210,7 @@ impl Fetch {
                 calls.push_back(call.sent().await);
                 continue;
             }
-            // It let a wait be sent, if not a reserve; kept, it would be missing elsewhere.
+            // The slot let a wait be sent, if not a reserve. Kept, it would be missing in other queues.
             came_free = None;
             held_since = plan.hold.then(|| held_since.unwrap_or_else(Instant::now));
             consumer.outbox.set_wake_at(plan.wake_at);
@@ -223,7 +224,7 @@ impl Fetch {
                 () = connection.ended() => return Left::Reconnect("the connection has ended".into()),
                 () = consumer.suspicious.notified() => {
                     let differs = consumer.take_differs();
-                    // Unless this connection has got through since.
+                    // Not if this connection was made since then.
                     if consumer.take_cut_off().is_some_and(|at| at >= self.connected_at) {
                         return Left::CutOff;
                     }
@@ -240,10 +241,10 @@ impl Fetch {
                 }
                 () = consumer.changed.notified() => {}
                 () = consumer.buffer.resumed() => {}
-                // As it was planned: a freshness that has become fresh since is news.
+                // By the plan, not by the present state: a heartbeat that has become fresh since is news.
                 () = consumer.freshness.fresh(), if plan.awaits == Awaits::Heartbeat => {}
                 () = until(plan_again_at) => {}
-                // Whoever waits longest is served first; while a body holds the last slot, this loop waits for its turn.
+                // The task that waits longest is served first. While a body holds the last slot, this loop waits in line.
                 slot = consumer.slots.acquire(), if plan.acquire => came_free = slot,
                 () = consumer.stopping.cancelled(), if !stopping => {
                     stopping = true;
@@ -277,7 +278,7 @@ impl Fetch {
         }
     }
 
-    /// Takes the answers of a round trip.
+    /// Handles the answers of a call.
     async fn has_answered(
         &mut self,
         session_number: u64,
@@ -288,7 +289,7 @@ impl Fetch {
         let (settled, reserved) = replies;
         let asked = call.asked();
         let CallInFlight { sent_at, batch, slots, ahead, asks, replies, .. } = call;
-        // It holds the batch too.
+        // The replies hold the batch too.
         drop(replies);
         let batch = Arc::unwrap_or_clone(batch);
         let took = sent_at.elapsed();
@@ -347,7 +348,7 @@ impl Fetch {
         None
     }
 
-    /// A call for so many jobs was not answered, or not soon: they may be too much for the line, or for what is on its way.
+    /// A call for this many jobs was not answered, or late. They may be too much for the line to the server, or for its present load.
     fn asked_too_much(&mut self, asked: usize) {
         if asked > 0 {
             self.may_ask = (asked / 2).max(1);
@@ -384,7 +385,7 @@ impl Fetch {
 
 impl Drop for Fetch {
     fn drop(&mut self) {
-        // After a panic another loop sends them.
+        // After a panic another fetch loop sends them.
         self.settling.send_again(&self.consumer, true);
     }
 }

@@ -1,5 +1,5 @@
-//! No job waits long here that another worker could run. Where one waits for a runner, others are called: a body may block the one that
-//! was. What waits longer goes back to the server.
+//! No job waits here for long if another worker could run it. If a job waits for a runner, others are called, because a body may block the
+//! first one. If it waits longer, it goes back to the server.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,13 +10,13 @@ use crate::worker::state::buffer::WaitingJob;
 use crate::worker::state::consumer::Consumer;
 use crate::worker::state::pace::AHEAD_AT_MOST;
 
-/// What waits is looked at so often.
+/// How often waiting jobs are checked.
 const TICK: Duration = Duration::from_millis(5);
 
-/// Where a job had to wait for a runner, runners are called as if a body blocked one of them, for so long.
+/// How long runners are called as if a body blocked one of them, after a job had to wait for a runner.
 const BLOCKED_FOR: Duration = Duration::from_millis(100);
 
-/// Looks after what waits in a queue.
+/// Checks the waiting jobs of a queue.
 pub(crate) async fn run(consumer: Arc<Consumer>) {
     let mut queue = Waits::new(&consumer);
     loop {
@@ -32,7 +32,7 @@ pub(crate) async fn run(consumer: Arc<Consumer>) {
     }
 }
 
-/// What waits in one queue.
+/// The waiting jobs of one queue.
 struct Waits<'a> {
     consumer: &'a Arc<Consumer>,
     /// When a job last had to wait for a runner.
@@ -44,7 +44,7 @@ impl<'a> Waits<'a> {
         Self { consumer, waited: None }
     }
 
-    /// Calls all runners to a job that has waited, and for a while each time at once.
+    /// Calls all runners to a job that has waited, and for a while calls a runner to each job at once.
     fn call_runners(&mut self) {
         if self.consumer.buffer.call_all_runners(TICK) {
             self.waited = Some(Instant::now());
@@ -53,10 +53,10 @@ impl<'a> Waits<'a> {
         self.consumer.pace.set_blocked(self.waited.is_some());
     }
 
-    /// Gives back what was fetched ahead and has waited; what has a slot too, where no runner runs.
+    /// Gives back jobs that were fetched ahead and have waited, and those with a slot too, if no runner runs.
     fn give_back(&self) {
         let consumer = self.consumer;
-        // What is under way is younger, and would be started before it.
+        // Jobs in flight are younger, and would be started first.
         if !consumer.claims.are_over(consumer.claims.sent()) {
             return;
         }
@@ -68,7 +68,43 @@ impl<'a> Waits<'a> {
         for lease in waited.iter().map(WaitingJob::lease) {
             consumer.give_back(lease);
         }
-        // They wait at the server now, and nothing here is due to end.
+        // They wait at the server now, and no attempt here is about to end.
         consumer.look();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Client;
+    use crate::registry::Registry;
+    use crate::store::Lease;
+    use crate::worker::builder::WorkerBuilder;
+    use crate::worker::state::session::Session;
+
+    #[hworker::job]
+    fn nothing() {}
+
+    #[test]
+    fn older_jobs_go_back_when_no_younger_ones_are_in_flight() {
+        // Guard: `are_over`: a job that a call in flight brings would start before the older ones that went back.
+        let client = Client::new("redis://localhost").expect("a client");
+        let worker = WorkerBuilder::default().client(&client);
+        let worker = worker.registry(Registry::new().with::<nothing>()).build().expect("a worker");
+        let session = Session::new(&worker.core);
+        let consumer = &session.consumers()[0];
+        let mut jobs = vec![(Lease::Token(1), b"{}".to_vec())];
+        consumer.leases.reserved(0, &mut jobs);
+        let job = |(lease, payload)| WaitingJob::Reserved(lease, payload);
+        consumer.buffer.push(jobs.into_iter().map(job), None);
+        // They have waited by a clock.
+        std::thread::sleep(AHEAD_AT_MOST);
+        consumer.claims.one_is_sent();
+        Waits::new(consumer).give_back();
+        assert_eq!((consumer.buffer.count(), consumer.outbox.count()), (1, 0));
+        consumer.claims.one_is_over();
+        Waits::new(consumer).give_back();
+        assert_eq!((consumer.buffer.count(), consumer.outbox.count()), (0, 1));
+        assert!(consumer.take_look(), "the server has jobs");
     }
 }

@@ -1,4 +1,4 @@
-//! One round trip on the connection of a queue: what it settles and asks for, and its answers.
+//! One call on the connection of a queue: its settlements, its claim request and its answers.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -15,26 +15,26 @@ use crate::worker::state::slots::Slot;
 
 pub(crate) type Replies = (Result<Settled, Fault>, Result<Option<Reserved>, Fault>);
 
-/// Replies that are awaited.
+/// The future of the replies.
 pub(crate) type Answers = Pin<Box<dyn Future<Output = Replies> + Send>>;
 
-/// A round trip under way.
+/// A call in flight.
 pub(crate) struct CallInFlight {
     pub(crate) sent_at: Instant,
     pub(crate) batch: Arc<Vec<Settlement>>,
-    /// For the first of the jobs that it reserves.
+    /// For the first of the jobs that the call reserves.
     pub(crate) slots: Vec<Slot>,
     pub(crate) ahead: usize,
-    /// It was sent to look at the server, where there may be nothing.
+    /// The call looks at the server, which may have no jobs.
     pub(crate) looks: bool,
-    /// It asks for jobs.
+    /// The call claims jobs.
     pub(crate) asks: bool,
     pub(crate) replies: Answers,
     pub(crate) answer: Option<Replies>,
 }
 
 impl CallInFlight {
-    /// Sends it: a call is sent when its future is first polled.
+    /// Sends the call: the first poll of its future does it.
     pub(crate) async fn sent(mut self) -> Self {
         let first = poll_fn(|cx| Poll::Ready(self.replies.as_mut().poll(cx))).await;
         if let Poll::Ready(answer) = first {
@@ -43,7 +43,7 @@ impl CallInFlight {
         self
     }
 
-    /// How many jobs it asks for.
+    /// How many jobs the call claims.
     pub(crate) fn asked(&self) -> usize {
         self.slots.len() + self.ahead
     }
@@ -54,7 +54,7 @@ impl CallInFlight {
     }
 }
 
-/// The answers of the first round trip; the server answers in order. Cancel safe.
+/// The answers of the first call; the server answers in order. Cancel safe.
 pub(crate) async fn answered(calls: &mut VecDeque<CallInFlight>) -> Replies {
     poll_fn(|cx| match calls.front_mut() {
         Some(call) => match call.answer.take() {
@@ -66,18 +66,18 @@ pub(crate) async fn answered(calls: &mut VecDeque<CallInFlight>) -> Replies {
     .await
 }
 
-/// What a round trip is to ask for.
+/// The claim request of a call.
 #[derive(Debug)]
 pub(crate) struct ClaimRequest {
-    /// How many free slots to take for what it reserves.
+    /// How many free slots to take for the jobs.
     pub(crate) slots: usize,
     /// How many jobs to reserve beyond them.
     pub(crate) ahead: usize,
-    /// To ask the server even without room.
+    /// Ask the server, even without room.
     pub(crate) look: bool,
 }
 
-/// Where a round trip goes.
+/// Where a call goes.
 pub(crate) struct Target<'a> {
     pub(crate) core: &'a Core,
     pub(crate) consumer: &'a Arc<Consumer>,
@@ -85,7 +85,7 @@ pub(crate) struct Target<'a> {
     pub(crate) session_number: u64,
 }
 
-/// A round trip about to be made: settles what is in the outbox and reserves, in one write.
+/// Makes a call: settles the outbox and reserves, in one write.
 pub(crate) fn call(
     to: &Target<'_>,
     ask: &ClaimRequest,
@@ -95,7 +95,7 @@ pub(crate) fn call(
 ) -> CallInFlight {
     let Target { consumer, connection, .. } = *to;
     let batch = Arc::new(consumer.outbox.take());
-    // What the server holds for this worker beyond that, as after answers that were lost, goes back before there is more.
+    // After lost answers the server may hold more jobs for this worker. They go back before it reserves more.
     let holds_more = consumer.outbox.count() > consumer.slots.total() || held_up > SCRIPT_JOBS;
     let (slots, ahead) = if holds_more { (Vec::new(), 0) } else { (slots, ask.ahead) };
     let want = slots.len() + ahead;
@@ -105,8 +105,8 @@ pub(crate) fn call(
     }
     let only_acks = !batch.is_empty() && batch.iter().all(Settlement::is_ack);
     let sending = Arc::clone(&batch);
-    // The fast path: acks, with the next reserve. What else is settled may fail alone, and what is confirmed is waited for alone. Where no
-    // job can be reserved, acks are settled all the same.
+    // The fast path: acks, with the next reserve. Other settlements may fail alone, and confirmed ones are waited for alone. If no job can
+    // be reserved, acks are settled all the same.
     let replies = if only_acks && asks && !refused && !connection.is_confirming() {
         ack_and_reserve(to, want, sending)
     } else {
@@ -117,7 +117,7 @@ pub(crate) fn call(
     CallInFlight { sent_at, batch, slots, ahead, looks, asks, replies, answer: None }
 }
 
-/// In one call.
+/// Acks and reserves in one call.
 fn ack_and_reserve(to: &Target<'_>, want: usize, acks: Arc<Vec<Settlement>>) -> Answers {
     let (consumer, connection, session_number) =
         (Arc::clone(to.consumer), to.connection.clone(), to.session_number);
@@ -132,7 +132,7 @@ fn ack_and_reserve(to: &Target<'_>, want: usize, acks: Arc<Vec<Settlement>>) -> 
     })
 }
 
-/// In calls of their own, so that each may fail alone; `None` reserves nothing.
+/// Settles and reserves in calls of their own, so that each may fail alone; `None` reserves nothing.
 fn settle_beside_reserve(
     to: &Target<'_>,
     want: Option<usize>,
@@ -161,7 +161,7 @@ fn settle_beside_reserve(
     })
 }
 
-/// The round trips of a connection, however that is left, also by a panic.
+/// The calls in flight on a connection. Dropping this puts their settlements back, also in a panic.
 pub(crate) struct CallsInFlight {
     pub(crate) consumer: Arc<Consumer>,
     pub(crate) under_way: VecDeque<CallInFlight>,
@@ -169,7 +169,7 @@ pub(crate) struct CallsInFlight {
 
 impl Drop for CallsInFlight {
     fn drop(&mut self) {
-        // What was under way may have reached the server or not; it is sent again.
+        // Calls in flight may have reached the server or not. Their settlements are sent again.
         while let Some(call) = self.under_way.pop_back() {
             self.consumer.outbox.put_back(call.into_batch());
         }

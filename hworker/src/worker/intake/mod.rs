@@ -1,5 +1,5 @@
-//! Intake: the thread that waits at the server, reserves and settles, for all queues of one session of the worker. A body that blocks
-//! its thread, or the whole runtime of the bodies, holds up nothing here.
+//! Intake: the thread that waits at the server, reserves and settles, for all queues of one session. A body that blocks its thread, or the
+//! whole runtime of the bodies, holds up nothing here.
 
 pub(crate) mod accept;
 pub(crate) mod fetch;
@@ -24,7 +24,7 @@ use crate::worker::report::show_liveness;
 use crate::worker::state::session::Session;
 use crate::worker::state::thread::Thread;
 
-/// Starts the thread. It ends by itself when each queue was told that this worker retires, or that it is void.
+/// Starts the thread. It ends when the fetch loop of each queue has ended, because this worker retires or is void.
 pub(crate) fn spawn(session: &Arc<Session>) -> io::Result<Thread> {
     Thread::spawn("hworker-intake", session, run)
 }
@@ -35,7 +35,7 @@ async fn run(session: Arc<Session>) {
     others.spawn(clone().with(show_liveness::show_with_beats(clone(), |session| &session.intake)));
     let (begins, mut begun) = mpsc::unbounded_channel();
     let each = session.for_each_queue(|consumer| {
-        // Who takes it is below.
+        // The loop below receives it.
         let _ = begins.send(Arc::clone(consumer));
     });
     tokio::pin!(each);
@@ -52,7 +52,7 @@ async fn run(session: Arc<Session>) {
             Some(ended) = fetchers.join_next_with_id() => {
                 let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
                 let consumer = consumers.remove(&id);
-                // Where one has ended by a panic, which ends this session, another sends what is given back.
+                // If a fetch loop ended by a panic, which ends this session, another one sends what is given back.
                 if let (Err(_), Some(consumer)) = (ended, consumer) {
                     fetchers.spawn(fetch::run(clone(), consumer));
                 }
@@ -61,7 +61,7 @@ async fn run(session: Arc<Session>) {
                     return;
                 }
             }
-            // Which has no queue any more.
+            // The session has no queue any more.
             () = session.retiring.cancelled(), if fetchers.is_empty() => return,
         }
     }

@@ -1,8 +1,8 @@
-//! Jobs that a worker could not run, put aside for one that can: a deploy may be under way.
+//! Parked jobs: a worker could not run them, and another one may, because a deploy may be under way.
 //!
-//! Each worker looks at each of them once, in the order of their tokens, and takes what it can run straight under a lease of its own, so
-//! nothing circles between workers that cannot. A heartbeat tells how many it has not looked at. Whoever keeps the timer breaks those
-//! that nobody could run for `unknown_for`. Arguments are read by code of the user's, so this is a task of the runtime of the bodies.
+//! Each worker looks at each of them once, in the order of their tokens, and takes those that it can run under a lease of its own. So no
+//! job circles between workers that cannot run it. A heartbeat tells how many are left to look at. The worker that keeps the timer breaks
+//! those that no worker could run for `unknown_for`. Code of the user reads the arguments, so this is a task of the runtime of the bodies.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -17,10 +17,10 @@ use crate::worker::state::consumer::Consumer;
 use crate::worker::state::core::Core;
 use crate::worker::state::slots::Slot;
 
-/// Where the broken ones are full, that is said, and room is looked for, so often.
+/// How often the worker logs that there is no room for broken jobs, and looks for room.
 const FULL_EVERY: Duration = Duration::from_secs(60);
 
-/// What is said of one too large for any look.
+/// The reason for a job that is too large to look at.
 const TOO_LARGE: &str = "larger than max_payload";
 
 /// Looks at parked jobs until the worker stops.
@@ -45,7 +45,7 @@ pub(crate) async fn run(core: Arc<Core>, consumer: Arc<Consumer>) {
     }
 }
 
-/// Takes what can run here of those that were not looked at.
+/// Takes the jobs that can run here and were not looked at yet.
 async fn look(core: &Arc<Core>, consumer: &Arc<Consumer>, on: &Connection) -> Result<(), Fault> {
     let session_number = consumer.session_number.load(Ordering::Acquire);
     loop {
@@ -61,7 +61,7 @@ async fn look(core: &Arc<Core>, consumer: &Arc<Consumer>, on: &Connection) -> Re
         });
         let mut next = runnable.next();
         while let Some(first) = next.take() {
-            // As a reserve: a slot each, a heartbeat that was accepted lately, and nothing beside a suspect. Else it is for a later look.
+            // As for a reserve: a slot for each job, a fresh heartbeat, and nothing beside a suspect. Otherwise a later look takes it.
             let slot = tokio::select! {
                 slot = consumer.slots.acquire() => slot,
                 () = consumer.stopping.cancelled() => None,
@@ -88,7 +88,7 @@ async fn look(core: &Arc<Core>, consumer: &Arc<Consumer>, on: &Connection) -> Re
     }
 }
 
-/// Takes these jobs, for these slots, and counts them as looked at; false under an old session.
+/// Takes these jobs for these slots, and counts them as looked at. False if it took none: the session number is old, or the worker stops.
 async fn take(
     core: &Arc<Core>,
     consumer: &Arc<Consumer>,
@@ -99,11 +99,11 @@ async fn take(
 ) -> Result<bool, Fault> {
     let last = wanted.last().map_or(0, |(token, _)| *token);
     let _taking = Taking::begin(consumer);
-    // Only what is under way now is waited for by a worker that retires.
+    // A retiring worker waits only for a call that is in flight by now.
     if consumer.stopping.is_cancelled() {
         return Ok(false);
     }
-    // Guard: looked at only when it is known what became of the call. What a lost answer took is found among the leases.
+    // Guard: a job counts as looked at only when the result of the call is known. Jobs of a lost answer are found among the leases.
     match consumer.queue.take_parked(on, &consumer.keys, session_number, wanted).await? {
         Reserved::Jobs { mut jobs, .. } => {
             consumer.parked.looked.store(last, Ordering::Release);
@@ -119,7 +119,7 @@ async fn take(
     }
 }
 
-/// A call that takes some is under way, until what it brought is handed over.
+/// A call that takes parked jobs is in flight, until they are accepted.
 struct Taking<'a>(&'a Consumer);
 
 impl<'a> Taking<'a> {
@@ -136,7 +136,7 @@ impl Drop for Taking<'_> {
     }
 }
 
-/// Breaks what nobody could run for long. What can run here is left to a look.
+/// Breaks jobs that no worker could run for long. A look takes those that can run here.
 async fn break_overdue(
     core: &Core,
     consumer: &Consumer,

@@ -1,4 +1,4 @@
-//! What the loop of a queue is to do next: from what it has, without doing any of it.
+//! What the fetch loop of a queue does next: a plan from what it knows, without any effect.
 
 use std::time::Instant;
 
@@ -12,76 +12,76 @@ use crate::worker::state::outbox::WakeAt;
 use crate::worker::state::pace::Paces;
 use crate::worker::state::session::Session;
 
-/// So many jobs are asked for by one call: enough for the call to cost little, few enough for the server to answer others
-/// in between, and for the first of many to start while the rest are on their way.
+/// How many jobs one call claims at most: enough to make the call cheap, few enough for the server to answer others in between, and for the
+/// first jobs to start while the rest are on their way.
 const CALL_JOBS: usize = 300;
 
-/// While so many bytes wait for a slot nothing is fetched ahead: some calls' worth, so that there is something to start while the next
-/// are under way.
+/// While this many bytes wait for a slot nothing is fetched ahead. It is the size of several calls, so that there are jobs to start while
+/// the next calls are in flight.
 const AHEAD_BYTES: usize = 4 * SCRIPT_BYTES;
 
-/// What the loop is to do next.
+/// What the fetch loop does next.
 #[derive(Debug)]
 pub(crate) struct Plan {
-    /// To make a round trip.
+    /// The call to make.
     pub(crate) claim: Option<ClaimRequest>,
-    /// How many jobs are ahead of the slots, or under way to be, when that is done.
+    /// How many jobs are ahead of the slots, or will be, after this call.
     pub(crate) ahead: usize,
     pub(crate) awaits: Awaits,
-    /// There is something to send, held back for a moment so that more goes with it.
+    /// There is something to send. It is held back for a moment so that more goes with it.
     pub(crate) hold: bool,
-    /// To wait for a slot.
+    /// Wait for a slot.
     pub(crate) acquire: bool,
     pub(crate) wake_at: WakeAt,
-    /// Nothing is taken before that.
+    /// Nothing is reserved before this.
     pub(crate) alone_until: Option<Instant>,
 }
 
-/// Without what nothing is taken.
+/// The condition without which nothing is reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Awaits {
-    /// The next job, for which to wait at the server.
+    /// The next job: the worker waits for it at the server.
     Job,
     /// A heartbeat that is accepted.
     Heartbeat,
     Nothing,
 }
 
-/// What the loop of a queue knows when it plans.
+/// The knowledge of the fetch loop when it plans.
 pub(crate) struct Known<'a> {
     pub(crate) session: &'a Session,
     pub(crate) consumer: &'a Consumer,
-    /// How many calls are under way, how many jobs they bring beyond the slots, and whether one only looks.
+    /// How many calls are in flight, how many jobs they bring beyond the slots, and whether one of them looks.
     pub(crate) calls: usize,
     pub(crate) coming: usize,
     pub(crate) looks: bool,
-    /// The server may have jobs waiting.
+    /// The server may have waiting jobs.
     pub(crate) more: bool,
-    /// It is to be asked, even without room.
+    /// Ask the server, even without room.
     pub(crate) look: bool,
     pub(crate) next_look: Option<&'a NextLook>,
-    /// How many jobs any call may ask for.
+    /// How many jobs one call may claim.
     pub(crate) may_ask: usize,
-    /// How many slots came free for this queue and are not counted among the free ones.
+    /// How many slots came free for this queue and do not count among the free ones.
     pub(crate) came_free: usize,
     /// Since when something to send is held back.
     pub(crate) held_since: Option<Instant>,
 }
 
 impl Known<'_> {
-    /// What is to be done now.
+    /// Plans the next step.
     pub(crate) fn plan(&self) -> Plan {
         let Self { consumer, calls, coming, looks, came_free, held_since, .. } = *self;
         let stopping = consumer.stopping.is_cancelled();
         let fresh = consumer.freshness.is_fresh();
         let alone_until = consumer.suspects.alone_until();
-        // Else a body that blocks the runtime would have this worker take the jobs of all free slots, hold them, and take them again.
+        // Otherwise, if a body blocks the runtime, this worker would reserve jobs for all free slots, hold them, and reserve them again.
         let stalled = !consumer.buffer.are_runners_running();
         let takes = !stopping && !stalled && alone_until.is_none();
         let reserving = self.more && takes && fresh;
         let (waiting, bytes) = consumer.buffer.ahead();
         let due = waiting + coming;
-        // Those that wait, or will, have the first claim to what is free.
+        // Waiting jobs, and those on their way, come first for the free slots.
         let free = consumer.slots.free() + came_free;
         let unclaimed = free.saturating_sub(due);
 
@@ -93,7 +93,7 @@ impl Known<'_> {
 
         let settlements = consumer.outbox.count();
         let runnable = !consumer.buffer.is_empty();
-        // What is left lasts until more is here, and each call costs the thread on which bodies end.
+        // The jobs that are left last until more arrive, and each call costs the thread on which bodies end.
         let enough = (target - target / 3).clamp(1, CALL_JOBS);
         let worth_it = want == most || target > 0 && want >= enough;
         let anything = settlements > 0 || want > 0;
@@ -102,7 +102,7 @@ impl Known<'_> {
             0 => {
                 self.look || anything && (!runnable && self.next_look.is_none() || worth_it || held)
             }
-            // Behind one that looks there may be nothing.
+            // Behind a call that looks there may be nothing.
             1 => worth_it && !looks,
             _ => false,
         };
@@ -112,11 +112,11 @@ impl Known<'_> {
             (0, None) if !anything => WakeAt::LastOr(1),
             (0, None) if target > 0 => WakeAt::LastOr(worth_it_at),
             (0, None) => WakeAt::LastOr(usize::MAX),
-            // While nothing is left to be started, each body that ends would be the last.
+            // While no job is left to start, each body that ends would be the last.
             (1, _) if target > 0 && !looks => WakeAt::Count(worth_it_at),
             _ => WakeAt::Never,
         };
-        // One of the slots came free already.
+        // The slot that came free is one of these.
         let slots = slots.saturating_sub(came_free);
         Plan {
             claim: send.then_some(ClaimRequest { slots, ahead, look: self.look }),
@@ -128,7 +128,7 @@ impl Known<'_> {
                 _ => Awaits::Nothing,
             },
             hold: calls == 0 && anything,
-            // All are taken, and nothing of this queue is on its way to one.
+            // All slots are taken, and no job of this queue is on its way to one.
             acquire: takes && calls == 0 && due == 0 && unclaimed == 0,
             wake_at,
             alone_until,
@@ -147,7 +147,7 @@ impl Known<'_> {
     }
 }
 
-/// Waits until it is to be planned anew, if that time is known.
+/// Waits until the time of the next plan, if there is one.
 pub(crate) async fn until(at: Option<Instant>) {
     match at {
         Some(at) => sleep_until(at.into()).await,

@@ -14,19 +14,19 @@ use crate::worker::state::consumer::Consumer;
 use crate::worker::state::outages::Side;
 use crate::worker::state::session::Session;
 
-/// Why the loop left its connection.
+/// Why the fetch loop left its connection.
 pub(crate) enum Left {
     Reconnect(String),
-    /// Its requests may be lost: another connection of this worker was.
+    /// Its requests may be lost, because another connection of this worker was cut off.
     CutOff,
     Void,
     Retired,
 }
 
-/// A wait that is to end is looked at so often.
+/// How often the loop checks whether a wait has ended.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Makes a connection and reconciles; `None` when the worker is void.
+/// Makes a connection and reconciles; `None` if the worker is void.
 ///
 /// `first`: the server may not know this worker yet.
 pub(crate) async fn connect(
@@ -50,7 +50,7 @@ pub(crate) async fn connect(
     session.core.clock.heard(now);
 
     let comparison = consumer.leases.begin(session_number, &believed, leases);
-    // After the comparison: only what is sent from now on brings something new.
+    // After the comparison: only calls that are sent from now on bring new jobs.
     consumer.session_number.store(session_number, Ordering::Release);
     consumer.parked.look_anew();
     for settlement in comparison.revived {
@@ -71,10 +71,10 @@ pub(crate) async fn connect(
     Ok(Some((connection, session_number)))
 }
 
-/// Leaves a server that does not know this worker: one that has forgotten it, with all that it had, may have handed it a job
-/// since, which nobody else would look for.
+/// Leaves a server that does not know this worker. It may have forgotten the worker with all its jobs, and given it a job since, which no
+/// other worker would look for.
 pub(crate) async fn leave(session: &Session, consumer: &Consumer) {
-    // Which ends when the session does.
+    // The wait ends when the session does.
     while consumer.is_waiting() {
         let _ = timeout(LOOK_AGAIN, consumer.changed.notified()).await;
     }
@@ -90,7 +90,7 @@ pub(crate) async fn leave(session: &Session, consumer: &Consumer) {
     }
 }
 
-/// Says the last word to the server.
+/// Tells the server that this worker retires.
 pub(crate) async fn retire(consumer: &Consumer, connection: &Connection) -> Left {
     match consumer.queue.retire(connection, &consumer.keys, &consumer.worker).await {
         Ok(0) => Left::Retired,
@@ -102,7 +102,7 @@ pub(crate) async fn retire(consumer: &Consumer, connection: &Connection) -> Left
     }
 }
 
-/// What a worker says of itself.
+/// The record of this worker at the server.
 fn record(session: &Session) -> Vec<(&'static str, String)> {
     let config = &session.core.config;
     vec![

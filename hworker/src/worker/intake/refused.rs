@@ -1,4 +1,4 @@
-//! Jobs that are large for the line to the server, or for the server.
+//! Jobs that are too large for the line to the server, or for the server.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::worker::state::core::Core;
 use crate::worker::state::log_limit::{Reason, Warning};
 use crate::worker::state::outbox::is_large;
 
-/// Says which is the largest job of a call that took long.
+/// Logs the largest job of a call that took long.
 pub(crate) fn report_slow(
     core: &Core,
     consumer: &Consumer,
@@ -36,20 +36,20 @@ pub(crate) fn report_slow(
     core.log_limit.warn(&consumer.queue.name, Reason::SlowLine, warning);
 }
 
-/// Of an envelope, or the record of a failed job.
+/// The id of an envelope, or of the record of a failed job.
 fn id_of(bytes: &[u8]) -> Option<JobId> {
     Rewrite::of(bytes).map(|envelope| envelope.id())
 }
 
-/// Settlements whose connection ended when they were sent alone, and how often.
+/// How often the connection ended when a settlement was sent alone, by lease.
 #[derive(Debug, Default)]
 pub(crate) struct Refused(LeaseMap<u32>);
 
 impl Refused {
-    /// What is to be sent in place of settlements whose connection has ended.
+    /// Returns the settlements to send in place of those whose connection has ended.
     ///
-    /// One that was alone, and large, the server may refuse for its size, by ending the connection, and would each time. So the third
-    /// time it is sent without what it tells of errors, and then the job becomes broken, for which the server needs no bytes of it.
+    /// The server may refuse a large settlement for its size by ending the connection, and would do so each time. So one that was sent
+    /// alone goes without its errors the third time. Then the job becomes broken, for which the server needs no bytes of it.
     pub(crate) fn instead(
         &mut self,
         consumer: &Consumer,
@@ -93,7 +93,7 @@ impl Refused {
         batch
     }
 
-    /// The server has these.
+    /// Forgets settlements that the server has.
     pub(crate) fn forget(&mut self, settled: &[Settlement]) {
         if !self.0.is_empty() {
             for one in settled {
@@ -103,7 +103,7 @@ impl Refused {
     }
 }
 
-/// An envelope, or the record of a failed job, without what it tells of errors.
+/// An envelope, or the record of a failed job, without its errors.
 fn without_errors(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut rewrite = Rewrite::of(bytes)?;
     rewrite.remove("errors");

@@ -1,4 +1,4 @@
-//! What becomes of settlements that were sent.
+//! Handles the answers to settlements.
 
 use std::time::{Duration, Instant};
 
@@ -7,44 +7,44 @@ use crate::store::{Settled, Settlement};
 use crate::worker::intake::refused::Refused;
 use crate::worker::state::consumer::Consumer;
 
-/// A server that refuses or is busy is asked again after this.
+/// The pause before a server that refuses or is busy is asked again.
 pub(crate) const REFUSED_PAUSE: Duration = Duration::from_millis(500);
 
 /// The settlements of one queue that the server does not take as they are.
 #[derive(Debug, Default)]
 pub(crate) struct Settling {
     pub(crate) refused: Refused,
-    /// Those for which a key is of another type, and when they are sent again.
+    /// Settlements for which a key is of another type, and when they are sent again.
     held_up: Option<(Instant, Vec<Settlement>)>,
     /// Refusals since the start; about one a minute is logged.
     refusals: u64,
 }
 
 impl Settling {
-    /// How many are held up.
+    /// How many settlements are held up.
     pub(crate) fn held_up(&self) -> usize {
         self.held_up.as_ref().map_or(0, |(_, ends)| ends.len())
     }
 
-    /// When those are sent again.
+    /// When they are sent again.
     pub(crate) fn again_at(&self) -> Option<Instant> {
         self.held_up.as_ref().map(|(at, _)| *at)
     }
 
-    /// Has those sent again that are due, or all.
+    /// Puts back into the outbox the settlements that are due, or all.
     pub(crate) fn send_again(&mut self, consumer: &Consumer, all: bool) {
         if let Some((_, again)) = self.held_up.take_if(|(at, _)| all || *at <= Instant::now()) {
             consumer.outbox.put_back(again);
         }
     }
 
-    /// Whether this refusal is to be logged.
+    /// Whether to log this refusal.
     pub(crate) fn says(&mut self) -> bool {
         self.refusals += 1;
         (self.refusals - 1).is_multiple_of(120)
     }
 
-    /// The server has answered for these.
+    /// Handles the server's answer to these settlements.
     pub(crate) fn has_settled(
         &mut self,
         consumer: &Consumer,
@@ -74,7 +74,7 @@ impl Settling {
             say!(WARN, { queue = consumer.queue.name.clone(), fault = fault.clone() }, %queue, "results may not be safe yet, a failover may run their jobs again: {fault}");
         }
         if settled.stale > 0 {
-            // Their jobs were given to others; what happened here counts for nothing.
+            // Other workers have their jobs; these results do not count.
             say!(DEBUG, { queue = consumer.queue.name.clone(), stale = settled.stale }, %queue, stale, "settlements of lost leases were refused");
         }
     }

@@ -1,6 +1,6 @@
-//! Waiting on the server, on a connection of its own: an idle worker asks nothing, and the server hands the next job
-//! into this worker's inbox, which counts as its lease even if the answer is lost.
-//! A reserve is sent along with the wait, so that the server moves the job on under its lease at once.
+//! Waits at the server, on a connection of its own. An idle worker asks nothing: the server moves the next job into this worker's inbox,
+//! which counts as its lease even if the answer is lost. A reserve is sent along with the wait, so that the server puts the job under its
+//! lease at once.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,23 +15,22 @@ use crate::worker::intake::accept::{accept, report_set_aside};
 use crate::worker::state::consumer::Consumer;
 use crate::worker::state::session::Session;
 
-/// One wait lasts at most so long.
+/// How long one wait lasts at most.
 const WAIT: Duration = Duration::from_secs(20);
 
-/// Ending a wait may take so long.
+/// How long the end of a wait may take.
 const END_WITHIN: Duration = Duration::from_millis(300);
 
-/// A server that refuses waits is looked at so often.
+/// How often to look at a server that refuses waits.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Where no connection could be made for so long, while heartbeats are accepted, it is no outage of the server.
+/// If no connection could be made for this long while heartbeats are accepted, the server has no outage.
 const OUTAGE: Duration = Duration::from_secs(5);
 
-/// That it refuses them is said again after this.
+/// The time between two log lines about refused waits.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
-/// So many waits in a row that are over before their time and bring nothing were refused. Of one or two another call may
-/// have taken what was handed over.
+/// This many waits in a row that end early and bring nothing count as refused. After one or two, another call may have taken the job.
 const IN_VAIN: u32 = 3;
 
 /// Sends a wait whenever one is wanted, until the worker stops.
@@ -55,17 +54,17 @@ pub(crate) async fn run(session: Arc<Session>, consumer: Arc<Consumer>) {
                     serve(&session, &consumer, &connection, id, &mut wanted, &mut said).await;
                 let ended_well = fault.is_none();
                 say!(DEBUG, { queue = consumer.queue.name.clone() }, %queue, "the connection for waiting has ended: {fault:?}");
-                // What is in the inbox may be what ended it.
+                // A job in the inbox may have ended it.
                 consumer.look();
                 if ended_well || began.elapsed() >= LOOK_EVERY {
                     reconnect.succeeded();
                 } else {
-                    // A server that lets in whom it does not serve, as one of a cluster that is down.
+                    // Some servers accept a connection that they do not serve, as in a cluster that is down.
                     reconnect.pause().await;
                 }
             }
             Err(fault) => {
-                // The others may have theirs; where they do not either, they say so, and what is looked for now is not found.
+                // The other loops may be connected. If not, they log it, and the look finds nothing.
                 let failing_since = failing_since.get_or_insert_with(Instant::now);
                 if failing_since.elapsed() >= OUTAGE && consumer.freshness.is_fresh() {
                     say_refused(&mut said, format!(": no connection for that: {fault}"), &consumer);
@@ -98,11 +97,11 @@ async fn serve(
             () = connection.ended() => return None,
             () = consumer.stopping.cancelled() => return None,
         }
-        // While the freshness was waited for, the loop that fetches may have come to ask for itself.
+        // While this task waited for the heartbeat, the fetch loop may have decided to ask by itself.
         if !*wanted.borrow_and_update() {
             continue;
         }
-        // Before its reserve is counted: one that is counted under an older session asks under no newer one.
+        // Read before the reserve is counted: a reserve counted under an older session number does not ask under a newer one.
         let session_number = consumer.session_number.load(Ordering::Acquire);
         let wait =
             consumer.queue.reserve_when_handed(connection, &consumer.keys, session_number, WAIT);
@@ -110,11 +109,11 @@ async fn serve(
         let since = Instant::now();
         let under_way = UnderWay::begin(consumer);
         let in_time = tokio::select! {
-            // An answer that is here is taken, whatever else has happened.
+            // An answer that has arrived is taken in any case.
             biased;
             answer = &mut wait => Some(answer),
             () = consumer.wait_lost.notified() => None,
-            // Whoever ended it knows more than a server that is silent.
+            // The code that ended the connection knows more than a silent server.
             () = connection.ended() => None,
             () = consumer.stopping.cancelled() => None,
         };
@@ -125,7 +124,7 @@ async fn serve(
         };
         let brought = answer?;
         if brought.is_ok() {
-            // Whoever decides about the next wait has to see first what came with this one.
+            // The fetch loop must see these jobs before it decides about the next wait.
             consumer.waiting.send_replace(false);
         }
         let nothing = brought.as_ref().is_ok_and(Reserved::is_nothing);
@@ -134,18 +133,18 @@ async fn serve(
             Reserved::Jobs { mut jobs, left, set_aside } => {
                 report_set_aside(&session.core, consumer, set_aside);
                 consumer.leases.reserved(session_number, &mut jobs);
-                // A wait is sent while a slot is free, which is free still, or will be soon.
+                // A wait is sent while a slot is free. It is still free, or will be soon.
                 let count = jobs.len();
                 let slots: Vec<_> = consumer.slots.take(count).collect();
                 let ahead = count - slots.len();
                 accept(&session.core, consumer, jobs, slots, ahead);
                 consumer.changed.notify_one();
                 if left > 0 {
-                    // Behind: what it fetches is younger.
+                    // After these: the jobs that the look brings are younger.
                     consumer.look();
                 }
             }
-            // What was handed into the inbox since is for the new session to take.
+            // The new session takes the jobs that entered the inbox since.
             Reserved::Stale => consumer.look(),
             Reserved::Void => session.void.cancel(),
         });
@@ -154,7 +153,7 @@ async fn serve(
             _ if given_up => return None,
             Ok(()) if in_vain < IN_VAIN => {}
             Err(fault) if fault.kind == FaultKind::Connection => return Some(fault),
-            // A full server refuses to move what it holds: look once a second instead.
+            // A full server refuses to move its jobs: look once a second instead.
             refused => {
                 let why = refused.err().map_or_else(String::new, |fault| format!(": {fault}"));
                 say_refused(said, why, consumer);
@@ -165,7 +164,7 @@ async fn serve(
     }
 }
 
-/// A wait that is under way, until what it brought is handed over.
+/// A wait in flight, until its jobs are accepted.
 struct UnderWay<'a>(&'a Consumer);
 
 impl<'a> UnderWay<'a> {
@@ -180,13 +179,13 @@ impl Drop for UnderWay<'_> {
         let Self(consumer) = self;
         consumer.waits.fetch_add(1, Ordering::AcqRel);
         if consumer.stopping.is_cancelled() {
-            // Who retires waits for that, so that nothing is handed to a worker that has retired.
+            // A retiring worker waits for this, so that the server gives it no job after it has retired.
             consumer.changed.notify_one();
         }
     }
 }
 
-/// Says now and then that the worker cannot wait for jobs.
+/// Logs now and then that the worker cannot wait for jobs.
 fn say_refused(said: &mut Option<Instant>, why: String, consumer: &Consumer) {
     if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
         *said = Some(Instant::now());
@@ -201,9 +200,8 @@ async fn pause(duration: Duration, stopping: &CancellationToken) {
     }
 }
 
-/// Ends a wait at the server, so that it hands nothing to a worker that stops, or that has taken the wait for lost; gives
-/// its answers, since the server may have handed something over just before. If it cannot be ended, the inbox is swept by
-/// the heartbeats all the same.
+/// Ends a wait at the server, so that it gives no job to a worker that stops or takes the wait for lost. Returns the answer of the wait,
+/// since the server may have given a job just before. If the wait cannot be ended, the heartbeats still sweep the inbox.
 async fn ended<T>(
     session: &Session,
     consumer: &Consumer,
@@ -214,7 +212,7 @@ async fn ended<T>(
     let answers = async {
         let end = async {
             let other = session.core.client.connection(&consumer.queue).await?;
-            // Elsewhere, as after a failover, somebody else has that number.
+            // At another server, as after a failover, this number belongs to another client.
             if other.is_beside(connection) {
                 end_wait(&other, &consumer.queue, id).await
             } else {

@@ -1,5 +1,5 @@
-//! Which queues there are: a worker adds its own to the registry, and the worker that keeps the timer of the first of them says on which
-//! others jobs wait that nobody runs.
+//! The queues that exist. A worker adds its own to the registry. The worker that keeps the timer of the first queue logs other queues with
+//! waiting jobs that no worker serves.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,13 +12,13 @@ use crate::worker::state::census::Census;
 use crate::worker::state::core::Core;
 use crate::worker::state::session::Session;
 
-/// A worker beats more often by far.
+/// A worker sends heartbeats far more often.
 const HEARD_WITHIN: Duration = Duration::from_secs(60);
 
-/// So many queues are named, of those that nobody serves.
+/// How many unserved queues are named at most.
 const NAMED: usize = 10;
 
-/// Looks as long as the worker goes on.
+/// Looks at the queues until the worker stops.
 pub(crate) async fn run(session: Arc<Session>) {
     let looks = async {
         loop {
@@ -60,7 +60,7 @@ async fn look(core: &Core, census: &Census) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Whether jobs wait there, or are due, and no worker was heard of.
+/// Whether jobs wait or are due there, and no worker was heard of.
 async fn is_unserved(core: &Core, name: &str) -> Result<bool, Fault> {
     let mut waits = false;
     for shard in core.client.shards(name, core.client.limits()) {

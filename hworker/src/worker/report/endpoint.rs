@@ -1,5 +1,4 @@
-//! Answers probes over HTTP, on a thread of its own: bodies that block hold up no answer, and a slow client holds up
-//! nothing of the worker.
+//! Answers probes over HTTP, on a thread of its own: bodies that block hold up no answer, and a slow client holds up no part of the worker.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -21,17 +20,17 @@ use crate::error::Error;
 use crate::log::say;
 use crate::worker::report::health::Health;
 
-/// So many connections at once. One more ends the oldest: a probe asks at once, so what is old is no probe.
+/// How many connections may be open at once. One more ends the oldest: a probe asks at once, so an old connection is no probe.
 const CONNECTIONS: usize = 32;
 
 /// A connection ends after this, whatever its client does.
 const CONNECTION_WITHIN: Duration = Duration::from_secs(5);
 
-/// A request whose head is larger is refused. The least that hyper takes.
+/// A request with a larger head is refused. hyper takes no lower limit.
 const HEAD_BYTES: usize = 8 * 1024;
 const HEADERS: usize = 64;
 
-/// After a connection could not be accepted; the process may have no more files to open.
+/// The pause after a connection could not be accepted; the process may have no more files to open.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
 
 /// Answers probes until it is dropped; then the address is free again.
@@ -43,19 +42,19 @@ pub(crate) struct Endpoint {
 impl Drop for Endpoint {
     fn drop(&mut self) {
         self.end.cancel();
-        // It waits for nothing but its end. What it says when it panics it has said.
+        // The thread has nothing to wait for but its end. The panic hook has reported a panic.
         let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
-/// Answers probes at this address until what it returns is dropped.
+/// Answers probes at this address until the returned value is dropped.
 pub(crate) fn listen(address: SocketAddr, health: Health) -> Result<Endpoint, Error> {
     let cannot = |error| {
         Error::config(format!("health cannot be told at {address} (HWORKER_HEALTH): {error}"))
     };
     let listener = std::net::TcpListener::bind(address).map_err(cannot)?;
     listener.set_nonblocking(true).map_err(cannot)?;
-    // With port 0 it is another one.
+    // With port 0 the system chooses the port.
     let address = listener.local_addr().map_err(cannot)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_io()
@@ -114,7 +113,7 @@ async fn answer(stream: TcpStream, health: Health) {
         .max_buf_size(HEAD_BYTES)
         .max_headers(HEADERS)
         .serve_connection(TokioIo::new(stream), service);
-    // What goes wrong on it concerns its client alone.
+    // A fault on the connection concerns only its client.
     let _ = timeout(CONNECTION_WITHIN, connection).await;
 }
 

@@ -1,4 +1,4 @@
-//! Whether a worker is live and whether it is ready, for whoever decides about its process.
+//! Whether a worker is live and whether it is ready, for the platform that runs its process.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -8,9 +8,8 @@ use crate::worker::WorkerHandle;
 use crate::worker::state::liveness::STUCK;
 use crate::worker::state::session::Session;
 
-/// Tells whether a worker is live and whether it is ready; clones tell the same. [`Worker::health`](crate::Worker::health)
-/// gives it, for a web server of your own; with the feature `health` the worker answers probes itself, see
-/// [`WorkerBuilder::health`](crate::WorkerBuilder).
+/// Tells whether a worker is live and whether it is ready; clones tell the same. [`Worker::health`](crate::Worker::health) gives it, for a
+/// web server of your own. With the feature `health` the worker answers probes itself, see [`WorkerBuilder::health`](crate::WorkerBuilder).
 ///
 /// ```no_run
 /// # async fn demo() -> Result<(), hworker::Error> {
@@ -31,12 +30,12 @@ pub struct Health {
     handle: WorkerHandle,
 }
 
-/// How far the worker is.
+/// The stage of the worker.
 #[derive(Debug, Default)]
 pub(crate) enum Stage {
     #[default]
     NotBegun,
-    /// Not held: what a session owns (states, connections) goes when it ends, whoever still asks for its health.
+    /// Weak: the states and connections of a session go when it ends, even if its health is still asked for.
     Runs(Weak<Session>),
     Over,
 }
@@ -45,7 +44,7 @@ pub(crate) enum Stage {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unhealthy {
-    /// It is about to begin, or to begin anew under another id.
+    /// It is about to begin, or to begin again under another id.
     Starting,
     /// It was told to stop, or has stopped.
     Stopping,
@@ -53,18 +52,18 @@ pub enum Unhealthy {
     NoServer {
         /// The queue that has waited longest for one.
         queue: String,
-        /// How long ago the last one was sent that was accepted; `None` if none was yet.
+        /// How long ago the last accepted one was sent; `None` before the first.
         silent: Option<Duration>,
     },
-    /// The runtime of the bodies has not run for so long: bodies that block hold all its threads.
+    /// The runtime of the bodies has not run for this long: bodies that block hold all its threads.
     RuntimeStuck(Duration),
-    /// The thread that takes jobs and settles them has not run for so long.
+    /// The thread that reserves jobs and settles them has not run for this long.
     IntakeStuck(Duration),
-    /// The thread that sends heartbeats and keeps deadlines has not run for so long.
+    /// The thread that sends heartbeats and keeps deadlines has not run for this long.
     SupervisorStuck(Duration),
-    /// A part of it has ended by a panic: it gives its jobs back, and begins anew under another id.
+    /// A part of it ended by a panic: it gives its jobs back, and begins again under another id.
     Panicked,
-    /// It ended without having been told to: its future was dropped, or it could not start.
+    /// It ended without being told to: its future was dropped, or it could not start.
     Ended,
 }
 
@@ -105,11 +104,12 @@ impl Health {
         Self { stage: Arc::default(), handle }
     }
 
-    /// Whether the process is worth keeping: both its runtimes go round. Whether the server can be reached makes no
-    /// difference, since another process would not reach it either; nor whether the worker was told to stop.
+    /// Whether the process is worth keeping: all its runtimes run. A server out of reach makes no difference, since another process would
+    /// not reach it either. Nor does a request to stop.
     ///
     /// # Errors
-    /// [`Unhealthy::RuntimeStuck`], [`Unhealthy::IntakeStuck`] and [`Unhealthy::SupervisorStuck`] after 10 s, [`Unhealthy::Panicked`] until it begins anew, [`Unhealthy::Ended`].
+    /// [`Unhealthy::RuntimeStuck`], [`Unhealthy::IntakeStuck`] and [`Unhealthy::SupervisorStuck`] after 10 s, [`Unhealthy::Panicked`] until
+    /// it begins again, [`Unhealthy::Ended`].
     pub fn live(&self) -> Result<(), Unhealthy> {
         let session = match &*self.stage() {
             Stage::NotBegun => return Ok(()),
@@ -117,7 +117,7 @@ impl Health {
             Stage::Over if self.handle.is_told_to_stop() => return Ok(()),
             Stage::Over => return Err(Unhealthy::Ended),
         };
-        // Between two sessions there is nobody to ask, for a moment. It may be dropped here, with the user's states.
+        // Between two sessions there is none to ask for a moment. The session may be dropped here, with the user's states.
         session.map_or(Ok(()), |session| {
             if session.broken.is_cancelled() {
                 return Err(Unhealthy::Panicked);
@@ -126,9 +126,9 @@ impl Health {
         })
     }
 
-    /// Whether a job that is enqueued now would be started here, as far as the worker itself is concerned: it is live, in touch with
-    /// the server in each of its queues, and goes on. The same heartbeats decide it that decide whether a body may start:
-    /// one that was sent in the last 4 s must have been accepted.
+    /// Whether a job that is enqueued now would start here, as far as the worker itself is concerned: it is live, in touch with the server
+    /// in each of its queues, and not stopping. The freshness of the heartbeat decides, as for the start of a body: one that was sent in
+    /// the last 4 s must have been accepted.
     ///
     /// # Errors
     /// The first reason against it.
@@ -143,7 +143,7 @@ impl Health {
         };
         let consumers = session.consumers();
         let silent = consumers.iter().filter(|consumer| !consumer.freshness.is_fresh());
-        // One that was never heard of has waited longest.
+        // A queue without any accepted heartbeat has waited longest.
         let longest =
             silent.max_by_key(|consumer| consumer.freshness.age().unwrap_or(Duration::MAX));
         longest.map_or(Ok(()), |consumer| {
@@ -154,7 +154,7 @@ impl Health {
         })
     }
 
-    /// From now on this session is asked.
+    /// Asks this session from now on.
     pub(crate) fn begins(&self, session: &Arc<Session>) {
         *self.stage() = Stage::Runs(Arc::downgrade(session));
     }
@@ -166,7 +166,7 @@ impl Health {
         }
     }
 
-    /// What tells, when it is dropped, that the worker has ended.
+    /// Dropping the returned value tells that the worker has ended.
     pub(crate) fn until_dropped(&self) -> impl Drop + use<> {
         Ends(self.clone())
     }

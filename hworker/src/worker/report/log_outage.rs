@@ -1,4 +1,4 @@
-//! What a worker says of an outage, from the first of its connections that misses the server to the last that has it back.
+//! Logs an outage, from the first connection of a worker that loses the server to the last that has it back.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::worker::state::consumer::Consumer;
 use crate::worker::state::outages::{News, Side};
 use crate::worker::state::session::Session;
 
-/// The server cannot be used there.
+/// Logs that the server cannot be used, if that is news.
 pub(crate) fn lost(session: &Session, consumer: &Consumer, side: Side, fault: &Fault) {
     let core = &session.core;
     let who = (side, Arc::clone(&consumer.queue.label));
@@ -34,7 +34,7 @@ pub(crate) fn lost(session: &Session, consumer: &Consumer, side: Side, fault: &F
     }
 }
 
-/// The server answers there.
+/// Logs that the server is back, if the last connection has it.
 pub(crate) fn back(session: &Session, consumer: &Consumer, side: Side) {
     let core = &session.core;
     let who = (side, Arc::clone(&consumer.queue.label));

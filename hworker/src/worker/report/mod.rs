@@ -1,4 +1,4 @@
-//! What a worker tells of itself: health, outages, queues that nobody serves.
+//! What a worker tells of itself: health, outages, queues that no worker serves.
 
 pub(crate) mod census;
 #[cfg(feature = "health")]

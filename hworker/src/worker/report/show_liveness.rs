@@ -19,7 +19,7 @@ pub(crate) async fn show(session: Arc<Session>) {
     }
 }
 
-/// Shows that the runtime of a thread runs, with the heartbeats, so that an idle worker wakes once for all.
+/// Shows that the runtime of a thread runs, with each heartbeat, so that an idle worker wakes once for all.
 pub(crate) async fn show_with_beats(session: Arc<Session>, of: impl Fn(&Session) -> &Liveness) {
     loop {
         of(&session).runs();

@@ -1,5 +1,5 @@
-//! Jobs that this worker has reserved and not started, in the order in which they were taken. The first of them have a
-//! slot each; those behind were fetched ahead and wait for one.
+//! The buffer: jobs that this worker has reserved and not started, oldest first. The first of them have a slot each. The others were
+//! fetched ahead and wait for a slot.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,24 +16,24 @@ use crate::worker::state::slots::{Slot, Slots};
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     waiting: Mutex<Inner>,
-    /// How many wait, to be read without the lock.
+    /// How many jobs wait; read without the lock.
     count: AtomicUsize,
     added: Notify,
     runners: AtomicUsize,
-    /// Of these, those that have nothing to do.
+    /// How many runners have nothing to do.
     idle: AtomicUsize,
-    /// Slots came with jobs, or for those that wait.
+    /// Slots were added, with jobs or for waiting jobs.
     slotted: Notify,
-    /// The foremost has waited too long.
+    /// The first job has waited too long.
     late: Notify,
     /// A runner runs again, after none had for a while.
     resumed: Notify,
 }
 
-/// Where no runner has run for so long, a body blocks the runtime. Within less, a runtime with many tasks comes to each of them.
+/// If no runner has run for this long, a body blocks the runtime. A runtime with many tasks reaches each of them sooner.
 const BLOCKED_AFTER: Duration = Duration::from_millis(50);
 
-/// Jobs are taken for so long after the first that no runner has seen.
+/// How long jobs are still reserved after the first job that no runner has seen.
 const UNSEEN_AT_MOST: Duration = Duration::from_millis(20);
 
 #[derive(Debug, Default)]
@@ -41,11 +41,11 @@ struct Inner {
     jobs: VecDeque<Waiting>,
     slots: Vec<Slot>,
     bytes: usize,
-    /// When a runner last looked here.
+    /// When a runner last looked at the buffer.
     ran_at: Option<Instant>,
-    /// When the first job came since.
+    /// When the first job was added since then.
     unseen_since: Option<Instant>,
-    /// Jobs went back, since no runner ran.
+    /// Jobs were given back because no runner ran.
     stalled: bool,
 }
 
@@ -56,7 +56,7 @@ pub(crate) struct Waiting {
     pub(crate) job: WaitingJob,
 }
 
-/// How far it has been looked at.
+/// A waiting job, decoded or not yet.
 #[derive(Debug)]
 pub(crate) enum WaitingJob {
     Reserved(Lease, Vec<u8>),
@@ -79,9 +79,9 @@ impl WaitingJob {
     }
 }
 
-/// What is to be done next.
+/// What a runner does next.
 pub(crate) enum Next {
-    /// Start this one.
+    /// Start this job.
     Start {
         job: WaitingJob,
         slot: Slot,
@@ -89,25 +89,25 @@ pub(crate) enum Next {
         /// Another slot has come free.
         freed: bool,
     },
-    /// Somebody waits; get a slot for him.
+    /// A job waits and has no slot.
     NeedsSlot,
     Empty,
 }
 
 impl Inner {
-    /// Takes out the slots for which there is no job.
+    /// Takes out the slots that no job needs.
     fn surplus_slots(&mut self) -> Vec<Slot> {
         let needed = self.jobs.len().min(self.slots.len());
         self.slots.split_off(needed)
     }
 
-    /// Whether runners ran since jobs last came, or those have come lately.
+    /// Whether a runner has looked since jobs were last added, or they were added lately.
     fn runs_at(&self, now: Instant) -> bool {
         let lately = |since| now.saturating_duration_since(since) < UNSEEN_AT_MOST;
         !self.stalled && self.unseen_since.is_none_or(lately)
     }
 
-    /// A runner looks here. Says whether none had for a while.
+    /// Notes that a runner looks. Returns whether none had for a while.
     fn is_seen(&mut self, now: Instant) -> bool {
         let resumes = !self.runs_at(now);
         (self.ran_at, self.unseen_since, self.stalled) = (Some(now), None, false);
@@ -120,7 +120,7 @@ impl Buffer {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds jobs at the end, and slots for the foremost. Says whether any now waits behind another, or without a slot.
+    /// Adds jobs at the end, and slots for the first jobs. Returns whether a job now waits behind another or without a slot.
     pub(crate) fn push(
         &self,
         jobs: impl IntoIterator<Item = WaitingJob>,
@@ -147,7 +147,7 @@ impl Buffer {
         waits
     }
 
-    /// Takes the foremost job, with the given slot or one that is kept here.
+    /// Takes the first job, with the given slot or one of the buffer.
     pub(crate) fn next(&self, slot: &mut Option<Slot>, now: Instant) -> Next {
         let mut inner = self.inner();
         if inner.is_seen(now) {
@@ -159,7 +159,7 @@ impl Buffer {
         let Some(slot) = slot.take().or_else(|| inner.slots.pop()) else { return Next::NeedsSlot };
         let Some(Waiting { job, since }) = inner.jobs.pop_front() else { return Next::Empty };
         inner.bytes -= job.size();
-        // A slot that came from elsewhere sets one of those free.
+        // If the given slot was used, one slot of the buffer is free.
         let surplus = inner.surplus_slots();
         let left = inner.jobs.len();
         self.count.store(left, Ordering::Release);
@@ -169,11 +169,11 @@ impl Buffer {
         Next::Start { job, slot, since, freed }
     }
 
-    /// Waits for a slot for the foremost job: `None` if one is kept here meanwhile, that came with others. Cancel safe.
+    /// Waits for a slot for the first job. Returns `None` if the buffer got one meanwhile. Cancel safe.
     pub(crate) async fn slot(&self, slots: &Slots) -> Option<Slot> {
         let slotted = self.slotted.notified();
         tokio::pin!(slotted);
-        // Registered before the look, so that a slot that comes between the two is not missed.
+        // Registered before the check, so that no slot is missed between the two.
         slotted.as_mut().enable();
         if !self.inner().slots.is_empty() {
             return None;
@@ -185,12 +185,12 @@ impl Buffer {
         }
     }
 
-    /// One more runner takes from here.
+    /// Adds one to the number of runners.
     pub(crate) fn begin_runner(&self) {
         self.runners.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Calls a runner to what waits if none is awake, or `another` even so. Says whether one was called.
+    /// Calls a runner if all are idle; with `another`, if any is idle. Returns whether it called one.
     pub(crate) fn call_runner(&self, another: bool) -> bool {
         let idle = self.idle.load(Ordering::SeqCst);
         let calls = idle > 0 && (another || idle == self.runners.load(Ordering::SeqCst));
@@ -200,8 +200,8 @@ impl Buffer {
         calls
     }
 
-    /// Calls every runner if the foremost job has waited so long, those that yield too: bodies may block the others, and their
-    /// threads. Says whether it has.
+    /// Calls every runner if the first job has waited this long, also those that yield: bodies may block the others and their threads.
+    /// Returns whether it has waited this long.
     pub(crate) fn call_all_runners(&self, age: Duration) -> bool {
         let waited = self.inner().jobs.front().is_some_and(|job| job.since.elapsed() >= age);
         if waited {
@@ -211,10 +211,10 @@ impl Buffer {
         waited
     }
 
-    /// Lets others run, and this thread look after what has arrived; in the meantime only this thread finds the task again, which
-    /// the body of another may block, so who calls all runners calls it too.
+    /// Lets other tasks run, and this thread look for new events. Until then only this thread finds the task again, and another body may
+    /// block it. So `call_all_runners` calls this task too.
     pub(crate) async fn yield_now(&self) {
-        // Else where the task has used up its budget neither would be polled.
+        // Otherwise neither would be polled if the task has used up its budget.
         tokio::task::unconstrained(async {
             tokio::select! {
                 biased;
@@ -225,10 +225,10 @@ impl Buffer {
         .await;
     }
 
-    /// Completes when a runner is called; says whether it waited for that. Not cancel safe: the runner counts as idle for ever.
+    /// Completes when a runner is called. Returns whether it had to wait. Not cancel safe: the runner would count as idle for ever.
     pub(crate) async fn called(&self) -> bool {
         self.idle.fetch_add(1, Ordering::SeqCst);
-        // What was added before this runner counted as idle called nobody.
+        // Jobs that were added before this runner counted as idle called no runner.
         let waits = self.is_empty();
         if waits {
             self.added.notified().await;
@@ -244,18 +244,18 @@ impl Buffer {
         self.count() == 0
     }
 
-    /// How many wait.
+    /// How many jobs wait.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// How many wait without a slot, and the bytes of all that wait.
+    /// How many jobs wait without a slot, and the bytes of all waiting jobs.
     pub(crate) fn ahead(&self) -> (usize, usize) {
         let inner = self.inner();
         (inner.jobs.len() - inner.slots.len(), inner.bytes)
     }
 
-    /// Whether a runner ran since jobs last came, or those have come lately: else a body may block the runtime.
+    /// Whether a runner has looked since jobs were last added, or they were added lately. Otherwise a body may block the runtime.
     pub(crate) fn are_runners_running(&self) -> bool {
         self.inner().runs_at(Instant::now())
     }
@@ -265,8 +265,8 @@ impl Buffer {
         self.resumed.notified().await;
     }
 
-    /// Takes all that wait without a slot out again, if one of them has done so for this long; where `all` is said, and no runner has
-    /// run while the foremost waited for `BLOCKED_AFTER`, those that have one too.
+    /// Takes out all jobs without a slot, if one of them has waited for `age`. With `all`, also takes the jobs with a slot if no runner has
+    /// run while the first job waited for `BLOCKED_AFTER`.
     pub(crate) fn take_late(&self, age: Duration, all: bool) -> Vec<WaitingJob> {
         let mut inner = self.inner();
         let runs = inner.ran_at.is_some_and(|at| at.elapsed() < BLOCKED_AFTER);
@@ -286,13 +286,13 @@ impl Buffer {
         let slots = std::mem::take(&mut inner.slots);
         drop(inner);
         drop(slots);
-        // Whoever can run says so, one that is about to wait too.
+        // Every runner that can run notes that it does, also one that is about to wait.
         self.added.notify_waiters();
         self.added.notify_one();
         taken
     }
 
-    /// Takes everything out again.
+    /// Takes out all jobs.
     pub(crate) fn take_all(&self) -> Vec<WaitingJob> {
         let Inner { jobs, slots, .. } = std::mem::take(&mut *self.inner());
         self.count.store(0, Ordering::Release);

@@ -1,10 +1,10 @@
-//! When a worker looks which queues there are.
+//! When a worker looks which queues exist.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-/// When to look, which is once a minute, as the heart of the first queue tells.
+/// When to look: once a minute. The heartbeat loop of the first queue tells when.
 #[derive(Debug, Default)]
 pub(crate) struct Census {
     pub(crate) keeps_timer: AtomicBool,

@@ -1,8 +1,8 @@
-//! How many calls have asked for jobs.
+//! Counts the calls that claim jobs.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The calls of a connection that ask for jobs: how many were sent, and how many of them are over. The server answers in order.
+/// The calls of a connection that claim jobs: how many were sent, and how many of them are over. The server answers in order.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     sent: AtomicU64,
@@ -14,12 +14,12 @@ impl Claims {
         self.sent.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// What it brought is known.
+    /// The result of one call is known.
     pub(crate) fn one_is_over(&self) {
         self.over.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// They were left with their connection.
+    /// The calls ended with their connection.
     pub(crate) fn all_are_over(&self) {
         self.over.store(self.sent(), Ordering::Release);
     }
@@ -28,7 +28,7 @@ impl Claims {
         self.sent.load(Ordering::Acquire)
     }
 
-    /// Whether the first so many are over.
+    /// Whether the first `sent` calls are over.
     pub(crate) fn are_over(&self, sent: u64) -> bool {
         self.over.load(Ordering::Acquire) >= sent
     }

@@ -24,7 +24,7 @@ use crate::worker::state::recent::Total;
 use crate::worker::state::slots::{Slot, Slots};
 use crate::worker::state::suspects::Suspects;
 
-/// One queue, or one shard of a queue, as this worker serves it.
+/// The state of one queue, or one shard of a queue, in a session.
 #[derive(Debug)]
 pub(crate) struct Consumer {
     /// The worker's id in this queue.
@@ -41,45 +41,45 @@ pub(crate) struct Consumer {
     pub(crate) parked: Parked,
     /// No more jobs are reserved.
     pub(crate) stopping: CancellationToken,
-    /// Nothing more will be settled: the loop that fetches flushes the outbox and says the last word to the server.
+    /// Nothing more will be settled: the fetch loop flushes the outbox and tells the server that this worker retires.
     pub(crate) retiring: CancellationToken,
-    /// That was said.
+    /// The fetch loop has done so and ended.
     pub(crate) retired: CancellationToken,
     /// Of the session: the server declared this worker dead.
     pub(crate) void: CancellationToken,
-    /// Of the session: a part of it has ended by a panic.
+    /// Of the session: a part of it ended by a panic.
     broken: CancellationToken,
     /// How many queues the session serves.
     served: Arc<AtomicUsize>,
-    /// A job waits for a runner, or for a slot.
+    /// A job waits for a runner or a slot.
     pub(crate) job_waits: Notify,
-    /// Whether jobs are reserved beyond the free slots: not where a job type of the queue runs at most once, since a crash counts for
-    /// everything that a worker holds.
+    /// Whether jobs are reserved beyond the free slots. False if a job type of the queue runs at most once, since a crash counts for all
+    /// jobs of a worker.
     pub(crate) fetches_ahead: bool,
-    /// What contexts tell of this queue and worker.
+    /// Each `Context` of this queue and worker shares this.
     pub(crate) scope: Arc<Scope>,
-    /// The session under which the server hands anything over.
+    /// The session number under which the server gives jobs.
     pub(crate) session_number: AtomicU64,
-    /// Counts what passes over the connections of the loop that fetches.
+    /// Counts the bytes on the connections of the fetch loop.
     pub(crate) line: Arc<Meter>,
     pub(crate) claims: Claims,
-    /// The loop that fetches has something to think about.
+    /// The fetch loop has to plan again.
     pub(crate) changed: Notify,
-    /// The server may have jobs waiting, or something in the inbox.
+    /// The server may have waiting jobs, or a job in the inbox.
     look: AtomicBool,
     /// The first reconcile was accepted, so the server knows this worker.
     pub(crate) registered: tokio::sync::watch::Sender<bool>,
-    /// The connection may have to be made anew.
+    /// The connection may have to be replaced.
     pub(crate) suspicious: Notify,
-    /// Why it may.
+    /// The reason: the leases at the server differ from those known here.
     differs: AtomicBool,
-    /// When the heart last found itself cut off from the server, until the loop that fetches has heard of it.
+    /// When the heartbeat loop was last cut off from the server, until the fetch loop has read it.
     cut_off: Mutex<Option<Instant>>,
-    /// The wait that was sent is not at the server any more, and its answer did not come.
+    /// A wait that was sent is no longer at the server, and its answer did not come.
     pub(crate) wait_lost: Notify,
     /// Whether a wait may be sent.
     pub(crate) waiting: tokio::sync::watch::Sender<bool>,
-    /// Counts the waits, when each is sent and again when it is over: odd while one is under way.
+    /// Counts the beginning and the end of each wait: odd while one is in flight.
     pub(crate) waits: AtomicU64,
 }
 
@@ -129,17 +129,17 @@ impl Consumer {
         }
     }
 
-    /// What each task holds while it runs, so that none ends unseen by a panic.
+    /// Each task holds this while it runs, so that no panic of a task goes unseen.
     pub(crate) fn vital(&self) -> Vital<'_> {
         Vital(&self.broken)
     }
 
-    /// Whether the worker serves no other queue.
+    /// Whether the session serves only this queue.
     pub(crate) fn is_alone(&self) -> bool {
         self.served.load(Ordering::Relaxed) == 1
     }
 
-    /// Has jobs started, the foremost in these slots.
+    /// Adds jobs to the buffer, the first of them with these slots, and calls a runner.
     pub(crate) fn add(
         &self,
         jobs: impl IntoIterator<Item = WaitingJob>,
@@ -152,24 +152,24 @@ impl Consumer {
         }
     }
 
-    /// Whether a call is under way at the server that may still hand something over: a wait, or one that takes parked jobs.
+    /// Whether a call is in flight that may still bring jobs: a wait, or one that takes parked jobs.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.waits.load(Ordering::Acquire).is_multiple_of(2) || self.parked.is_taking()
     }
 
-    /// Calls a runner to what waits: one is enough for short bodies, unless it is `behind`. Says whether one was called.
+    /// Calls a runner to the waiting jobs. One runner is enough for short bodies, unless it is `behind`. Returns whether one was called.
     pub(crate) fn call_runner(&self, behind: bool) -> bool {
         self.buffer.call_runner(behind || !self.pace.drains())
     }
 
-    /// The heart is back; it was cut off last at this time.
+    /// The heartbeat loop reaches the server again; it was last cut off at this time.
     pub(crate) fn was_cut_off(&self, at: Instant) {
         *self.cut_off.lock().unwrap_or_else(PoisonError::into_inner) = Some(at);
         self.suspicious.notify_one();
         self.wait_lost.notify_waiters();
     }
 
-    /// What the server holds for us differs from what we know.
+    /// The leases at the server differ from those known here.
     pub(crate) fn differs(&self) {
         self.differs.store(true, Ordering::Release);
         self.suspicious.notify_one();
@@ -177,7 +177,7 @@ impl Consumer {
         self.wait_lost.notify_waiters();
     }
 
-    /// Whether that was found.
+    /// Whether such a difference was found.
     pub(crate) fn take_differs(&self) -> bool {
         self.differs.swap(false, Ordering::AcqRel)
     }
@@ -193,18 +193,18 @@ impl Consumer {
         }
     }
 
-    /// Gives a job back that was not started.
+    /// Gives back a job that was not started.
     pub(crate) fn give_back(&self, lease: &Lease) {
         self.finish(lease, End::Released { delay_ms: 0, envelope: None });
     }
 
-    /// An attempt is over; there may be something to send.
+    /// Settles an attempt that is over, and wakes the fetch loop if there may be something to send.
     pub(crate) fn settle(&self, settlement: Option<Settlement>) {
         self.settle_and_free(settlement, ());
     }
 
-    /// The same as [`Consumer::settle`], and what the attempt held is free: after its settlement has its place in the order, so that jobs that run
-    /// one after the other are settled so, and before anyone is woken to send it, who then finds the slot free.
+    /// As [`Consumer::settle`], and frees `held`. The settlement gets its place first, so that jobs that run one after the other are
+    /// settled in this order. The fetch loop is woken last, so that it finds the slot free.
     pub(crate) fn settle_and_free<T>(&self, settlement: Option<Settlement>, held: T) {
         let wakes = match settlement {
             Some(settlement) => self.outbox.push(settlement, self.buffer.is_empty()),
@@ -216,13 +216,13 @@ impl Consumer {
         }
     }
 
-    /// Claims the loop that fetches to look at the server.
+    /// Makes the fetch loop look at the server.
     pub(crate) fn look(&self) {
         self.look.store(true, Ordering::Release);
         self.changed.notify_one();
     }
 
-    /// Whether that was asked for.
+    /// Whether such a look was requested.
     pub(crate) fn take_look(&self) -> bool {
         self.look.swap(false, Ordering::AcqRel)
     }
@@ -245,7 +245,7 @@ impl Drop for Vital<'_> {
     }
 }
 
-/// What all queues of a session have in common.
+/// What all queues of a session share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) tokens: Tokens,
@@ -255,7 +255,7 @@ pub(crate) struct Shared {
     rooms: Mutex<HashMap<Arc<str>, Room>>,
 }
 
-/// What ends a session, or a part of it.
+/// The tokens that end a session, or a part of it.
 #[derive(Debug, Default)]
 pub(crate) struct Tokens {
     pub(crate) stopping: CancellationToken,
@@ -264,7 +264,7 @@ pub(crate) struct Tokens {
     pub(crate) broken: CancellationToken,
 }
 
-/// What the shards of a queue have in common, so that its limits are the queue's and not each shard's.
+/// What the shards of a queue share. Its limits count for the queue, not for each shard.
 #[derive(Debug)]
 struct Room {
     slots: Slots,
@@ -282,7 +282,7 @@ impl Shared {
         }
     }
 
-    /// The session serves so many queues.
+    /// Sets how many queues the session serves.
     pub(crate) fn serves(&self, queues: usize) {
         self.served.store(queues, Ordering::Relaxed);
     }

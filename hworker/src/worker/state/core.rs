@@ -1,4 +1,4 @@
-//! What a worker is, whatever its session.
+//! What a worker keeps over all its sessions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::time::ServerClock;
 use crate::worker::state::log_limit::LogLimit;
 use crate::worker::state::outages::Outages;
 
-/// What does not change from one session to the next.
+/// What does not change between sessions.
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) config: WorkerConfig,
     pub(crate) client: Client,
     pub(crate) jobs: BTreeMap<&'static str, &'static Definition>,
     pub(crate) states: Arc<States>,
-    /// Those that it is to serve.
+    /// The queues to serve.
     pub(crate) queues: watch::Sender<Vec<Queue>>,
     pub(crate) clock: ServerClock,
     pub(crate) outages: Outages,
@@ -32,7 +32,7 @@ pub(crate) struct Core {
 }
 
 impl Core {
-    /// The names of the queues that it serves, separated by commas; the shards of one are named once.
+    /// The names of the served queues, separated by commas; a queue with several shards is named once.
     pub(crate) fn queue_names(&self) -> String {
         let queues = self.queues.borrow();
         let mut names: Vec<_> = queues.iter().map(|queue| &*queue.name).collect();
@@ -40,7 +40,7 @@ impl Core {
         names.join(",")
     }
 
-    /// The first of the queues that it serves.
+    /// The first of the served queues.
     pub(crate) fn first_queue(&self) -> Option<Queue> {
         self.queues.borrow().first().cloned()
     }
@@ -57,7 +57,7 @@ impl Core {
         });
     }
 
-    /// Serves this queue no more.
+    /// Stops serving this queue.
     pub(crate) fn remove_queue(&self, name: &str) {
         self.queues.send_modify(|queues| queues.retain(|queue| &*queue.name != name));
     }

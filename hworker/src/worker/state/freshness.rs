@@ -1,5 +1,5 @@
-//! Whether the server has lately accepted a heartbeat: without that no body starts and no wait is sent, so that what
-//! others may already have declared dead does not begin anything new.
+//! The freshness of the heartbeat: whether the server has accepted one lately. If not, no body starts and no wait is sent, so that a worker
+//! that others may have declared dead begins nothing new.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -8,14 +8,14 @@ use tokio::sync::Notify;
 
 use crate::time::millis;
 
-/// An accepted heartbeat counts for so long from its sending.
+/// How long an accepted heartbeat counts, from its sending.
 const FRESH_FOR: Duration = Duration::from_secs(4);
 
-/// When the last heartbeat that was accepted was sent.
+/// When the last accepted heartbeat was sent.
 #[derive(Debug)]
 pub(crate) struct Freshness {
     since: Instant,
-    /// In ms from `since`, rounded down, plus one; 0 before the first. Asked before every body.
+    /// In ms from `since`, rounded down, plus one; 0 before the first. Read before every body.
     sent: AtomicU64,
     changed: Notify,
 }
@@ -27,7 +27,7 @@ impl Default for Freshness {
 }
 
 impl Freshness {
-    /// Notes that a heartbeat sent then was accepted.
+    /// Notes that the heartbeat sent at this time was accepted.
     pub(crate) fn accepted(&self, sent: Instant) {
         let sent = millis(sent.saturating_duration_since(self.since)) + 1;
         self.sent.store(sent, Ordering::Release);
@@ -38,7 +38,7 @@ impl Freshness {
         self.is_fresh_at(Instant::now())
     }
 
-    /// The same at a time that is about now.
+    /// As `is_fresh`, at a time that is about now.
     pub(crate) fn is_fresh_at(&self, now: Instant) -> bool {
         self.age_at(now).is_some_and(|age| age < FRESH_FOR)
     }
@@ -53,12 +53,12 @@ impl Freshness {
         Some(now.saturating_duration_since(self.since + Duration::from_millis(sent)))
     }
 
-    /// Completes when the freshness is fresh. Cancel safe.
+    /// Completes when the heartbeat is fresh. Cancel safe.
     pub(crate) async fn fresh(&self) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
-            // Registered before the look, so that a beat between the two is not missed.
+            // Registered before the check, so that no heartbeat is missed between the two.
             changed.as_mut().enable();
             if self.is_fresh() {
                 return;

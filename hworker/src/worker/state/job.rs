@@ -1,4 +1,4 @@
-//! What an attempt is: a job that was decoded, one that may run, and one that runs.
+//! The stages of an attempt: a decoded job, a job that may run, and a running body.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::envelope::{Crash, JobId, NO_ARGS};
 use crate::job::Definition;
 use crate::store::Lease;
 
-/// A job that is this worker's, decoded.
+/// A decoded job that this worker has reserved.
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) lease: Lease,
@@ -26,9 +26,9 @@ pub(crate) struct Job {
     pub(crate) retry_until: Option<u64>,
     pub(crate) crashes: Vec<Crash>,
     pub(crate) payload: String,
-    /// Where in it the arguments are, if there are any.
+    /// The range of the arguments in the payload, if there are any.
     pub(crate) args: Option<Range<usize>>,
-    /// The arguments, where those in the payload are encrypted.
+    /// The decrypted arguments, if those in the payload are encrypted.
     pub(crate) opened: Option<Opened>,
 }
 
@@ -48,15 +48,15 @@ impl Job {
     }
 }
 
-/// A job that may run here and now.
+/// A job that may run now.
 #[derive(Debug)]
 pub(crate) struct Admitted {
     pub(crate) job: Arc<Job>,
-    /// Its place among the suspects of crashes, if it is one.
+    /// Its place among the suspects of crashes, if it is a suspect.
     pub(crate) suspect: Option<OwnedSemaphorePermit>,
 }
 
-/// A body that runs.
+/// A running body.
 #[derive(Debug, Clone)]
 pub(crate) struct Running {
     pub(crate) job: Arc<Job>,

@@ -1,8 +1,8 @@
-//! The leases that this worker believes to hold, and what it lately did with those that it ended.
+//! The leases that this worker believes to hold, and the settlements of those that it ended lately.
 //!
-//! A lease goes from reserved to running to ending. Whoever turns it to ending, the task that runs the body or the
-//! supervisor, is the one who settles it; nobody starts or settles it again. Once the server has the settlement the
-//! lease is remembered for a while, in case a failover brings it back.
+//! A lease goes from reserved to running to ending. The task of the body or the supervisor turns it to ending. Only that one settles it,
+//! and nothing starts or settles it again. A settlement is remembered for a while after the server has it, in case a failover brings the
+//! lease back.
 
 use std::collections::HashSet;
 use std::collections::hash_map::Entry;
@@ -15,10 +15,10 @@ use crate::store::{Lease, LeaseMap, Settlement};
 use crate::worker::state::job::{Job, Running};
 use crate::worker::state::recent::{Recent, Total};
 
-/// Settlements that the server has are remembered for so long.
+/// How long settlements are remembered after the server has them.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 
-/// The table of one queue.
+/// The leases of one queue.
 #[derive(Debug)]
 pub(crate) struct Leases {
     table: Mutex<Table>,
@@ -28,15 +28,15 @@ pub(crate) struct Leases {
 #[derive(Debug)]
 struct Table {
     held: LeaseMap<State>,
-    /// The session whose list of leases was compared last.
+    /// The session number under which the list of leases was last reconciled.
     session_number: u64,
     settled: Recent,
 }
 
-/// How far a lease is.
+/// The state of a lease.
 #[derive(Debug)]
 enum State {
-    /// Handed over, its body not started.
+    /// The job is reserved, its body has not started.
     Reserved { since: Instant },
     /// Its body runs.
     Running(Running),
@@ -44,19 +44,19 @@ enum State {
     Ending,
 }
 
-/// What the server's list of leases means.
+/// The result of a comparison with the server's list of leases.
 #[derive(Debug, Default)]
 pub(crate) struct Comparison {
-    /// Held by the server for us, never seen by us.
+    /// Held by the server for this worker, but never seen here.
     pub(crate) unseen: Vec<Lease>,
-    /// Settled by us, and brought back by a failover: to be settled again.
+    /// Settled here and brought back by a failover: to be settled again.
     pub(crate) revived: Vec<Settlement>,
-    /// Believed to be held, but gone: the job was given to another.
+    /// Believed to be held, but gone: another worker has the job.
     pub(crate) lost: Vec<Lease>,
 }
 
 impl Table {
-    /// Turns a lease to ending, if it is not; gives what it was.
+    /// Turns a lease to ending and returns its state before; `None` if it is ending already, or unknown.
     fn end(&mut self, lease: &Lease) -> Option<State> {
         match self.held.get_mut(lease)? {
             State::Ending => None,
@@ -87,8 +87,8 @@ impl Leases {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Jobs were handed over under that session. Leaves out those whose leases were meanwhile taken for lost on their way,
-    /// and were given back or are about to be: another may have them by now.
+    /// Notes jobs that were reserved under this session number. Leaves out those whose leases were taken for lost meanwhile, and were given
+    /// back or will be: another worker may have them by now.
     pub(crate) fn reserved(&self, session_number: u64, jobs: &mut Vec<(Lease, Vec<u8>)>) {
         let since = Instant::now();
         let mut table = self.table();
@@ -105,7 +105,7 @@ impl Leases {
         });
     }
 
-    /// The body is about to start. False where the lease is ending or lost: then it must not.
+    /// Notes that the body is about to start. False if the lease is ending or lost: then the body must not start.
     pub(crate) fn start(&self, running: Running) -> bool {
         match self.table().held.get_mut(&running.job.lease) {
             Some(state @ State::Reserved { .. }) => {
@@ -116,19 +116,19 @@ impl Leases {
         }
     }
 
-    /// The lease ends. True for the one caller who must see to its settlement.
+    /// Ends the lease. True for the one caller that must settle it.
     pub(crate) fn end(&self, lease: &Lease) -> bool {
         let ended = self.table().end(lease);
-        // What it held is dropped here, outside the lock.
+        // The state is dropped here, outside the lock.
         ended.is_some()
     }
 
-    /// A lease that was never seen is to be given back: it must never be started.
+    /// Notes that a lease that was never seen is given back: its job must never start.
     pub(crate) fn never_start(&self, lease: &Lease) {
         self.table().held.entry(lease.clone()).or_insert(State::Ending);
     }
 
-    /// The server has these settlements.
+    /// Notes that the server has these settlements.
     pub(crate) fn settled(&self, settlements: Vec<Settlement>) {
         let mut table = self.table();
         for settlement in &settlements {
@@ -139,32 +139,31 @@ impl Leases {
         if table.held.is_empty() {
             self.emptied.notify_waiters();
         }
-        // What is forgotten is dropped outside the lock.
+        // Forgotten settlements are dropped outside the lock.
         drop(table);
         drop(forgotten);
     }
 
-    /// Forgets what was settled too long ago to be asked for, also where nothing more is settled.
+    /// Forgets old settlements, even if nothing more is settled.
     pub(crate) fn forget_old(&self) {
         let forgotten = self.table().settled.forget(REMEMBERED_FOR);
         drop(forgotten);
     }
 
-    /// How many leases are known: as many as the server should count, give or take what is under way.
+    /// How many leases are known. The server should count as many, except for those in flight.
     pub(crate) fn count(&self) -> usize {
         self.table().held.len()
     }
 
-    /// What is reserved or running: taken before the server is asked, so that what was handed over since is not
-    /// taken for lost.
+    /// The leases that are reserved or running. Taken before the server is asked, so that no lease reserved since then is taken for lost.
     pub(crate) fn believed(&self) -> HashSet<Lease> {
         let table = self.table();
         let alive = table.held.iter().filter(|(_, state)| !matches!(state, State::Ending));
         alive.map(|(lease, _)| lease.clone()).collect()
     }
 
-    /// Holds the list with which a session begins against `believed` and the table. What an older session still brings was
-    /// on that list, and is not taken any more.
+    /// Compares the list with which a session begins with `believed` and the table. Jobs that an older session still brings were on that
+    /// list, and are no longer accepted.
     pub(crate) fn begin(
         &self,
         session_number: u64,
@@ -176,15 +175,15 @@ impl Leases {
         table.compare(believed, server)
     }
 
-    /// Holds the server's list against `believed` and the table.
+    /// Compares the server's list with `believed` and the table.
     pub(crate) fn compare(&self, believed: &HashSet<Lease>, server: Vec<Lease>) -> Comparison {
         self.table().compare(believed, server)
     }
 
-    /// A lease was given to another: whatever ran under it is cancelled, and nothing is settled. Says which job it was.
+    /// Loses a lease that was given to another worker: cancels its body and settles nothing. Returns the job if its body ran.
     pub(crate) fn lose(&self, lease: &Lease) -> Option<Arc<Job>> {
         let mut table = self.table();
-        // An ending lease is gone because it was settled, by us.
+        // An ending lease is gone because this worker settled it.
         if !matches!(table.held.get(lease), Some(State::Reserved { .. } | State::Running(_))) {
             return None;
         }
@@ -209,7 +208,7 @@ impl Leases {
         }
     }
 
-    /// Loses every lease, of what is settled too: the server knows none of them.
+    /// Loses every lease, also those that are ending: the server knows none of them.
     pub(crate) fn abandon(&self) {
         self.lose_all();
         let mut table = self.table();
@@ -219,14 +218,14 @@ impl Leases {
         }
     }
 
-    /// Cancels what runs; each body's task then gives its lease back.
+    /// Cancels the running bodies; the task of each body then gives its lease back.
     pub(crate) fn cancel_running(&self) {
         for running in self.running() {
             running.context.cancel();
         }
     }
 
-    /// What runs.
+    /// The running bodies.
     pub(crate) fn running(&self) -> Vec<Running> {
         let table = self.table();
         let running = table.held.values().filter_map(|state| match state {
@@ -236,7 +235,7 @@ impl Leases {
         running.collect()
     }
 
-    /// Leases that were handed over so long ago and did not start.
+    /// The leases that were reserved longer than `age` ago and did not start.
     pub(crate) fn not_started_for(&self, age: Duration) -> Vec<Lease> {
         let table = self.table();
         let stuck = table.held.iter().filter(|(_, state)| match state {
@@ -271,7 +270,7 @@ mod tests {
         let [settled, other] = [1, 2].map(Lease::Token);
         let end = End::Acked { job: "a" };
         leases.settled(vec![Settlement { lease: settled.clone(), end }]);
-        // It is not old.
+        // It is not old yet.
         leases.forget_old();
         let comparison = leases.compare(&HashSet::new(), vec![settled.clone(), other.clone()]);
         let revived: Vec<_> = comparison.revived.into_iter().map(|one| one.lease).collect();

@@ -1,11 +1,11 @@
-//! Whether a runtime goes round, seen from another thread.
+//! Whether a runtime runs, seen from another thread.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::time::millis;
 
-/// A runtime that did not run for so long is stuck.
+/// A runtime that has not run for this long is stuck.
 pub(crate) const STUCK: Duration = Duration::from_secs(10);
 
 /// When a runtime last ran.

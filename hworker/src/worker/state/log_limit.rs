@@ -1,5 +1,5 @@
-//! Log lines of which whoever may enqueue decides how many there could be: the first is written at once, then one every few
-//! seconds for each queue and reason, which says how many there were.
+//! The log limit, for log lines that a client could cause in any number. The first line is written at once. Then there is one every few
+//! seconds for each queue and reason, with the number of jobs.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,10 +12,10 @@ use tracing::field::display;
 use crate::envelope::JobId;
 use crate::log::{one_line, say};
 
-/// From one line to the next of the same queue and reason.
+/// The time between two lines of one queue and reason.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// What lines are told apart by; what a payload says of itself makes no more of them.
+/// The reason of a line. The contents of a payload do not add reasons.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Reason {
     /// The payload is broken.
@@ -28,11 +28,11 @@ pub(crate) enum Reason {
     Unknown,
     /// The arguments cannot be decrypted here.
     Encrypted,
-    /// What it brings along takes long on its way.
+    /// The job takes long on the line to the server.
     SlowLine,
 }
 
-/// What a line says, of the last job that it is about.
+/// The contents of a line, from the last of its jobs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Warning {
     pub(crate) job: Option<&'static str>,
@@ -40,27 +40,27 @@ pub(crate) struct Warning {
     pub(crate) text: String,
 }
 
-/// The lines of one worker.
+/// The log limit of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct LogLimit {
     topics: Mutex<HashMap<Topic, State>>,
     held_back: Notify,
 }
 
-/// The queue, and why there is a line. A worker has few.
+/// The queue and the reason of a line. A worker has few.
 type Topic = (Arc<str>, Reason);
 
 #[derive(Debug, Default)]
 struct State {
     /// When a line was last written.
     said: Option<Instant>,
-    /// How many there were since, and the last of them.
+    /// How many jobs there were since, and the warning of the last.
     jobs: u64,
     last: Option<Warning>,
 }
 
 impl State {
-    /// The line that may be written now, and how many jobs it is about.
+    /// The line to write now, and how many jobs it is about.
     fn due(&mut self, now: Instant) -> Option<(Warning, u64)> {
         if self.said.is_some_and(|said| now.duration_since(said) < EVERY) {
             return None;
@@ -72,12 +72,12 @@ impl State {
 }
 
 impl LogLimit {
-    /// Writes a line, or counts it for the next.
+    /// Writes a line, or counts it for the next one.
     pub(crate) fn warn(&self, queue: &Arc<str>, reason: Reason, warning: Warning) {
         self.warn_of(1, queue, reason, warning);
     }
 
-    /// The same for so many jobs at once.
+    /// As `warn`, for this many jobs at once.
     pub(crate) fn warn_of(&self, jobs: u64, queue: &Arc<str>, reason: Reason, warning: Warning) {
         match self.note(jobs, queue, reason, warning, Instant::now()) {
             Some((warning, jobs)) => write(queue, warning, jobs),
@@ -85,9 +85,9 @@ impl LogLimit {
         }
     }
 
-    /// Writes what was held back when its time has come, so that the last of many are told too.
+    /// Writes lines that were held back when their time has come, so that the last of many jobs are logged too.
     pub(crate) async fn keep_telling(&self) {
-        // A session before this one may have ended while something was.
+        // An earlier session may have ended while a line was held back.
         self.held_back.notify_one();
         loop {
             self.held_back.notified().await;
@@ -96,7 +96,7 @@ impl LogLimit {
         }
     }
 
-    /// Writes all that is held back: nothing more will come.
+    /// Writes all lines that are held back: no more will come.
     pub(crate) fn tell_all(&self) {
         let later = Instant::now() + EVERY;
         self.tell(later);
@@ -162,7 +162,7 @@ mod tests {
         assert_eq!(note(&here, Reason::Broken, "3", 4), None);
         assert_eq!(note(&here, Reason::Broken, "4", 5), Some((warning("4"), 3)));
         assert_eq!(note(&here, Reason::Broken, "5", 6), None);
-        // What came last does not wait for another.
+        // The last warning does not wait for another one.
         log_limit.tell(at(9));
         assert_eq!(log_limit.topics()[&(Arc::clone(&here), Reason::Broken)].jobs, 1);
         log_limit.tell(at(10));

@@ -1,4 +1,4 @@
-//! What a worker, a session and a queue of it know. Nothing here uses anything of the other folders.
+//! The state of a worker, a session and its queues. Nothing here uses the other folders.
 
 pub(crate) mod buffer;
 pub(crate) mod census;

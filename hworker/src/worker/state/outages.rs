@@ -1,27 +1,27 @@
-//! What a worker says of an outage: one line when it loses the server and one when the server is back, however many
-//! queues, connections and tries notice it.
+//! What a worker logs of an outage: one line when it loses the server and one when the server is back, for any number of queues,
+//! connections and tries.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// An outage that goes on is spoken of again after this.
+/// The time after which a continuing outage is logged again.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
 
-/// Who misses the server: each has a connection of its own.
+/// The two loops of a queue that can lose the server; each has a connection of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Side {
     Fetch,
     Heartbeat,
 }
 
-/// Who misses the server, in all queues of a worker and over all its sessions.
+/// The loops that have lost the server, in all queues of a worker and over all its sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Outages(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
-    /// By the label of the shard. While it is empty there is no outage.
+    /// By the label of the shard. Empty without an outage.
     missing: HashSet<(Side, Arc<str>)>,
     begun: u64,
     /// When the server was last heard of, and when a line was last written.
@@ -29,22 +29,22 @@ struct State {
     said: Option<Instant>,
 }
 
-/// What is to be said.
+/// What to log.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum News {
     Lost,
-    /// It is away still, for so long.
+    /// The server is still away, for this long.
     Away(Duration),
     Back(Duration),
 }
 
 impl Outages {
-    /// How many there were; one that has just begun counts.
+    /// How many outages there were, with one that goes on.
     pub(crate) fn count(&self) -> u64 {
         self.state().begun
     }
 
-    /// Whether there is one.
+    /// Whether an outage goes on.
     pub(crate) fn is_ongoing(&self) -> bool {
         !self.state().missing.is_empty()
     }
@@ -77,7 +77,7 @@ impl Outages {
         last.then(|| News::Back(state.away(now)))
     }
 
-    /// Nobody misses the server any more in this queue, which is served no more.
+    /// Forgets the loops of this queue, which is no longer served.
     pub(crate) fn forget(&self, label: &Arc<str>) {
         self.state().missing.retain(|(_, of)| of != label);
     }

@@ -1,4 +1,4 @@
-//! Settlements on their way to the server: they stay here until it has them, however often a connection breaks.
+//! The outbox: settlements stay here until the server has them, however often a connection breaks.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,28 +6,28 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::store::{SCRIPT_BYTES, SCRIPT_JOBS, SCRIPT_MOVES, Settlement};
 
-/// A server ends a connection for the size of a request only where that is larger: Redis and Valkey allow no limit below 1 MB.
+/// A server ends no connection because of the size of a smaller request: Redis and Valkey allow no limit below 1 MB.
 const LARGE: usize = 256 * 1024;
 
 /// The settlements of one queue.
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
     waiting: Mutex<Waiting>,
-    /// How many must be waiting before the loop that sends them is woken, and in the lowest bit whether the last that is
-    /// there to be started wakes it too.
+    /// How many settlements must wait before the fetch loop is woken. The lowest bit says whether it is also woken when no job is left to
+    /// start.
     wake_at: AtomicUsize,
 }
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// The oldest first.
+    /// Oldest first.
     first: VecDeque<Settlement>,
-    /// Those with bytes of their own that failed, maybe for one among them: they go one by one, and more at once with each that
-    /// goes, so that none of them holds up the others.
+    /// Settlements with bytes of their own that failed, maybe because of one of them. They are sent one by one, then more at once with each
+    /// call, so that none of them holds up the others.
     again: VecDeque<Settlement>,
-    /// How many of those go together.
+    /// How many of these go together.
     together: usize,
-    /// It is their turn.
+    /// These are next.
     turn: bool,
 }
 
@@ -37,14 +37,14 @@ impl Waiting {
     }
 }
 
-/// When the loop that sends is woken.
+/// When the fetch loop is woken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum WakeAt {
-    /// When so many wait, or when nothing more is there to be started.
+    /// When this many wait, or when no job is left to start.
     LastOr(usize),
-    /// When so many wait.
+    /// When this many wait.
     Count(usize),
-    /// Not because of settlements: it waits for the server.
+    /// Never because of settlements: the loop waits for the server.
     Never,
 }
 
@@ -64,8 +64,8 @@ impl Outbox {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Says whether the loop that sends is to be woken; `last` where nothing more is there to be started. It is woken once: who
-    /// wakes it may have to wait for its turn, and those who come after him have no reason to.
+    /// Adds a settlement. Returns whether to wake the fetch loop; `last`: no job is left to start. The loop is woken once: a caller may
+    /// have to wait before it can wake it, and later callers have no reason to.
     pub(crate) fn push(&self, settlement: Settlement, last: bool) -> bool {
         let mut waiting = self.waiting();
         waiting.first.push_back(settlement);
@@ -78,12 +78,12 @@ impl Outbox {
         self.wake_at.fetch_update(Ordering::AcqRel, Ordering::Acquire, wakes).is_ok()
     }
 
-    /// From now on, until it is woken.
+    /// Sets when the fetch loop is woken next.
     pub(crate) fn set_wake_at(&self, wake_at: WakeAt) {
         self.wake_at.store(wake_at.as_bits(), Ordering::Release);
     }
 
-    /// Takes as many as one script carries.
+    /// Takes as many settlements as one script carries.
     pub(crate) fn take(&self) -> Vec<Settlement> {
         let mut waiting = self.waiting();
         let Waiting { first, again, together, turn } = &mut *waiting;
@@ -94,13 +94,13 @@ impl Outbox {
             *together = together.saturating_mul(2);
         }
         let count = fitting(from.iter()).min(most);
-        // Not collected, which makes room for four where there is one.
+        // `collect` would make room for four where there is one.
         let mut batch = Vec::with_capacity(count);
         batch.extend(from.drain(..count));
         batch
     }
 
-    /// Puts back what the server may not have got. What failed alone goes last.
+    /// Puts back settlements that the server may not have. One that failed alone goes last.
     pub(crate) fn put_back(&self, batch: Vec<Settlement>) {
         let mut waiting = self.waiting();
         let alone = batch.len() == 1;

@@ -1,26 +1,26 @@
-//! How long bodies run, and so how many jobs to fetch ahead: by time, not by count, so that short jobs cost no round
-//! call of their own and no job waits here while another worker could run it.
+//! The pace: how long bodies run, and so how many jobs to fetch ahead. It goes by time, not by count: short jobs cost no call of their own,
+//! and no job waits here while another worker could run it.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// As much is fetched ahead as the slots will have started within this time.
+/// As many jobs are fetched ahead as the slots will start within this time.
 const AHEAD: Duration = Duration::from_millis(5);
 
-/// What was fetched ahead goes back when it has waited for so long.
+/// How long a job that was fetched ahead may wait before it goes back.
 pub(crate) const AHEAD_AT_MOST: Duration = Duration::from_millis(10);
 
-/// At most so many jobs of a queue, or of a shard of one, however short they are; and of all together, unless one thread comes to the last of
-/// more of them within the time.
+/// How many jobs of a queue, or of a shard, are fetched ahead at most, however short they are. Also the limit for all queues together,
+/// unless one thread starts more of them within `AHEAD`.
 const AHEAD_JOBS: u64 = 1000;
 
-/// What a job takes this worker, beside its body; with one that does nothing it comes to 1.4 us.
+/// The time that a job takes this worker beside its body. With a body that does nothing it comes to 1.4 us.
 const JOB_NS: u64 = 1_000;
 
 /// Bodies that take less are short.
 const SHORT_NS: u64 = 100_000;
 
-/// Each body's time counts for so much of the mean.
+/// Each body's time enters the mean with a weight of one in this many.
 const WEIGHT: u64 = 16;
 
 /// The pace of one queue.
@@ -28,23 +28,23 @@ const WEIGHT: u64 = 16;
 pub(crate) struct Pace {
     /// The moving mean of the bodies' times in ns; 0 before the first.
     mean_ns: AtomicU64,
-    /// What was fetched ahead had to be given back: nothing more of it until a body has ended.
+    /// Jobs that were fetched ahead had to be given back: no more are fetched ahead until a body has ended.
     halted: AtomicBool,
-    /// More waits at the server than is asked for, or jobs come in numbers.
+    /// The server has more jobs than were claimed, or many short jobs arrive.
     backlog: AtomicBool,
-    /// A body blocks a thread, as far as can be seen.
+    /// A body seems to block a thread.
     blocked: AtomicBool,
-    /// Jobs that were fetched ahead, or are asked for, as far as its loop has told.
+    /// How many jobs are fetched ahead or claimed, as the fetch loop last said.
     ahead: AtomicU64,
 }
 
-/// What one consumer of a worker sees of all when it fetches ahead.
+/// What one consumer sees of all consumers of a session when it fetches ahead.
 #[derive(Debug, Default)]
 pub(crate) struct Paces {
     all: u64,
-    /// Those with a backlog.
+    /// How many of them have a backlog.
     busy: u64,
-    /// What the others have ahead.
+    /// How many jobs the others have fetched ahead.
     ahead: u64,
 }
 
@@ -62,10 +62,10 @@ impl Paces {
 }
 
 impl Pace {
-    /// A body ran for so long.
+    /// Notes that a body ran for this long.
     pub(crate) fn ran(&self, time: Duration) {
         let time = nanos(time).max(1);
-        // Two at once may count as one, which changes little.
+        // Two bodies that end at once may count as one, which changes little.
         let mean = self.mean_ns.load(Ordering::Relaxed);
         let next = if mean == 0 { time } else { mean - mean / WEIGHT + time / WEIGHT };
         self.mean_ns.store(next.max(1), Ordering::Relaxed);
@@ -74,15 +74,16 @@ impl Pace {
         }
     }
 
-    /// How many jobs so many slots, which all consumers share, will have started within the time for one of them. Each consumer may have an equal part of
-    /// them ahead. One with a backlog has what the others leave, but no more than an equal part among those with a backlog.
+    /// How many jobs this consumer may fetch ahead. All consumers share the slots; together they may have as many jobs ahead as the slots
+    /// will start within `AHEAD`. Each may have an equal part. One with a backlog has what the others leave, but no more than an equal part
+    /// among those with a backlog.
     pub(crate) fn ahead(&self, slots: usize, consumers: &Paces) -> usize {
         if self.halted.load(Ordering::Acquire) {
             return 0;
         }
         let (mean, backlog) = (self.mean_ns.load(Ordering::Relaxed), self.has_backlog());
         if mean == 0 {
-            // Nothing is known.
+            // Nothing is known yet.
             return 0;
         }
         let of_thread = (nanos(AHEAD) / (JOB_NS + mean)).max(AHEAD_JOBS);
@@ -93,22 +94,22 @@ impl Pace {
         part.min(AHEAD_JOBS) as usize
     }
 
-    /// So many jobs wait for a slot, or are about to, when their loop has done what it planned.
+    /// Sets how many jobs wait for a slot, or will when the fetch loop has carried out its plan.
     pub(crate) fn set_ahead(&self, jobs: usize) {
         self.ahead.store(jobs as u64, Ordering::Relaxed);
     }
 
-    /// Whether bodies are over before a call to the server is.
+    /// Whether bodies end sooner than a call to the server.
     pub(crate) fn is_short(&self) -> bool {
         (1..SHORT_NS).contains(&self.mean_ns.load(Ordering::Relaxed))
     }
 
-    /// What was fetched ahead is given back.
+    /// Notes that jobs that were fetched ahead are given back.
     pub(crate) fn halt(&self) {
         self.halted.store(true, Ordering::Release);
     }
 
-    /// Whether more waits at the server than was asked for, or jobs come in numbers.
+    /// Sets whether the server has more jobs than were claimed, or many short jobs arrive.
     pub(crate) fn set_backlog(&self, backlog: bool) {
         self.backlog.store(backlog, Ordering::Release);
     }
@@ -117,13 +118,12 @@ impl Pace {
         self.backlog.load(Ordering::Acquire)
     }
 
-    /// Whether a body blocks a thread, as far as can be seen.
+    /// Sets whether a body seems to block a thread.
     pub(crate) fn set_blocked(&self, blocked: bool) {
         self.blocked.store(blocked, Ordering::Release);
     }
 
-    /// Whether it counts how many jobs are done, and not when each begins: bodies are short, none blocks, and there are
-    /// always more of them.
+    /// Whether the number of jobs done counts, and not the start of each: bodies are short, none blocks, and there are always more.
     pub(crate) fn drains(&self) -> bool {
         self.is_short() && self.has_backlog() && !self.blocked.load(Ordering::Acquire)
     }
@@ -156,7 +156,7 @@ mod tests {
         assert_eq!([1, 2].map(one_of), [1_000; 2]);
         assert!((400..=420).contains(&one_of(6)), "{}", one_of(6));
         settled(10);
-        // A thread would not come to more than a thousand of them within the time.
+        // A thread would not start more than a thousand of them within the time.
         assert_eq!([1, 2, 6, 96].map(one_of), [1_000, 500, 166, 10]);
         pace.ran(Duration::from_secs(1));
         assert_eq!(ahead([10; 3]), [0; 3], "one that is long is noticed at once");

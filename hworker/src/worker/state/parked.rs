@@ -4,15 +4,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// How far a worker is with the parked jobs of a queue.
+/// The progress of a worker with the parked jobs of a queue.
 #[derive(Debug, Default)]
 pub(crate) struct Parked {
-    /// The token of the job that it looked at last, or 0.
+    /// The token of the last job that it looked at, or 0.
     pub(crate) looked: AtomicU64,
-    /// So many are to be broken.
+    /// How many parked jobs are to be broken.
     pub(crate) overdue: AtomicU64,
     pub(crate) told: Notify,
-    /// A call that takes some is under way.
+    /// A call that takes parked jobs is in flight.
     pub(crate) taking: AtomicBool,
 }
 
@@ -21,17 +21,17 @@ impl Parked {
         self.looked.load(Ordering::Acquire)
     }
 
-    /// Whether a call is under way that may still bring some: a worker does not retire before.
+    /// Whether a call is in flight that may still bring parked jobs: a worker does not retire before it ends.
     pub(crate) fn is_taking(&self) -> bool {
         self.taking.load(Ordering::Acquire)
     }
 
-    /// A session begins: after a failover tokens may be lower than what was looked at.
+    /// Begins again with a new session: after a failover tokens may be lower than the last one looked at.
     pub(crate) fn look_anew(&self) {
         self.looked.store(0, Ordering::Release);
     }
 
-    /// What a heartbeat told: how many there are to be looked at, and to be broken.
+    /// Notes what a heartbeat told: how many parked jobs to look at, and how many to break.
     pub(crate) fn tell(&self, unlooked: u64, overdue: u64) {
         self.overdue.store(overdue, Ordering::Release);
         if unlooked > 0 || overdue > 0 {

@@ -1,4 +1,4 @@
-//! The settlements that a queue has made lately: a failover may bring their leases back.
+//! The recent settlements of a queue: a failover may bring their leases back.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use crate::store::{Lease, Settlement};
 
-/// Settlements that one worker remembers, at most.
+/// How many settlements one worker remembers at most.
 const SETTLEMENTS: usize = 100_000;
 
-/// And their bytes, at most.
+/// How many bytes they have at most.
 const BYTES: usize = 32 * 1024 * 1024;
 
-/// What the queues of a worker remember together. Each keeps an equal share, and more while all of it fits: one busy queue beside
-/// idle ones remembers as much as one alone.
+/// What the queues of a worker remember together. Each keeps an equal share, and more while all of it fits: one busy queue beside idle ones
+/// remembers as much as a single queue.
 #[derive(Debug, Default)]
 pub(crate) struct Total {
     queues: AtomicUsize,
@@ -33,7 +33,7 @@ impl Total {
     }
 }
 
-/// The oldest first, each with the time at which the server had it.
+/// Oldest first, each with the time at which the server had it.
 #[derive(Debug)]
 pub(crate) struct Recent {
     settlements: VecDeque<(Instant, Settlement)>,
@@ -47,7 +47,7 @@ impl Recent {
         Self { settlements: VecDeque::new(), bytes: 0, total }
     }
 
-    /// The server has these settlements.
+    /// Adds settlements that the server has.
     pub(crate) fn add(&mut self, settlements: Vec<Settlement>) {
         let bytes = settlements.iter().map(Settlement::kept).sum();
         self.bytes += bytes;
@@ -57,7 +57,7 @@ impl Recent {
         self.settlements.extend(settlements.into_iter().map(|settlement| (now, settlement)));
     }
 
-    /// Forgets what was settled so long ago, and more where that is too much, but the newest. Gives it.
+    /// Forgets settlements of this age and returns them. If the rest is too large, forgets more of it, but not the newest.
     #[must_use = "it is to be dropped where nobody waits"]
     pub(crate) fn forget(&mut self, age: Duration) -> Vec<Settlement> {
         let mut forgotten = Vec::new();
@@ -72,14 +72,14 @@ impl Recent {
             self.total.settlements.fetch_sub(1, Ordering::Relaxed);
             forgotten.push(oldest);
         }
-        // What a busy hour needed is not kept in a quiet one.
+        // Room that a busy hour needed is not kept in a quiet one.
         if self.settlements.len() < self.settlements.capacity() / 4 {
             self.settlements.shrink_to(2 * self.settlements.len());
         }
         forgotten
     }
 
-    /// Takes those out of these leases that were settled lately; gives how, the oldest first.
+    /// Takes the leases out of `leases` that were settled lately, and returns their settlements, oldest first.
     pub(crate) fn take_settled(&self, leases: &mut HashSet<Lease>) -> Vec<Settlement> {
         let mut settled = Vec::new();
         for (_, settlement) in self.settlements.iter().rev() {
@@ -97,7 +97,7 @@ impl Recent {
 
 impl Drop for Recent {
     fn drop(&mut self) {
-        // The queue is served no more.
+        // The queue is no longer served.
         self.total.queues.fetch_sub(1, Ordering::Relaxed);
         self.total.settlements.fetch_sub(self.settlements.len(), Ordering::Relaxed);
         self.total.bytes.fetch_sub(self.bytes, Ordering::Relaxed);

@@ -1,5 +1,4 @@
-//! One session of a worker, under one id. A worker that was declared dead while it was only stopped ends its session and begins
-//! another.
+//! One session of a worker, under one id. A worker that was declared dead while it was only paused ends its session and begins another.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,29 +18,29 @@ use crate::worker::state::liveness::Liveness;
 /// The queues that a session serves.
 pub(crate) type Consumers = Arc<[Arc<Consumer>]>;
 
-/// One session of a worker.
+/// The state of one session of a worker.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: Arc<str>,
     pub(crate) core: Arc<Core>,
     shared: Shared,
     consumers: watch::Sender<Consumers>,
-    /// How often a queue was begun, by the label of its shard.
+    /// How often each queue was begun, by the label of its shard.
     begun: Mutex<HashMap<Arc<str>, u32>>,
     /// No more jobs are reserved.
     pub(crate) stopping: CancellationToken,
-    /// Nothing more will be settled: each queue flushes its outbox and says its last word to the server.
+    /// Nothing more will be settled: each fetch loop flushes its outbox and tells the server that this worker retires.
     pub(crate) retiring: CancellationToken,
     /// The server declared this worker dead.
     pub(crate) void: CancellationToken,
-    /// A part of it has ended by a panic.
+    /// A part of it ended by a panic.
     pub(crate) broken: CancellationToken,
-    /// Whether the runtime of the bodies goes round, and those of the two threads.
+    /// Whether the runtime of the bodies and those of the two threads run.
     pub(crate) runtime: Liveness,
     pub(crate) intake: Liveness,
     pub(crate) supervisor: Liveness,
     pub(crate) census: Census,
-    /// A heartbeat is sent: what the supervisor looks at now and then it looks at with it, so that an idle worker wakes once for all.
+    /// A heartbeat is sent. The supervisor's checks go with it, so that an idle worker wakes once for all of them.
     pub(crate) beat: Notify,
 }
 
@@ -77,12 +76,12 @@ impl Session {
         Arc::clone(&self.consumers.borrow())
     }
 
-    /// Serves this queue, or this shard of one, too, from now on.
+    /// Serves this queue, or this shard of a queue, from now on.
     fn add(&self, queue: &Queue) {
         let mut begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner);
         let times = begun.entry(Arc::clone(&queue.label)).or_default();
         *times += 1;
-        // Under the id that it had there before the server would not know it any more.
+        // The server would no longer know the id that the worker had in this queue before.
         let id = match *times {
             1 => Arc::clone(&self.id),
             times => format!("{}-{times}", self.id).into(),
@@ -94,7 +93,7 @@ impl Session {
         });
     }
 
-    /// Takes no more jobs of this queue, lets those that run end, and says so to the server.
+    /// Reserves no more jobs of this queue, lets running jobs end, and tells the server.
     async fn remove(self: Arc<Self>, consumer: Arc<Consumer>) {
         consumer.stopping.cancel();
         consumer.leases.emptied().await;
@@ -108,7 +107,7 @@ impl Session {
         });
     }
 
-    /// Serves the queues that the worker is to serve, as they change. Not cancel safe.
+    /// Serves the queues of the worker, as they change. Not cancel safe.
     pub(crate) async fn follow_queues(self: Arc<Self>) {
         let mut wanted = self.core.queues.subscribe();
         let mut removals = JoinSet::new();
@@ -136,7 +135,7 @@ impl Session {
         }
     }
 
-    /// Begins something for each queue that it serves, now or later, as long as this is polled.
+    /// Calls `begin` for each queue that it serves, now or later, while this is polled.
     pub(crate) async fn for_each_queue(&self, mut begin: impl FnMut(&Arc<Consumer>)) {
         let mut changes = self.consumers.subscribe();
         let mut known: Consumers = Arc::new([]);
@@ -146,29 +145,29 @@ impl Session {
                 |consumer: &&Arc<Consumer>| !known.iter().any(|known| Arc::ptr_eq(known, consumer));
             consumers.iter().filter(is_new).for_each(&mut begin);
             known = consumers;
-            // It is sent from here as long as this session is.
+            // The sender exists as long as this session.
             let _ = changes.changed().await;
         }
     }
 
-    /// What each task and thread of this session holds while it runs, so that none ends unseen by a panic.
+    /// Each task and thread of this session holds this while it runs, so that no panic goes unseen.
     pub(crate) fn vital(&self) -> Vital<'_> {
         Vital::of(&self.broken)
     }
 
-    /// A task of this session.
+    /// Runs a task of this session.
     pub(crate) async fn with<T>(self: Arc<Self>, task: impl Future<Output = T>) -> T {
         let _vital = self.vital();
         task.await
     }
 
-    /// Whether it stops because somebody wants it to, and not for what became of it.
+    /// Whether it stops because it was told to, and not because it is void or broken.
     pub(crate) fn was_told_to_stop(&self) -> bool {
         let over = self.void.is_cancelled() || self.broken.is_cancelled();
         self.stopping.is_cancelled() && !over
     }
 
-    /// Waits for the next heartbeat of any queue to be sent, at most so long.
+    /// Waits until the next heartbeat of any queue is sent, at most this long.
     pub(crate) async fn beat_or(&self, at_most: Duration) {
         let _ = timeout(at_most, self.beat.notified()).await;
     }

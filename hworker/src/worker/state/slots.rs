@@ -1,4 +1,4 @@
-//! Room for bodies: the worker's slots, and where a queue has a limit of its own, that too.
+//! Room for bodies: the slots of the worker, and the limit of a queue if it has one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::unconstrained;
 
-/// The slots as one queue sees them. Whoever waits longest is served first, so no queue starves another. Clones, one for each
-/// shard of the queue, are the same slots.
+/// The slots as one queue sees them. The task that waits longest is served first, so no queue starves another. Clones, one for each shard
+/// of the queue, are the same slots.
 #[derive(Debug, Clone)]
 pub(crate) struct Slots {
     all: Arc<Places>,
@@ -15,14 +15,14 @@ pub(crate) struct Slots {
     total: usize,
 }
 
-/// So many at a time, and how many wait for one.
+/// A limited number of permits, and how many tasks wait for one.
 #[derive(Debug)]
 struct Places {
     free: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
-/// A free slot; dropping it makes room for the next body.
+/// One slot; dropping it makes room for the next body.
 #[derive(Debug)]
 pub(crate) struct Slot {
     _own: Option<OwnedSemaphorePermit>,
@@ -35,7 +35,7 @@ impl Slots {
         Self { all: Arc::new(Places::new(concurrency)), own: None, total: concurrency }
     }
 
-    /// The same slots, of which a queue has so many at most.
+    /// The same slots, limited to this many for one queue.
     pub(crate) fn limited(&self, limit: Option<usize>) -> Self {
         Self {
             all: Arc::clone(&self.all),
@@ -44,24 +44,24 @@ impl Slots {
         }
     }
 
-    /// How many there are.
+    /// How many slots there are.
     pub(crate) fn total(&self) -> usize {
         self.total
     }
 
-    /// How many are free.
+    /// How many slots are free.
     pub(crate) fn free(&self) -> usize {
         let own = self.own.as_ref().map_or(usize::MAX, |own| own.free.available_permits());
         self.all.free.available_permits().min(own)
     }
 
-    /// Whether somebody waits for one that this queue uses: one that has come free has woken him, and he is counted until he has it.
+    /// Whether a task waits for a slot that this queue uses. A free slot wakes the task, which counts as waiting until it has the slot.
     pub(crate) fn are_awaited(&self) -> bool {
         let own = self.own.as_ref();
         self.all.are_awaited() || own.is_some_and(|own| own.are_awaited())
     }
 
-    /// Waits for a free slot; `None` never comes, the semaphores are not closed. Cancel safe.
+    /// Waits for a free slot. Never `None`, since the semaphores are not closed. Cancel safe.
     pub(crate) async fn acquire(&self) -> Option<Slot> {
         let own = match &self.own {
             Some(own) => Some(own.acquire().await?),
@@ -79,7 +79,7 @@ impl Slots {
         Some(Slot { _own: own, _all: self.all.try_acquire()? })
     }
 
-    /// Up to so many that are free right now.
+    /// Up to this many slots that are free right now.
     pub(crate) fn take(&self, at_most: usize) -> impl Iterator<Item = Slot> {
         (0..at_most).map_while(|_| self.try_acquire())
     }
@@ -97,7 +97,7 @@ impl Places {
     async fn acquire(&self) -> Option<OwnedSemaphorePermit> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let _waits = Waits(&self.waiting);
-        // Where the task has used up its budget it would be counted as waiting, and not be in the line.
+        // Otherwise a task that has used up its budget would count as waiting and not be in the line.
         unconstrained(Arc::clone(&self.free).acquire_owned()).await.ok()
     }
 
@@ -106,7 +106,7 @@ impl Places {
     }
 }
 
-/// Counts somebody who waits until it is dropped.
+/// Counts one waiting task until it is dropped.
 struct Waits<'a>(&'a AtomicUsize);
 
 impl Drop for Waits<'_> {

@@ -1,4 +1,4 @@
-//! Jobs at whose side workers died, a few at a time.
+//! Suspects: jobs that a worker had when it died. Only a few of them run at a time.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,29 +8,29 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use crate::worker::state::job::Admitted;
 use crate::worker::state::slots::Slot;
 
-/// Room for jobs at whose side workers died: few at a time, so that the one that kills is found and its neighbours
-/// are not condemned with it.
+/// Room for suspects. Only a few run at a time, so that the job that kills its worker is found and its neighbours do not fail with it.
 #[derive(Debug)]
 pub(crate) struct Suspects {
-    /// Jobs that are two deaths from failing: the square root of the slots.
+    /// Suspects that are two deaths from failing: the square root of the slots.
     some: Arc<Semaphore>,
-    /// How many that is.
+    /// How many places `some` has.
     few: usize,
-    /// Jobs that are one death from failing: one.
+    /// Suspects that are one death from failing: one.
     one: Arc<Semaphore>,
-    /// Those that have room here, and begin when the server has taken back the others; with their slots.
+    /// Suspects that have a place, with their slots. They begin when the server has taken back the other jobs.
     held_back: Mutex<Vec<(Admitted, Option<Slot>)>>,
-    /// When one was last met.
+    /// When a suspect was last met.
     met: Arc<Mutex<Option<Instant>>>,
-    /// When one last began.
+    /// When a suspect last began.
     began: Arc<Mutex<Option<Instant>>>,
 }
 
-/// So long after a suspect, or a job that runs at most once, was met nothing is fetched ahead: what this worker holds when it dies is under suspicion too.
+/// How long nothing is fetched ahead after a suspect, or a job that runs at most once, was met: all jobs that a worker holds when it dies
+/// become suspects.
 const CAUTIOUS_FOR: Duration = Duration::from_secs(10);
 
-/// And so long after one began nothing is taken at all while it runs. Other suspects often come back with it, for which there may be no room;
-/// most of what kills its worker does so at once, and would take them along before they are given back.
+/// How long nothing is reserved after a suspect began, while it runs. Other suspects often come back with it, and there may be no room for
+/// them. A job that kills its worker mostly does so at once, and would take them along before they are given back.
 const ALONE_FOR: Duration = Duration::from_millis(100);
 
 impl Suspects {
@@ -46,7 +46,7 @@ impl Suspects {
         }
     }
 
-    /// The same places; what is held back waits for the settlements of its own shard.
+    /// The same places for another shard. Suspects that are held back wait for the settlements of their own shard.
     pub(crate) fn of_another_shard(&self) -> Self {
         Self {
             some: Arc::clone(&self.some),
@@ -58,12 +58,12 @@ impl Suspects {
         }
     }
 
-    /// Keeps a job, and its slot, until it may begin.
+    /// Keeps a suspect and its slot until it may begin.
     pub(crate) fn hold_back(&self, job: Admitted, slot: Option<Slot>) {
         self.held_back().push((job, slot));
     }
 
-    /// Those that were kept: they begin now.
+    /// Takes out the suspects that were kept; they begin now.
     pub(crate) fn begin(&self) -> Vec<(Admitted, Option<Slot>)> {
         let held_back = self.take_held_back();
         if !held_back.is_empty() {
@@ -72,21 +72,21 @@ impl Suspects {
         held_back
     }
 
-    /// Those that are kept wait for one again, with all others.
+    /// Frees the slots of the suspects that are kept. They wait for slots again, like all other jobs.
     pub(crate) fn leave_slots(&self) {
         let slots: Vec<_> =
             self.held_back().iter_mut().filter_map(|(_, slot)| slot.take()).collect();
         drop(slots);
     }
 
-    /// Takes out those that were kept.
+    /// Takes out the suspects that were kept.
     pub(crate) fn take_held_back(&self) -> Vec<(Admitted, Option<Slot>)> {
         std::mem::take(&mut *self.held_back())
     }
 
-    /// Until when nothing is to be taken beside one that has just begun, or is about to.
+    /// Until when nothing is reserved beside a suspect that has just begun or is about to.
     pub(crate) fn alone_until(&self) -> Option<Instant> {
-        // Those that are kept have their places already.
+        // Suspects that are kept have their places already.
         if self.one.available_permits() == 1 && self.some.available_permits() == self.few {
             return None;
         }
@@ -100,18 +100,18 @@ impl Suspects {
         self.held_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// One was met.
+    /// Notes that a suspect was met.
     pub(crate) fn note(&self) {
         *self.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
-    /// Whether one was met lately.
+    /// Whether a suspect was met lately.
     pub(crate) fn cautious(&self) -> bool {
         let met = *self.met.lock().unwrap_or_else(PoisonError::into_inner);
         met.is_some_and(|met| met.elapsed() < CAUTIOUS_FOR)
     }
 
-    /// A place for a job with so many crashes, where it needs one.
+    /// A place for a job with this many crashes, if it needs one.
     pub(crate) fn room_for(
         &self,
         crashes: usize,

@@ -1,4 +1,4 @@
-//! A thread of one session of the worker, with a runtime of its own, which no body can block.
+//! A thread of one session, with a runtime of its own that no body can block.
 
 use std::io;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -23,7 +23,7 @@ pub(crate) struct Thread {
 }
 
 impl Thread {
-    /// Starts a thread that runs this future, until that completes or the thread is told to end.
+    /// Starts a thread that runs this future, until it completes or the thread is told to end.
     pub(crate) fn spawn<F: Future<Output = ()>>(
         name: &str,
         session: &Arc<Session>,
@@ -45,13 +45,13 @@ impl Thread {
                     () = run(Arc::clone(&session)) => {}
                 }
             });
-            // Dropping it would wait for the look-up of a host name.
+            // Dropping it would wait for a look-up of a host name.
             runtime.shutdown_background();
         })?;
         Ok(Self { ends, ended, holds: Mutex::new(holds) })
     }
 
-    /// Completes when the thread has ended, by a panic too. Cancel safe.
+    /// Completes when the thread has ended, also by a panic. Cancel safe.
     pub(crate) async fn ended(&self) {
         self.ended.cancelled().await;
     }

@@ -1,5 +1,4 @@
-//! Deadlines, as the supervisor keeps them: what the runtime of the bodies has not settled in time, because a body blocks
-//! it, is settled here.
+//! The supervisor keeps deadlines: it settles attempts that the runtime of the bodies has not settled in time, because a body blocks it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,24 +19,24 @@ use crate::worker::state::liveness::STUCK;
 use crate::worker::state::outbox::{self, is_large};
 use crate::worker::state::session::Session;
 
-/// Deadlines are looked at so often.
+/// How often deadlines are checked.
 const TICK: Duration = Duration::from_millis(250);
 
-/// And so often where no job is, or with a heartbeat, a tick after the last look or later. Shorter than [`BLOCKING_GRACE`], so that none that begins meanwhile is overdue
-/// unseen.
+/// How often they are checked while there is no job; earlier with a heartbeat, but a tick after the last check or later. Shorter than
+/// [`BLOCKING_GRACE`], so that no body that begins meanwhile is overdue unseen.
 const IDLE_TICK: Duration = Duration::from_millis(1_900);
 
-/// What the supervisor settled and the server does not have yet.
+/// Settlements that the supervisor made and the server does not have yet.
 pub(crate) type Unsent = Vec<(Arc<Consumer>, Settlement)>;
 
-/// Settles what the runtime of the bodies has not settled in time, for as long as this session lasts.
+/// Settles attempts that the runtime of the bodies has not settled in time, while this session lasts.
 pub(crate) async fn keep(session: &Arc<Session>) {
     let mut unsent: Unsent = Vec::new();
-    // A runtime that is stuck is reported, and what it was handed but did not start goes to others.
+    // A stuck runtime is reported, and its jobs that did not start go to other workers.
     let mut stuck = false;
     loop {
         if session.consumers().iter().all(|consumer| consumer.leases.count() == 0) {
-            // With many queues heartbeats come all the time: one look is for all of them within a tick.
+            // With many queues heartbeats come all the time: one check per tick is enough for all of them.
             let looked = Instant::now();
             while looked.elapsed() < TICK {
                 session.beat_or(IDLE_TICK.saturating_sub(looked.elapsed())).await;
@@ -69,7 +68,7 @@ pub(crate) async fn keep(session: &Arc<Session>) {
     }
 }
 
-/// Async bodies end before another worker can have their jobs; one that blocks has its fencing token.
+/// Cancels async bodies before another worker can have their jobs. A body that blocks has its fencing token.
 pub(crate) async fn cancel_on_disconnect(session: &Session) {
     let limit = session.core.config.dead_after.saturating_sub(Duration::from_secs(1));
     loop {
@@ -86,7 +85,7 @@ pub(crate) async fn cancel_on_disconnect(session: &Session) {
 }
 
 fn overdue(session: &Session, consumer: &Arc<Consumer>, unsent: &mut Unsent) {
-    // The runtime is given a tick more than a blocking body, so that it is the one who settles wherever it runs.
+    // The runtime gets a tick more than a blocking body, so that it settles wherever it runs.
     let core = &session.core;
     let limit = BLOCKING_GRACE + 2 * TICK;
     for running in consumer.leases.running() {
@@ -103,7 +102,7 @@ fn overdue(session: &Session, consumer: &Arc<Consumer>, unsent: &mut Unsent) {
     }
 }
 
-/// The policy without a backoff of the user's: a function that blocks would keep this thread from its heartbeats.
+/// The policy without a backoff function of the user: one that blocks would keep this thread from its heartbeats.
 fn without_user_code(policy: &Policy) -> Policy {
     let backoff = match policy.backoff {
         Backoff::Custom(_) => Backoff::DEFAULT,
@@ -128,9 +127,9 @@ async fn give_to_others(session: &Session, consumer: &Arc<Consumer>, unsent: &mu
     }
 }
 
-/// Sends what the supervisor settled; what fails is sent again at the next tick.
+/// Sends the settlements of the supervisor; those that fail are sent again at the next tick.
 pub(crate) async fn send(session: &Session, unsent: &mut Unsent) {
-    // Side by side: one server that is away holds up no other's.
+    // Concurrently: a server that is away does not hold up the others.
     let mut sends = Vec::new();
     while let Some(consumer) = unsent.first().map(|(consumer, _)| Arc::clone(consumer)) {
         let of_lane = |(other, _): &mut (Arc<Consumer>, Settlement)| Arc::ptr_eq(other, &consumer);
@@ -140,7 +139,7 @@ pub(crate) async fn send(session: &Session, unsent: &mut Unsent) {
     unsent.extend(join_all(sends).await.into_iter().flatten());
 }
 
-/// Sends what belongs to one queue; gives what did not get there.
+/// Sends the settlements of one queue and returns those that failed.
 async fn send_of(session: &Session, consumer: Arc<Consumer>, all: Vec<Settlement>) -> Unsent {
     let (mut rest, mut unsent) = (all.as_slice(), Vec::new());
     while !rest.is_empty() {
@@ -158,7 +157,8 @@ async fn send_of(session: &Session, consumer: Arc<Consumer>, all: Vec<Settlement
                 unsent.extend(refused.into_iter().map(|one| (Arc::clone(&consumer), one)));
                 consumer.leases.settled(batch);
             }
-            // What the server may refuse by ending the connection is not for one that carries heartbeats, where there is another.
+            // The server may refuse these by ending the connection. So they go over the one of intake, not over the one with the
+            // heartbeats, unless the runtime is stuck.
             Err(fault)
                 if fault.ends_connection()
                     && batch.iter().any(is_large)

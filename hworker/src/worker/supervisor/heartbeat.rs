@@ -19,23 +19,23 @@ use crate::worker::state::session::Session;
 use crate::worker::supervisor::recovery::{BEAT_EVERY, Watch};
 use crate::worker::supervisor::verify::Verifier;
 
-/// A heartbeat that was refused is repeated after this.
+/// The pause before a refused heartbeat is repeated.
 const REFUSED_AGAIN: Duration = Duration::from_millis(500);
 
-/// A heartbeat without an answer is given up after this.
+/// How long a heartbeat waits for its answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
-/// Every so many heartbeats asks for all silent workers, if this is who keeps the timer, the others for those of the last
-/// minute, or for as far back as somebody is watched.
+/// One heartbeat in this many asks for all silent workers, if this worker keeps the timer. The others ask for those of the last minute, or
+/// for as far back as a worker is watched.
 const ALL_EVERY: u64 = 40;
 
-/// The heart of one queue.
+/// The heartbeat loop of one queue.
 pub(crate) struct HeartbeatLoop {
     session: Arc<Session>,
     consumer: Arc<Consumer>,
     watch: Watch,
     verifier: Verifier,
-    /// Whether this worker keeps the timer, and with that looks after the dead.
+    /// Whether this worker keeps the timer, and with that looks after dead workers.
     keeps_timer: bool,
     beats: u64,
     /// Refused heartbeats since the start; about one a minute is logged.
@@ -71,7 +71,7 @@ impl HeartbeatLoop {
         }
     }
 
-    /// Beats until the worker is void or the supervisor ends.
+    /// Sends heartbeats until the worker is void or the supervisor ends.
     pub(crate) async fn run(mut self) {
         if self.consumer.registered.subscribe().wait_for(|registered| *registered).await.is_err() {
             return;
@@ -90,14 +90,14 @@ impl HeartbeatLoop {
             self.session.beat.notify_waiters();
             let sent = Instant::now();
             let mut next = sent + BEAT_EVERY;
-            // Before the heartbeat, which says so.
+            // Read before the heartbeat, which tells the server.
             let stopping = self.consumer.stopping.is_cancelled();
             match self.beat(&connection).await {
                 Ok(Beat::Accepted(heard)) => {
                     reconnect.succeeded();
                     if let Some(at) = self.failed_at.take() {
-                        // What this connection went through, the others did too, and may not know yet: a request that
-                        // was lost on the way is waited for until its time is over.
+                        // The other connections were cut off too, and may not know it yet: a lost request is waited for until its time is
+                        // over.
                         self.consumer.was_cut_off(at);
                     }
                     log_outage::back(&self.session, &self.consumer, Side::Heartbeat);
@@ -110,7 +110,7 @@ impl HeartbeatLoop {
                     let begins_to_keep = heard.keeps_timer && !keeps_timer;
                     let mut not_looked = false;
                     let again = was_set || begins_to_keep && !self.asked_for_everyone();
-                    // All of it can be done again after the next heartbeat, which must not come late because of it.
+                    // All of this can be done again after the next heartbeat, which must not be late because of it.
                     match timeout_at(next.into(), self.after(&connection, sent, wait, heard)).await
                     {
                         Ok(Ok(())) => {}
@@ -124,11 +124,11 @@ impl HeartbeatLoop {
                         }
                     }
                     if again {
-                        // Who fell silent before the server's clock was set, or before somebody else ended who looked after the
-                        // dead, is not in sight: the next asks for everyone.
+                        // Some workers are not in sight: those that fell silent before the server's clock was set, or before the worker
+                        // that kept the timer ended. So the next heartbeat asks for everyone.
                         self.beats = 0;
                     } else if not_looked {
-                        // There may be more than one heartbeat has time for: the others come first.
+                        // There may be too much for the time between two heartbeats: the others come first.
                         self.beats = ALL_EVERY - 4;
                     }
                 }
@@ -147,7 +147,7 @@ impl HeartbeatLoop {
                     continue;
                 }
                 Err(fault) => {
-                    // A server that is back and loads its data still is spoken of already.
+                    // The log has the outage already, even if the server is back and still loads its data.
                     if !self.session.core.outages.is_ongoing() && self.refused.is_multiple_of(120) {
                         let server = self.session.core.client.address().to_string();
                         say!(WARN, { queue = self.consumer.queue.name.clone() }, %server, %queue, "the server refuses heartbeats, trying again: {fault}");
@@ -160,7 +160,7 @@ impl HeartbeatLoop {
             tokio::select! {
                 () = sleep_until(next.into()) => {}
                 () = connection.ended() => {}
-                // Whoever told it may soon lose patience, and that is to be known then.
+                // The process may soon be killed, so the server is told at once.
                 () = self.consumer.stopping.cancelled(), if !stopping => {}
                 () = self.consumer.retired.cancelled() => return,
             }
@@ -179,15 +179,14 @@ impl HeartbeatLoop {
         consumer.queue.heartbeat(connection, &consumer.keys, worker, &asked, ANSWER_WITHIN).await
     }
 
-    /// Whether the heartbeat that was accepted last did, which is counted already.
+    /// Whether the last accepted heartbeat asked for everyone. It is counted already.
     fn asked_for_everyone(&self) -> bool {
         (self.beats - 1).is_multiple_of(ALL_EVERY)
     }
 
-    /// The server was not reached.
+    /// Notes that the server was not reached.
     fn lost(&mut self, reconnect: &Reconnect, fault: &Fault) {
-        // One connection may end without an outage: the next try says whether it is one, or that nothing was heard
-        // for too long.
+        // One connection may end without an outage. The next try shows an outage, or the heartbeat is no longer fresh.
         if reconnect.failed() || !self.consumer.freshness.is_fresh() {
             log_outage::lost(&self.session, &self.consumer, Side::Heartbeat, fault);
         }
@@ -197,11 +196,11 @@ impl HeartbeatLoop {
 
     fn missed(&mut self, connection_lost: bool) {
         self.watch.missed(connection_lost);
-        // The first that is accepted again asks for everyone: who died meanwhile may have been silent for long.
+        // The next accepted heartbeat asks for everyone: a worker that died meanwhile may have been silent for long.
         self.beats = 0;
     }
 
-    /// Does what an accepted heartbeat calls for.
+    /// Does the work that follows an accepted heartbeat.
     async fn after(
         &mut self,
         connection: &Connection,
@@ -210,10 +209,10 @@ impl HeartbeatLoop {
         mut heard: Heard,
     ) -> Result<(), Fault> {
         if heard.next_due.is_some_and(|due| due.is_zero()) {
-            // One chunk: whoever keeps the timer does the rest.
+            // One chunk: the worker that keeps the timer does the rest.
             let (_, next_due) = self.consumer.queue.promote(connection).await?;
             if next_due.is_some_and(|due| due.is_zero()) {
-                // It would have, had it known: somebody wrote there without the bell, or an answer was lost.
+                // The timer did not know of these jobs: a client wrote them without the bell, or an answer was lost.
                 self.timer = None;
             }
         }

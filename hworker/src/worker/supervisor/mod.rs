@@ -1,5 +1,5 @@
-//! The supervisor: a thread with a runtime and connections of its own, so that neither bulk traffic nor a body that
-//! blocks delays heartbeats, deadlines and recovery.
+//! The supervisor: a thread with a runtime and connections of its own, so that neither bulk traffic nor a body that blocks delays
+//! heartbeats, deadlines and recovery.
 
 pub(crate) mod deadlines;
 pub(crate) mod heartbeat;
@@ -33,7 +33,7 @@ async fn run(session: Arc<Session>) {
     tokio::select! {
         () = each => {}
         () = deadlines::keep(&session) => {}
-        // Apart from what waits for the server.
+        // Separate from the tasks that wait for the server.
         () = deadlines::cancel_on_disconnect(&session), if session.core.config.cancel_on_disconnect => {}
     }
 }

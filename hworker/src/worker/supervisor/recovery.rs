@@ -1,4 +1,4 @@
-//! Other workers, as the heartbeats of one queue see them: those that are silent are watched, and the jobs of those that died recovered.
+//! Other workers, as the heartbeats of one queue see them: silent workers are watched, and the jobs of dead ones recovered.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -13,32 +13,32 @@ use crate::store::{Connection, Fault, Heard};
 use crate::worker::state::consumer::Consumer;
 use crate::worker::state::session::Session;
 
-/// From the sending of one heartbeat to that of the next.
+/// The time between two heartbeats.
 pub(crate) const BEAT_EVERY: Duration = Duration::from_millis(1_500);
 
-/// For so long back the other heartbeats ask for silent workers.
+/// How far back most heartbeats ask for silent workers.
 const RECENT: Duration = Duration::from_secs(60);
 
-/// How many silent workers a heartbeat names at most; if there are more they are read apart.
+/// How many silent workers a heartbeat names at most; if there are more they are read separately.
 const NAMED: usize = 1000;
 
-/// Dead workers that one monitor recovers at the same time, each on a connection of its own.
+/// How many dead workers one monitor recovers at the same time, each on a connection of its own.
 const RECOVERIES_AT_ONCE: usize = 8;
 
-/// Who gives back what a dead worker held, and began before us, has so long for it before the others look, one after the other over
-/// as long again, whether something is left: he may have died too, or get no connection.
+/// How long another worker that began to recover a dead worker has for it. Then the others look, one after the other over as long again,
+/// whether something is left: that worker may have died too, or get no connection.
 const OTHERS_LOOK_AFTER: Duration = Duration::from_millis(4_500);
 
-/// A worker that was silent for so long may be forgotten.
+/// How long a worker is silent before it may be forgotten.
 const LONG_SILENT: Duration = Duration::from_secs(86_400);
 
-/// Who is watched in one queue.
+/// The watched workers of one queue.
 pub(crate) struct Watch {
     monitor: Monitor,
     recovering: HashSet<String>,
-    /// Dead workers of whom something may be left: their last heartbeats, and when to look again.
+    /// Dead workers that may have left something: their last heartbeats, and when to look again.
     unfinished: HashMap<String, (String, Instant)>,
-    /// However many die at once, every monitor makes only so many connections for them.
+    /// A monitor makes only this many connections for dead workers, however many die at once.
     recoveries_at_once: Arc<Semaphore>,
     recoveries: JoinSet<(String, String, Result<Recovery, Fault>)>,
 }
@@ -59,17 +59,17 @@ impl Watch {
     /// How far back the next heartbeat asks for silent workers.
     pub(crate) fn window(&self, session: &Session) -> Duration {
         let now = session.core.clock.unix_ms();
-        // The next one is a beat later, and a clock that is estimated may be off by as much.
+        // The next heartbeat is one interval later, and an estimated clock may be off by as much.
         let watched = self.monitor.watches_back(now).map(|back| back + 4 * BEAT_EVERY);
         watched.map_or(RECENT, |watched| watched.max(RECENT))
     }
 
-    /// A heartbeat was not accepted.
+    /// Notes that a heartbeat was not accepted.
     pub(crate) fn missed(&mut self, connection_lost: bool) {
         self.monitor.missed(connection_lost);
     }
 
-    /// Watches the other workers, and recovers the jobs of those that died.
+    /// Watches the other workers and recovers the jobs of dead ones.
     pub(crate) async fn watch(
         &mut self,
         (session, consumer, connection): (&Arc<Session>, &Consumer, &Connection),
@@ -140,7 +140,7 @@ impl Watch {
         self.sweep((session, consumer, connection), heard.now, dead).await
     }
 
-    /// `is_dead`: it was declared so before, and something is left.
+    /// `is_dead`: it was declared dead before, and something is left.
     fn start_recovery(
         &mut self,
         (session, consumer): (&Arc<Session>, &Consumer),
@@ -159,8 +159,8 @@ impl Watch {
         }
     }
 
-    /// Looks whether a half-open connection captured anything for the dead, all in one write, and forgets those that have been
-    /// dead for long.
+    /// Looks whether a half-open connection captured a job for a dead worker, all in one write. Forgets workers that have been dead for
+    /// long.
     async fn sweep(
         &mut self,
         (session, consumer, connection): (&Arc<Session>, &Consumer, &Connection),
@@ -185,7 +185,7 @@ impl Watch {
     }
 }
 
-/// What a dead worker leaves behind is moved on a connection of its own: it may be much, and heartbeats must not queue behind it.
+/// Moves the jobs of a dead worker on a connection of its own: there may be many, and heartbeats must not queue behind them.
 async fn recover(
     session: &Session,
     queue: &crate::store::Queue,
@@ -195,7 +195,7 @@ async fn recover(
 ) -> Result<Recovery, Fault> {
     let core = &session.core;
     let shared = core.client.connection(queue).await?;
-    // On the heap, as few make one at a time.
+    // On the heap, since only a few make one at a time.
     let connect = Box::pin(core.client.address().connect(queue));
     monitor::recover(queue, &shared, connect, &core.clock, (worker, seen), is_dead).await
 }

@@ -1,4 +1,4 @@
-//! Whether the server holds for this worker what the worker knows, by heartbeats.
+//! Compares the leases at the server with those known here, at each heartbeat.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -10,24 +10,24 @@ use crate::store::{Connection, Fault, Heard, Lease, lengths};
 use crate::worker::intake::accept::report_lost;
 use crate::worker::state::consumer::Consumer;
 
-/// What differs at a heartbeat is looked at again after this, since it may only be under way.
+/// The pause before a difference is checked again, since the leases may only be in flight.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);
 
-/// What the heartbeats of one queue have found.
+/// The findings of the last heartbeats of one queue.
 #[derive(Default)]
 pub(crate) struct Verifier {
     unseen: Option<Unseen>,
 }
 
-/// Leases that the server was seen to hold and that nobody here knew, and how many calls had been sent then, which might bring them yet.
+/// Leases at the server that are unknown here, and how many calls had been sent by then, which might still bring them.
 struct Unseen {
     leases: HashSet<Lease>,
     asked: u64,
 }
 
 impl Verifier {
-    /// Holds what the server has for us against what we know. What differs may be under way, so it must differ twice.
-    /// `wait` tells the wait that was under way when the heartbeat was sent.
+    /// Compares the leases at the server with those known here. A difference may be in flight, so it must be found twice. `wait` identifies
+    /// the wait that was in flight when the heartbeat was sent.
     pub(crate) async fn verify(
         &mut self,
         consumer: &Consumer,
@@ -35,7 +35,7 @@ impl Verifier {
         wait: u64,
         heard: &Heard,
     ) -> Result<(), Fault> {
-        // A wait is lost only if it is the same all the time: under load one follows another, and jobs come in between.
+        // A wait is lost only if it stays the same: under load waits follow each other, and jobs come in between.
         let same_wait =
             || !wait.is_multiple_of(2) && consumer.waits.load(Ordering::Acquire) == wait;
         let waits_in_vain = |waiting: u64| waiting > 0 && same_wait();
@@ -52,7 +52,7 @@ impl Verifier {
             return Ok(());
         }
         sleep(LOOK_AGAIN).await;
-        // An answer that is large for the network brings them yet. One of which nothing arrives has to be taken for lost.
+        // An answer that is large for the network may still bring them. If nothing of it arrives, it counts as lost.
         let arriving = || consumer.line.passed() != passed;
         if unseen.is_empty() {
             self.unseen = None;
@@ -77,7 +77,7 @@ impl Verifier {
     }
 }
 
-/// Cancels what was lost, settles again what was revived, and gives the names of leases that we never saw.
+/// Cancels lost leases, settles revived ones again, and returns those that were never seen here.
 async fn compare(consumer: &Consumer, connection: &Connection) -> Result<HashSet<Lease>, Fault> {
     let believed = consumer.leases.believed();
     let server = consumer.queue.leases(connection, &consumer.keys).await?;

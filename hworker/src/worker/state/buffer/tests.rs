@@ -74,7 +74,7 @@ async fn a_slot_that_comes_with_others_is_not_waited_for() {
     assert!(matches!(ready.next(&mut None, Instant::now()), Next::NeedsSlot));
     let (waited, ()) = tokio::join!(
         timeout(Duration::from_secs(10), ready.slot(&slots)),
-        // The other is polled first, and waits.
+        // The other future is polled first, and waits.
         async { assert!(!ready.push(Vec::new(), taken)) }
     );
     assert!(matches!(waited, Ok(None)), "it is kept with the job");
@@ -83,7 +83,7 @@ async fn a_slot_that_comes_with_others_is_not_waited_for() {
 
 #[tokio::test]
 async fn that_a_slot_came_free_for_somebody_is_seen_until_he_has_it() {
-    // Guard: `freed`, `Slots::are_awaited`: who waits is woken where the body that is started next may block.
+    // Guard: `freed`, `Slots::are_awaited`: a waiting task is woken on a thread that the next body may block.
     let (ready, slots) = (Buffer::default(), Slots::new(2));
     let mut kept = slots.try_acquire();
     ready.push(jobs(0..1), slots.take(1));
@@ -93,7 +93,7 @@ async fn that_a_slot_came_free_for_somebody_is_seen_until_he_has_it() {
     assert!(slots.are_awaited());
     assert!(waits.await.is_some());
     assert!(!slots.are_awaited());
-    // Who waits for what only his queue lacks is no concern of the others.
+    // A task that waits for the limit of its own queue does not count for the others.
     let limited = slots.limited(Some(0));
     let mut waits = Box::pin(limited.acquire());
     assert!(timeout(Duration::ZERO, &mut waits).await.is_err());
@@ -117,7 +117,7 @@ async fn who_yields_is_called_where_nobody_looks_after_his_thread() {
     assert!(woken.0.load(Ordering::SeqCst));
 }
 
-/// Whether it was woken.
+/// Whether the waker was called.
 #[derive(Default)]
 struct Woken(std::sync::atomic::AtomicBool);
 
@@ -131,7 +131,7 @@ impl std::task::Wake for Woken {
 fn what_has_waited_without_a_slot_is_taken_out_with_all_behind_it() {
     let (ready, slots) = (Buffer::default(), Slots::new(1));
     ready.push(jobs(0..3), slots.take(1));
-    // The first have waited longer than the others by a clock.
+    // The first jobs have waited longer than the others, by a clock.
     std::thread::sleep(Duration::from_millis(2));
     ready.push(jobs(3..5), None);
     assert!(ready.take_late(Duration::from_secs(60), true).is_empty());

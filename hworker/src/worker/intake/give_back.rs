@@ -83,14 +83,14 @@ mod tests {
     use crate::worker::state::session::Session;
 
     #[hworker::job]
-    fn nothing() {}
+    fn waits_for_a_slot() {}
 
     #[test]
     fn older_jobs_go_back_when_no_younger_ones_are_in_flight() {
         // Guard: `are_over`: a job that a call in flight brings would start before the older ones that went back.
         let client = Client::new("redis://localhost").expect("a client");
         let worker = WorkerBuilder::default().client(&client);
-        let worker = worker.registry(Registry::new().with::<nothing>()).build().expect("a worker");
+        let worker = worker.registry(Registry::new().with::<waits_for_a_slot>()).build().expect("a worker");
         let session = Session::new(&worker.core);
         let consumer = &session.consumers()[0];
         let mut jobs = vec![(Lease::Token(1), b"{}".to_vec())];

@@ -43,6 +43,8 @@ pub enum Fault {
     HoldReply,
     /// The server refuses it, since it arrives without its arguments.
     Refuse,
+    /// The server refuses it so, and the connection ends when the client knows that.
+    RefuseAndEnd,
     /// Its reply comes later.
     Delay(Duration),
     /// Its reply comes in parts, the last of them after this time, as one that is large for the network.
@@ -409,7 +411,7 @@ impl Link {
                 self.replies.lock().unwrap_or_else(PoisonError::into_inner).push_back(fault);
             }
             let bytes = match fault {
-                Some(Fault::Refuse) => bare(&command.words[0]),
+                Some(Fault::Refuse | Fault::RefuseAndEnd) => bare(&command.words[0]),
                 _ => command.bytes,
             };
             if (&self.server).write_all(&bytes).is_err() {
@@ -441,6 +443,12 @@ impl Link {
             };
             match fault {
                 Some(Fault::LoseReply) => return self.end(),
+                Some(Fault::RefuseAndEnd) => {
+                    let _ = self.reply(&reply);
+                    // The client is to read the reply before the end; after a refusal it pauses for longer.
+                    thread::sleep(Duration::from_millis(100));
+                    return self.end();
+                }
                 Some(Fault::HangReply) => self.hang(),
                 Some(Fault::Delay(delay)) => thread::sleep(delay),
                 Some(Fault::HoldReply) => self.shared.hold(),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hworker_tests::{Act, TestServer};
+use hworker_tests::{Act, Fault, Proxy, TestServer};
 use serde_json::json;
 
 use crate::support::{SOON, block_on, counter, put};
@@ -65,4 +65,24 @@ fn an_end_that_the_server_refuses_holds_up_no_other() {
         let line = line.unwrap_or_else(|| panic!("{log}"));
         assert!(line.contains("WARN") && line.contains(&format!("id={what}")), "{line}");
     }
+}
+
+#[test]
+fn connections_that_end_while_the_server_refuses_break_no_large_job() {
+    // Three times the server refuses the end of a large job, for the moment, and the connection ends before it is sent again -> it is not
+    // blamed on the job, which runs again.
+    // Guard: `is_alive` in `intake/fetch.rs`: nothing is sent on a connection that has ended.
+    let server = TestServer::start();
+    let proxy = Proxy::before(&server);
+    push(&server, "large", &[Act::Retry("again".into())], LIMIT / 2);
+    let _worker = server.worker_process(&[("HWORKER_REDIS_URL", &proxy.url())]);
+    server.eventually("it runs", SOON, || server.begun("large") == 1);
+    proxy.fault(1, "settle", Fault::RefuseAndEnd);
+    server.open("all");
+    for _ in 1..3 {
+        server.eventually("it is refused", SOON, || proxy.all_happened());
+        proxy.fault(1, "settle", Fault::RefuseAndEnd);
+    }
+    server.eventually("it has run again", SOON, || counter(&server, "processed") == 1);
+    assert_eq!((server.begun("large"), counter(&server, "broken")), (2, 0), "{}", server.report());
 }

@@ -90,7 +90,8 @@ mod tests {
         // Guard: `are_over`: a job that a call in flight brings would start before the older ones that went back.
         let client = Client::new("redis://localhost").expect("a client");
         let worker = WorkerBuilder::default().client(&client);
-        let worker = worker.registry(Registry::new().with::<waits_for_a_slot>()).build().expect("a worker");
+        let worker =
+            worker.registry(Registry::new().with::<waits_for_a_slot>()).build().expect("a worker");
         let session = Session::new(&worker.core);
         let consumer = &session.consumers()[0];
         let mut jobs = vec![(Lease::Token(1), b"{}".to_vec())];

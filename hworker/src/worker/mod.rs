@@ -71,7 +71,8 @@ impl Worker {
     /// The server need not be there yet, and may go and come back: the worker keeps trying. A server that cannot be used when it is first
     /// reached ends the worker with an error.
     ///
-    /// Dropping the future ends the worker as a crash would: other workers recover its jobs.
+    /// Dropping the future ends the worker as a crash would: other workers recover its jobs. The drop waits for the two threads of the worker,
+    /// some milliseconds, and at most two seconds.
     ///
     /// From the call on these signals no longer end the process by themselves, even when the worker has stopped: a program that goes on
     /// then handles them itself, and calls [`run_until`](Worker::run_until). A program that ends should know that dropping a tokio runtime

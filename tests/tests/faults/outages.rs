@@ -172,8 +172,8 @@ fn logged(server: &TestServer, url: &str, outage: impl FnOnce()) {
 
 #[test]
 fn an_outage_is_one_line_when_it_begins_and_one_when_it_is_over() {
-    // A server that is killed, and one that cannot be reached while no connection ends: one line for all queues, connections and tries, with the server, the running jobs
-    // and how long it took.
+    // A server that is killed, and one that cannot be reached while no connection ends: one line for all queues, connections and tries. It
+    // names the server, the running jobs, and how long the outage took.
     // Guard: `outages.rs`.
     let server = TestServer::builder().append_only().start();
     logged(&server, server.url(), || {

@@ -116,8 +116,8 @@ impl Bulk {
     /// Dropping the future before it is ready leaves each chunk enqueued or not, never half.
     ///
     /// # Errors
-    /// [`Error::Config`] where the default client is needed and cannot be made; [`Error::Invalid`] where jobs are wrong, with all that are; [`Error::Bulk`] where jobs are or may be enqueued and
-    /// others are not. With every other error none is.
+    /// [`Error::Config`] if the default client cannot be made; [`Error::Invalid`] names all jobs that are wrong; [`Error::Bulk`] names the jobs
+    /// that are, or may be, enqueued, and those that are not. With every other error no job is enqueued.
     pub async fn enqueue(self) -> Result<Vec<JobId>, Error> {
         in_a_runtime()?;
         send(self.encode(Client::default_client)?).await

@@ -59,7 +59,7 @@ impl Cluster {
         };
         let answer = self.ask(asked).await;
         match self.slots.map().owner(slot) {
-            // An old answer is better than none: whoever has lost the slot says so.
+            // An old answer is better than none: a server that has lost the slot says so.
             Some(owner) => Ok(owner.clone()),
             None => Err(answer.err().unwrap_or_else(|| {
                 Fault::not_sent(format!("no server of the cluster has slot {slot}"))
@@ -97,7 +97,7 @@ impl Cluster {
 
     /// Asks the servers for the owners of all slots, unless another task has asked since `seen`.
     async fn ask(&self, seen: Option<Instant>) -> Result<(), Fault> {
-        // One after the other; but whoever has the turn may be on a thread that a body blocks, and heartbeats must not wait for that.
+        // One task asks after the other. The asking task may be on a thread that a body blocks, and heartbeats must not wait for that.
         let _turn = timeout(ASK_WITHIN, self.asking.lock()).await;
         {
             let map = self.slots.map();

@@ -21,8 +21,8 @@ pub(crate) struct Fault {
 /// What a caller can do about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FaultKind {
-    /// The connection is of no more use: make a new one. Also when the server has become a replica (`READONLY`, and
-    /// `UNBLOCKED` for a call that waited), since a new connection may lead to the new master, and when the slot of a queue has moved to another server of the cluster.
+    /// The connection is of no more use: make a new one. Also if the server has become a replica (`READONLY`, and `UNBLOCKED` for a call
+    /// that waited), since a new connection may lead to the new master, and if the slot of a queue has moved to another server.
     Connection,
     /// Something takes connections and says nothing: a server that hangs, or none.
     Silent,

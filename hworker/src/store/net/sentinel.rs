@@ -276,7 +276,7 @@ fn note(
 
 /// Looks where the master is whenever the sentinel tells of a change, and for another sentinel when this one is gone.
 ///
-/// Boxed, since whoever finds another starts this again.
+/// Boxed, since it starts again when another sentinel is found.
 fn follow(
     of: Weak<Sentinels>,
     shared: Arc<Shared>,

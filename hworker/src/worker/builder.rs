@@ -10,9 +10,7 @@ use tokio::sync::watch;
 
 use super::Worker;
 use super::attempt::panic;
-use super::state::core::Core;
-use super::state::log_limit::LogLimit;
-use super::state::outages::Outages;
+use super::state::{Core, LogLimit, Outages};
 use crate::client::{Client, OfWorker};
 use crate::config::{QueueSetting, WorkerSettings};
 use crate::context::{States, shown_type};

@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use super::attempt::run::{self, First, Over};
 use super::builder::WorkerBuilder;
-use super::state::buffer::WaitingJob;
-use super::state::session::Session;
+use super::state::{Session, WaitingJob};
 use crate::client::Client;
 use crate::job::Job;
 use crate::registry::Registry;

@@ -4,7 +4,7 @@ use std::sync::Weak;
 
 use tokio_util::sync::CancellationToken;
 
-use super::state::core::Core;
+use super::state::Core;
 use crate::error::Error;
 use crate::keys::is_name;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 
 use super::report::health::Health;
-use super::state::session::Session;
+use super::state::Session;
 use crate::error::Error;
 use crate::store::{FaultKind, Load};
 

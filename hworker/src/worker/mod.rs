@@ -31,8 +31,7 @@ use crate::runtime;
 use report::endpoint;
 use run_session::{Ending, run_session};
 use signals::Signals;
-use state::core::Core;
-use state::session::Session;
+use state::{Core, Session};
 
 /// Runs jobs until it is told to stop. [`run_all`](crate::run_all) is the short form.
 #[derive(Debug)]

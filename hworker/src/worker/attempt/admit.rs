@@ -9,10 +9,7 @@ use crate::store::{End, Lease, Settlement};
 use crate::worker::attempt::decide::{Evidence, Transition};
 use crate::worker::attempt::decode::read;
 use crate::worker::attempt::record;
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::core::Core;
-use crate::worker::state::job::Admitted;
-use crate::worker::state::log_limit::{Reason, Warning};
+use crate::worker::state::{Admitted, Consumer, Core, Reason, Warning};
 
 /// How long a suspect of crashes waits if there is no room for it.
 const SUSPECT_PAUSE_MS: u64 = 2_000;

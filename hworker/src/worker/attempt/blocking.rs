@@ -15,8 +15,7 @@ use crate::outcome::Returned;
 use crate::worker::attempt::decide::Finish;
 use crate::worker::attempt::finish::{Ended, finished};
 use crate::worker::attempt::panic::{self, Caught, Panic};
-use crate::worker::state::core::Core;
-use crate::worker::state::job::Job;
+use crate::worker::state::{Core, Job};
 
 /// How long a blocking body may run past its deadline before it is given up.
 pub(crate) const BLOCKING_GRACE: Duration = Duration::from_secs(2);

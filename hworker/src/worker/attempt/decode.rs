@@ -9,10 +9,7 @@ use crate::envelope::{Envelope, Header, JobId, bounded, not_utf8};
 use crate::job::Definition;
 use crate::store::{End, Lease};
 use crate::worker::attempt::record;
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::core::Core;
-use crate::worker::state::job::Job;
-use crate::worker::state::log_limit::{Reason, Warning};
+use crate::worker::state::{Consumer, Core, Job, Reason, Warning};
 
 /// Decodes everything but the arguments, and decrypts these if they are encrypted. Returns the payload if it cannot be read.
 pub(crate) fn read(core: &Core, lease: Lease, payload: Vec<u8>) -> Result<Job, (Unread, Vec<u8>)> {

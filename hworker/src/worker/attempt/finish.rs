@@ -13,9 +13,7 @@ use crate::worker::attempt::decide::{
 };
 use crate::worker::attempt::panic::{self, Caught, Panic};
 use crate::worker::attempt::record;
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::core::Core;
-use crate::worker::state::job::Job;
+use crate::worker::state::{Consumer, Core, Job};
 
 /// How a body ended.
 pub(crate) enum Ended {

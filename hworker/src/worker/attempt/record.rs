@@ -7,9 +7,7 @@ use crate::envelope::{AttemptError, Crash, JobId, Rewrite, bounded};
 use crate::store::End;
 use crate::time::millis;
 use crate::worker::attempt::decide::{Evidence, Transition};
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::core::Core;
-use crate::worker::state::job::Job;
+use crate::worker::state::{Consumer, Core, Job};
 
 const BACKTRACE_BYTES: usize = 8_000;
 

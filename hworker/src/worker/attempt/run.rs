@@ -26,12 +26,9 @@ use crate::worker::attempt::decode::{park, read};
 use crate::worker::attempt::finish::{Ended, conclude, decided, finished, outcome};
 use crate::worker::attempt::panic::{self, Caught, Panic};
 use crate::worker::attempt::record;
-use crate::worker::state::buffer::WaitingJob;
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::core::Core;
-use crate::worker::state::job::{Admitted, Job, Running};
-use crate::worker::state::log_limit::{Reason, Warning};
-use crate::worker::state::slots::Slot;
+use crate::worker::state::{
+    Admitted, Consumer, Core, Job, Reason, Running, Slot, WaitingJob, Warning,
+};
 
 /// How many bytes are kept and logged of the reason why arguments could not be read.
 const REASON_BYTES: usize = 500;

@@ -9,10 +9,7 @@ use std::time::{Duration, Instant};
 
 use crate::context::in_body_of;
 use crate::worker::attempt::run::{self, First, Over, Pending};
-use crate::worker::state::buffer::Next;
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::core::Core;
-use crate::worker::state::slots::Slot;
+use crate::worker::state::{Consumer, Core, Next, Slot};
 
 /// How long a busy thread starts jobs before it looks for new events and lets other tasks run.
 const IN_A_ROW: Duration = Duration::from_millis(1);

@@ -7,11 +7,7 @@ use memchr::memmem;
 use crate::log::say;
 use crate::store::Lease;
 use crate::worker::attempt::admit::admit;
-use crate::worker::state::buffer::WaitingJob;
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::core::Core;
-use crate::worker::state::log_limit::{Reason, Warning};
-use crate::worker::state::slots::Slot;
+use crate::worker::state::{Consumer, Core, Reason, Slot, WaitingJob, Warning};
 
 /// Accepts jobs that are in the table of leases already. Those with a slot, and `ahead` more, are to be started; the others go back at
 /// once.

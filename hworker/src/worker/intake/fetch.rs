@@ -19,12 +19,7 @@ use crate::worker::intake::reconcile::{Left, connect, leave, retire};
 use crate::worker::intake::refused::report_slow;
 use crate::worker::intake::settling::{REFUSED_PAUSE, Settling};
 use crate::worker::report::log_outage;
-use crate::worker::state::buffer::WaitingJob;
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::outages::Side;
-use crate::worker::state::outbox::WakeAt;
-use crate::worker::state::session::Session;
-use crate::worker::state::slots::Slot;
+use crate::worker::state::{Consumer, Session, Side, Slot, WaitingJob, WakeAt};
 
 /// A connection that lasted this long was of use. If it ended sooner, without an answer, the pause before the next one grows.
 const SERVED_FOR: Duration = Duration::from_secs(1);

@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::sleep;
 
-use crate::worker::state::buffer::WaitingJob;
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::pace::AHEAD_AT_MOST;
+use crate::worker::state::{AHEAD_AT_MOST, Consumer, WaitingJob};
 
 /// How often waiting jobs are checked.
 const TICK: Duration = Duration::from_millis(5);
@@ -80,7 +78,7 @@ mod tests {
     use crate::registry::Registry;
     use crate::store::Lease;
     use crate::worker::builder::WorkerBuilder;
-    use crate::worker::state::session::Session;
+    use crate::worker::state::Session;
 
     #[hworker::job]
     fn waits_for_a_slot() {}

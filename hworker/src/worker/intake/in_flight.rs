@@ -9,9 +9,7 @@ use std::time::Instant;
 
 use crate::store::{CALL_WITHIN, Connection, Fault, Reserved, SCRIPT_JOBS, Settled, Settlement};
 use crate::time::day;
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::core::Core;
-use crate::worker::state::slots::Slot;
+use crate::worker::state::{Consumer, Core, Slot};
 
 pub(crate) type Replies = (Result<Settled, Fault>, Result<Option<Reserved>, Fault>);
 

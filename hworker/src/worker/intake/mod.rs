@@ -21,8 +21,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
 use crate::worker::report::show_liveness;
-use crate::worker::state::session::Session;
-use crate::worker::state::thread::Thread;
+use crate::worker::state::{Session, Thread};
 
 /// Starts the thread. It ends when the fetch loop of each queue has ended, because this worker retires or is void.
 pub(crate) fn spawn(session: &Arc<Session>) -> io::Result<Thread> {

@@ -13,9 +13,7 @@ use crate::store::{Connection, Fault, ParkedEntry, Reserved};
 use crate::time::{day, millis};
 use crate::worker::attempt::run::why_not;
 use crate::worker::intake::accept::accept;
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::core::Core;
-use crate::worker::state::slots::Slot;
+use crate::worker::state::{Consumer, Core, Slot};
 
 /// How often the worker logs that there is no room for broken jobs, and looks for room.
 const FULL_EVERY: Duration = Duration::from_secs(60);

@@ -7,10 +7,7 @@ use tokio::time::sleep_until;
 use crate::store::SCRIPT_BYTES;
 use crate::worker::intake::in_flight::ClaimRequest;
 use crate::worker::intake::next_look::{HOLD, NextLook};
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::outbox::WakeAt;
-use crate::worker::state::pace::Paces;
-use crate::worker::state::session::Session;
+use crate::worker::state::{Consumer, Paces, Session, WakeAt};
 
 /// How many jobs one call claims at most: enough to make the call cheap, few enough for the server to answer others in between, and for the
 /// first jobs to start while the rest are on their way.

@@ -10,9 +10,7 @@ use crate::reconnect::Reconnect;
 use crate::store::{Connection, End, Fault, Reconciled, Settlement};
 use crate::worker::intake::accept::report_lost;
 use crate::worker::report::log_outage;
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::outages::Side;
-use crate::worker::state::session::Session;
+use crate::worker::state::{Consumer, Session, Side};
 
 /// Why the fetch loop left its connection.
 pub(crate) enum Left {

@@ -7,10 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::envelope::{JobId, Rewrite};
 use crate::store::{End, Fault, LeaseMap, Reserved, Settlement};
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::core::Core;
-use crate::worker::state::log_limit::{Reason, Warning};
-use crate::worker::state::outbox::is_large;
+use crate::worker::state::{Consumer, Core, Reason, Warning, is_large};
 
 /// Logs the largest job of a call that took long.
 pub(crate) fn report_slow(

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use crate::log::say;
 use crate::store::{Settled, Settlement};
 use crate::worker::intake::refused::Refused;
-use crate::worker::state::consumer::Consumer;
+use crate::worker::state::Consumer;
 
 /// The pause before a server that refuses or is busy is asked again.
 pub(crate) const REFUSED_PAUSE: Duration = Duration::from_millis(500);

@@ -12,8 +12,7 @@ use crate::log::say;
 use crate::reconnect::Reconnect;
 use crate::store::{Connection, Fault, FaultKind, Reserved, connection_id, end_wait};
 use crate::worker::intake::accept::{accept, report_set_aside};
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::session::Session;
+use crate::worker::state::{Consumer, Session};
 
 /// How long one wait lasts at most.
 const WAIT: Duration = Duration::from_secs(20);

@@ -8,9 +8,7 @@ use std::time::Duration;
 
 use crate::log::say;
 use crate::store::Fault;
-use crate::worker::state::census::Census;
-use crate::worker::state::core::Core;
-use crate::worker::state::session::Session;
+use crate::worker::state::{Census, Core, Session};
 
 /// A worker sends heartbeats far more often.
 const HEARD_WITHIN: Duration = Duration::from_secs(60);

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::worker::WorkerHandle;
-use crate::worker::state::liveness::STUCK;
-use crate::worker::state::session::Session;
+use crate::worker::state::{STUCK, Session};
 
 /// Tells whether a worker is live and whether it is ready; clones tell the same. [`Worker::health`](crate::Worker::health) gives it, for a
 /// web server of your own. With the feature `health` the worker answers probes itself, see [`WorkerBuilder::health`](crate::WorkerBuilder).

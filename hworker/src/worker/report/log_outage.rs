@@ -5,9 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::log::say;
 use crate::store::Fault;
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::outages::{News, Side};
-use crate::worker::state::session::Session;
+use crate::worker::state::{Consumer, News, Session, Side};
 
 /// Logs that the server cannot be used, if that is news.
 pub(crate) fn lost(session: &Session, consumer: &Consumer, side: Side, fault: &Fault) {

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use crate::worker::state::liveness::Liveness;
-use crate::worker::state::session::Session;
+use crate::worker::state::{Liveness, Session};
 
 /// How often a runtime shows that it runs.
 const EVERY: Duration = Duration::from_secs(2);

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use super::job::Admitted;
+use super::slots::{Slot, Slots};
 use crate::store::Lease;
-use crate::worker::state::job::Admitted;
-use crate::worker::state::slots::{Slot, Slots};
 
 /// The waiting jobs of one queue.
 #[derive(Debug, Default)]

@@ -8,21 +8,21 @@ use std::time::Instant;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::buffer::{Buffer, WaitingJob};
+use super::claims::Claims;
+use super::core::Core;
+use super::freshness::Freshness;
+use super::leases::Leases;
+use super::outbox::Outbox;
+use super::pace::Pace;
+use super::parked::Parked;
+use super::recent::Total;
+use super::slots::{Slot, Slots};
+use super::suspects::Suspects;
 use crate::context::Scope;
 use crate::job::{Definition, OnFault};
 use crate::keys::WorkerKeys;
 use crate::store::{End, Lease, Meter, Queue, Settlement};
-use crate::worker::state::buffer::{Buffer, WaitingJob};
-use crate::worker::state::claims::Claims;
-use crate::worker::state::core::Core;
-use crate::worker::state::freshness::Freshness;
-use crate::worker::state::leases::Leases;
-use crate::worker::state::outbox::Outbox;
-use crate::worker::state::pace::Pace;
-use crate::worker::state::parked::Parked;
-use crate::worker::state::recent::Total;
-use crate::worker::state::slots::{Slot, Slots};
-use crate::worker::state::suspects::Suspects;
 
 /// The state of one queue, or one shard of a queue, in a session.
 #[derive(Debug)]

@@ -6,14 +6,14 @@ use std::sync::atomic::AtomicUsize;
 
 use tokio::sync::watch;
 
+use super::log_limit::LogLimit;
+use super::outages::Outages;
 use crate::client::Client;
 use crate::config::WorkerConfig;
 use crate::context::States;
 use crate::job::Definition;
 use crate::store::Queue;
 use crate::time::ServerClock;
-use crate::worker::state::log_limit::LogLimit;
-use crate::worker::state::outages::Outages;
 
 /// What does not change between sessions.
 #[derive(Debug)]

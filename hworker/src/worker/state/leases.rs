@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
+use super::job::{Job, Running};
+use super::recent::{Recent, Total};
 use crate::store::{Lease, LeaseMap, Settlement};
-use crate::worker::state::job::{Job, Running};
-use crate::worker::state::recent::{Recent, Total};
 
 /// How long settlements are remembered after the server has them.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);

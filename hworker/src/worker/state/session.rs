@@ -9,11 +9,11 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use super::census::Census;
+use super::consumer::{Consumer, Shared, Vital};
+use super::core::Core;
+use super::liveness::Liveness;
 use crate::store::Queue;
-use crate::worker::state::census::Census;
-use crate::worker::state::consumer::{Consumer, Shared, Vital};
-use crate::worker::state::core::Core;
-use crate::worker::state::liveness::Liveness;
 
 /// The queues that a session serves.
 pub(crate) type Consumers = Arc<[Arc<Consumer>]>;

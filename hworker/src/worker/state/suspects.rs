@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::worker::state::job::Admitted;
-use crate::worker::state::slots::Slot;
+use super::job::Admitted;
+use super::slots::Slot;
 
 /// Room for suspects. Only a few run at a time, so that the job that kills its worker is found and its neighbours do not fail with it.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::worker::state::session::Session;
+use super::session::Session;
 
 /// A thread that is told to end does so within milliseconds, unless a waker of the user's hangs on it.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);

@@ -14,10 +14,7 @@ use crate::time::day;
 use crate::worker::attempt::blocking::BLOCKING_GRACE;
 use crate::worker::attempt::decide::Finish;
 use crate::worker::attempt::finish::{conclude, decided};
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::liveness::STUCK;
-use crate::worker::state::outbox::{self, is_large};
-use crate::worker::state::session::Session;
+use crate::worker::state::{Consumer, STUCK, Session, fitting, is_large};
 
 /// How often deadlines are checked.
 const TICK: Duration = Duration::from_millis(250);
@@ -143,7 +140,7 @@ pub(crate) async fn send(session: &Session, unsent: &mut Unsent) {
 async fn send_of(session: &Session, consumer: Arc<Consumer>, all: Vec<Settlement>) -> Unsent {
     let (mut rest, mut unsent) = (all.as_slice(), Vec::new());
     while !rest.is_empty() {
-        let (batch, others) = rest.split_at(outbox::fitting(rest.iter()));
+        let (batch, others) = rest.split_at(fitting(rest.iter()));
         rest = others;
         let sent = async {
             let connection = session.core.client.connection(&consumer.queue).await?;

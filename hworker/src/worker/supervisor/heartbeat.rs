@@ -13,9 +13,7 @@ use crate::scheduler;
 use crate::store::{Asked, Beat, Connection, Fault, FaultKind, Heard};
 use crate::time::millis;
 use crate::worker::report::log_outage;
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::outages::Side;
-use crate::worker::state::session::Session;
+use crate::worker::state::{Consumer, Session, Side};
 use crate::worker::supervisor::recovery::{BEAT_EVERY, Watch};
 use crate::worker::supervisor::verify::Verifier;
 

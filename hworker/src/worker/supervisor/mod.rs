@@ -11,8 +11,7 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use crate::worker::report::show_liveness;
-use crate::worker::state::session::Session;
-use crate::worker::state::thread::Thread;
+use crate::worker::state::{Session, Thread};
 use heartbeat::HeartbeatLoop;
 
 /// Starts the thread.

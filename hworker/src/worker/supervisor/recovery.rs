@@ -10,8 +10,7 @@ use tokio::task::JoinSet;
 use crate::log::say;
 use crate::monitor::{self, Monitor, Recovery, Sweeps, Task};
 use crate::store::{Connection, Fault, Heard};
-use crate::worker::state::consumer::Consumer;
-use crate::worker::state::session::Session;
+use crate::worker::state::{Consumer, Session};
 
 /// The time between two heartbeats.
 pub(crate) const BEAT_EVERY: Duration = Duration::from_millis(1_500);

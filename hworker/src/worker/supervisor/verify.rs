@@ -8,7 +8,7 @@ use tokio::time::sleep;
 
 use crate::store::{Connection, Fault, Heard, Lease, lengths};
 use crate::worker::intake::accept::report_lost;
-use crate::worker::state::consumer::Consumer;
+use crate::worker::state::Consumer;
 
 /// The pause before a difference is checked again, since the leases may only be in flight.
 const LOOK_AGAIN: Duration = Duration::from_millis(300);

@@ -6,11 +6,13 @@ mod worker;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use crate::durability::Durability;
 use crate::error::Problems;
-use crate::keys::{is_name, is_prefix};
+use crate::keys::{check_name, is_prefix};
 use crate::shards;
+use crate::time::parse_duration;
 
 pub(crate) use encryption::{EncryptionConfig, EncryptionSettings, NO_KEYS};
 pub(crate) use tls::TlsFiles;
@@ -137,8 +139,7 @@ pub(crate) fn redis_url(given: Option<String>, problems: &mut Problems) -> (Stri
 
 pub(crate) fn prefix(given: Option<String>, problems: &mut Problems) -> String {
     let mut env = Environment { problems };
-    let prefix =
-        env.or(given, "HWORKER_PREFIX", |text| Ok(text.to_owned()), defaults::PREFIX.to_owned());
+    let prefix = env.text(given, "HWORKER_PREFIX", defaults::PREFIX.to_owned());
     if !is_prefix(&prefix) {
         problems.0.push(format!("the prefix `{prefix}` is not of the form [A-Za-z0-9._]{{1,100}}"));
     }
@@ -147,7 +148,7 @@ pub(crate) fn prefix(given: Option<String>, problems: &mut Problems) -> String {
 
 pub(crate) fn max_payload(given: Option<usize>, problems: &mut Problems) -> usize {
     let mut env = Environment { problems };
-    let bytes = env.or(given, "HWORKER_MAX_PAYLOAD", number, defaults::MAX_PAYLOAD);
+    let bytes = env.number(given, "HWORKER_MAX_PAYLOAD", defaults::MAX_PAYLOAD);
     check_max_payload(bytes, problems);
     bytes
 }
@@ -167,8 +168,7 @@ fn check_max_payload(bytes: usize, problems: &mut Problems) {
 }
 
 pub(crate) fn durability(given: Option<Durability>, problems: &mut Problems) -> Durability {
-    let mut env = Environment { problems };
-    env.or(given, "HWORKER_DURABILITY", Durability::parse, Durability::accepted())
+    Environment { problems }.durability(given, "HWORKER_DURABILITY")
 }
 
 /// Over how many shards a queue is spread.
@@ -201,11 +201,7 @@ fn together(
         all.insert(plain, ShardSetting { count, extra });
     }
     for (name, ShardSetting { count, .. }) in &all {
-        if !is_name(name) {
-            problems.0.push(format!(
-                "the queue's name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}"
-            ));
-        }
+        problems.0.extend(check_name("queue", name).err());
         if !(1..=shards::MOST).contains(count) {
             problems.0.push(format!(
                 "the queue `{name}` has {count} shards; give it 1 to {}",
@@ -241,6 +237,26 @@ impl Environment<'_> {
         default: T,
     ) -> T {
         given.or_else(|| self.read(variable, parse)).unwrap_or(default)
+    }
+
+    fn number(&mut self, given: Option<usize>, variable: &str, default: usize) -> usize {
+        self.or(given, variable, number, default)
+    }
+
+    fn duration(&mut self, given: Option<Duration>, variable: &str, default: Duration) -> Duration {
+        self.or(given, variable, parse_duration, default)
+    }
+
+    fn boolean(&mut self, given: Option<bool>, variable: &str, default: bool) -> bool {
+        self.or(given, variable, boolean, default)
+    }
+
+    fn text(&mut self, given: Option<String>, variable: &str, default: String) -> String {
+        self.or(given, variable, |text| Ok(text.to_owned()), default)
+    }
+
+    fn durability(&mut self, given: Option<Durability>, variable: &str) -> Durability {
+        self.or(given, variable, Durability::parse, Durability::accepted())
     }
 
     fn read<T>(&mut self, variable: &str, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {

@@ -208,6 +208,17 @@ impl Problems {
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.0.iter().map(String::as_str)
     }
+
+    /// The result of the last check, unless something was found wrong before it.
+    pub(crate) fn and<T>(mut self, last: Result<T, Error>) -> Result<T, Error> {
+        match last {
+            Ok(checked) if self.0.is_empty() => return Ok(checked),
+            Ok(_) => {}
+            Err(Error::Config(more)) => self.0.extend(more.0),
+            Err(error) => return Err(error),
+        }
+        Err(Error::Config(self))
+    }
 }
 
 impl fmt::Display for Problems {

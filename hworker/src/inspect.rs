@@ -11,7 +11,7 @@ use self::types::{running_job, worker_info};
 use crate::client::Client;
 use crate::envelope::JobId;
 use crate::error::Error;
-use crate::keys::is_name;
+use crate::keys::check_name;
 use crate::store::{Connection, Fault, Queue, server_time};
 
 pub use queues::QueueInfo;
@@ -58,12 +58,7 @@ impl Inspect {
     fn check(&self) -> Result<(), Error> {
         let outside = "`Inspect` was asked outside a tokio runtime; await it inside one";
         crate::runtime::current(outside)?;
-        let name = &self.name;
-        is_name(name).then_some(()).ok_or_else(|| {
-            Error::config(format!(
-                "the queue's name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}"
-            ))
-        })
+        check_name("queue", &self.name).map_err(Error::config)
     }
 
     /// Asks one shard after the other.

@@ -130,6 +130,13 @@ pub(crate) fn is_name(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
+/// Says what is wrong with the name of a queue or a worker, if anything is.
+pub(crate) fn check_name(whose: &str, name: &str) -> Result<(), String> {
+    is_name(name).then_some(()).ok_or_else(|| {
+        format!("the {whose}'s name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}")
+    })
+}
+
 /// Whether a prefix is well formed: as a name, but without a dash, so that no two prefixes can share a key.
 pub(crate) fn is_prefix(prefix: &str) -> bool {
     is_name(prefix) && !prefix.contains('-')

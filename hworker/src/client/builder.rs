@@ -144,15 +144,7 @@ impl ClientBuilder {
         let (url, source) = config::redis_url(self.redis_url, &mut problems);
         let chosen = source == UrlSource::Program;
         let tls_files = self.tls_files.resolve(&url, chosen, &mut problems);
-        let address = match Address::parse(&url, source, &tls_files) {
-            Ok(address) if problems.0.is_empty() => address,
-            Ok(_) => return Err(Error::Config(problems)),
-            Err(Error::Config(more)) => {
-                problems.0.extend(more.0);
-                return Err(Error::Config(problems));
-            }
-            Err(error) => return Err(error),
-        };
+        let address = problems.and(Address::parse(&url, source, &tls_files))?;
         let space = KeySpace { prefix, cluster: address.is_cluster() };
         let limits = Limits { failed: 0, broken: 0, max_payload };
         let spread = shards.into_iter().map(|(name, setting)| {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::PathBuf;
 
-use super::{Environment, boolean};
+use super::Environment;
 use crate::encryption::{Key, KeyRing, parse};
 use crate::error::Problems;
 
@@ -40,7 +40,7 @@ impl EncryptionSettings {
     /// Fills what is open from the environment.
     pub(crate) fn resolve(self, problems: &mut Problems) -> EncryptionConfig {
         let mut env = Environment { problems };
-        let all = env.or(self.all, "HWORKER_ENCRYPT_ALL", boolean, false);
+        let all = env.boolean(self.all, "HWORKER_ENCRYPT_ALL", false);
         let mut keys = self.keys;
         let before = problems.0.len();
         if let Some(file) = self.file {

@@ -5,12 +5,15 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
-use super::{Environment, Limits, boolean, check_max_payload, defaults, host_name, number};
+use super::defaults::{
+    BROKEN_LIMIT, CRASH_LIMIT, DEAD_AFTER, FAILED_LIMIT, MAX_PAYLOAD, SHUTDOWN_GRACE,
+    SLOTS_PER_CORE, UNKNOWN_FOR,
+};
+use super::{Environment, Limits, check_max_payload, host_name, number};
 use crate::durability::Durability;
 use crate::envelope::CRASHES;
 use crate::error::Problems;
-use crate::keys::is_name;
-use crate::time::parse_duration;
+use crate::keys::check_name;
 
 /// More records or payloads are never kept. The server takes no length beyond 64 bits, and Lua spells none beyond 53.
 const KEPT_AT_MOST: usize = u32::MAX as usize;
@@ -68,6 +71,8 @@ impl WorkerSettings {
     /// Fills what is open from the environment and the defaults; every problem goes to `problems`.
     pub(crate) fn resolve(self, problems: &mut Problems) -> WorkerConfig {
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        let slots = cores * SLOTS_PER_CORE;
+        let kept = |limit: usize| limit.min(KEPT_AT_MOST);
         let given = self.queues.unwrap_or_default();
         let said = |problems: &mut _| Environment { problems }.read("HWORKER_QUEUES", queues);
         let (queues, all_queues) = queues_in_all(given, said, problems);
@@ -75,64 +80,28 @@ impl WorkerSettings {
         let config = WorkerConfig {
             queues,
             all_queues,
-            concurrency: env.or(
-                self.concurrency,
-                "HWORKER_CONCURRENCY",
-                number,
-                cores * defaults::SLOTS_PER_CORE,
-            ),
-            shutdown_grace: env.or(
+            concurrency: env.number(self.concurrency, "HWORKER_CONCURRENCY", slots),
+            shutdown_grace: env.duration(
                 self.shutdown_grace,
                 "HWORKER_SHUTDOWN_GRACE",
-                parse_duration,
-                defaults::SHUTDOWN_GRACE,
+                SHUTDOWN_GRACE,
             ),
-            dead_after: env.or(
-                self.dead_after,
-                "HWORKER_DEAD_AFTER",
-                parse_duration,
-                defaults::DEAD_AFTER,
-            ),
-            unknown_for: env.or(
-                self.unknown_for,
-                "HWORKER_UNKNOWN_FOR",
-                parse_duration,
-                defaults::UNKNOWN_FOR,
-            ),
-            crash_limit: env.or(
-                self.crash_limit,
-                "HWORKER_CRASH_LIMIT",
-                number,
-                defaults::CRASH_LIMIT,
-            ),
-            cancel_on_disconnect: env.or(
+            dead_after: env.duration(self.dead_after, "HWORKER_DEAD_AFTER", DEAD_AFTER),
+            unknown_for: env.duration(self.unknown_for, "HWORKER_UNKNOWN_FOR", UNKNOWN_FOR),
+            crash_limit: env.number(self.crash_limit, "HWORKER_CRASH_LIMIT", CRASH_LIMIT),
+            cancel_on_disconnect: env.boolean(
                 self.cancel_on_disconnect,
                 "HWORKER_CANCEL_ON_DISCONNECT",
-                boolean,
                 false,
             ),
-            prefetch: env.or(self.prefetch, "HWORKER_PREFETCH", boolean, true),
-            durability: env.or(
-                self.durability,
-                "HWORKER_SETTLE_DURABILITY",
-                Durability::parse,
-                Durability::accepted(),
-            ),
-            name: env.or(self.name, "HWORKER_NAME", |text| Ok(text.to_owned()), host_name()),
+            prefetch: env.boolean(self.prefetch, "HWORKER_PREFETCH", true),
+            durability: env.durability(self.durability, "HWORKER_SETTLE_DURABILITY"),
+            name: env.text(self.name, "HWORKER_NAME", host_name()),
             health: env.or(self.health.map(Some), "HWORKER_HEALTH", health, None),
             limits: Limits {
-                failed: env
-                    .or(self.failed_limit, "HWORKER_FAILED_LIMIT", number, defaults::FAILED_LIMIT)
-                    .min(KEPT_AT_MOST),
-                broken: env
-                    .or(self.broken_limit, "HWORKER_BROKEN_LIMIT", number, defaults::BROKEN_LIMIT)
-                    .min(KEPT_AT_MOST),
-                max_payload: env.or(
-                    self.max_payload,
-                    "HWORKER_MAX_PAYLOAD",
-                    number,
-                    defaults::MAX_PAYLOAD,
-                ),
+                failed: kept(env.number(self.failed_limit, "HWORKER_FAILED_LIMIT", FAILED_LIMIT)),
+                broken: kept(env.number(self.broken_limit, "HWORKER_BROKEN_LIMIT", BROKEN_LIMIT)),
+                max_payload: env.number(self.max_payload, "HWORKER_MAX_PAYLOAD", MAX_PAYLOAD),
             },
         };
         config.check(problems);
@@ -179,18 +148,9 @@ impl WorkerConfig {
                 "crash_limit is {limit}; it is at most {CRASHES}, since a job remembers no more"
             ));
         }
-        if !is_name(&self.name) {
-            wrong(format!(
-                "the worker's name `{}` is not of the form [A-Za-z0-9._-]{{1,100}}",
-                self.name
-            ));
-        }
+        check_name("worker", &self.name).unwrap_or_else(&mut wrong);
         for QueueSetting { name, limit, .. } in &self.queues {
-            if !is_name(name) {
-                wrong(format!(
-                    "the queue's name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}"
-                ));
-            }
+            check_name("queue", name).unwrap_or_else(&mut wrong);
             if *limit == Some(0) {
                 wrong(format!(
                     "the queue `{name}` has 0 slots; leave it out, or give it at least one"

@@ -21,7 +21,7 @@ use crate::encryption::{Owner, Sealed};
 use crate::envelope::{JobId, NewEnvelope, VERSION, describe};
 use crate::error::{BoxError, Cause, Error, Problems};
 use crate::job::Job;
-use crate::keys::is_name;
+use crate::keys::check_name;
 use crate::store::Due;
 use crate::strict_json;
 use crate::time::{local_unix_ms, millis, since_1970};
@@ -153,7 +153,7 @@ impl<J: Job> Enqueue<J> {
         self
     }
 
-    pub(crate) fn needs_client(&self) -> bool {
+    fn needs_client(&self) -> bool {
         self.client.is_none()
     }
 
@@ -169,9 +169,7 @@ impl<J: Job> Enqueue<J> {
     /// not as safely as asked; with every other error the job is not enqueued.
     pub async fn enqueue(self) -> Result<JobId, Error> {
         let runtime = in_a_runtime()?;
-        let ready =
-            self.encode(None, since_1970(SystemTime::now()), |envelope| to_vec(envelope))?;
-        ready.send(runtime).await
+        self.encode(None)?.send(runtime).await
     }
 
     /// Enqueues the job from code that is not async, in or outside a runtime, and blocks until the server has it.
@@ -179,19 +177,12 @@ impl<J: Job> Enqueue<J> {
     /// # Errors
     /// As [`Enqueue::enqueue`]; [`Error::Config`] also in a process that was forked after its first blocking enqueue.
     pub fn enqueue_blocking(self) -> Result<JobId, Error> {
-        let ready =
-            self.encode(None, since_1970(SystemTime::now()), |envelope| to_vec(envelope))?;
+        let ready = self.encode(None)?;
         block_on(async { ready.send(in_a_runtime()?).await })
     }
 
-    /// Checks everything and writes the envelope, for the given client where the call names none. `write` gives what it has
-    /// written, how many bytes that are, and whether it is doubtful that they can be read.
-    pub(crate) fn encode<E>(
-        self,
-        client: Option<&Client>,
-        now: Duration,
-        write: impl FnOnce(&NewEnvelope<'_, Args<'_, J>>) -> Result<(E, usize, bool), serde_json::Error>,
-    ) -> Result<Ready<E>, Error> {
+    /// Checks everything and writes the envelope, for the given client if the call names none.
+    fn encode(self, client: Option<&Client>) -> Result<Ready, Error> {
         let client = match (self.client, client) {
             (Some(own), _) => own,
             (None, Some(given)) => given.clone(),
@@ -199,11 +190,7 @@ impl<J: Job> Enqueue<J> {
         };
         let queue = self.queue.unwrap_or(Cow::Borrowed(J::DEFINITION.queue));
         let mut problems = Vec::new();
-        if !is_name(&queue) {
-            problems.push(format!(
-                "the queue's name `{queue}` is not of the form [A-Za-z0-9._-]{{1,100}}"
-            ));
-        }
+        problems.extend(check_name("queue", &queue).err());
         if self.max_attempts == Some(0) {
             problems.push("max_attempts is 0; a job has at least one attempt".into());
         }
@@ -217,6 +204,7 @@ impl<J: Job> Enqueue<J> {
             return Err(Error::Config(Problems(problems)));
         }
 
+        let now = since_1970(SystemTime::now());
         let id = JobId::fresh_at(now);
         let refused = |source| Error::Encode { job: J::NAME, source: Cause::new(source) };
         let (args, sealed_doubtful) = match client.keys_for(J::DEFINITION)? {
@@ -238,12 +226,12 @@ impl<J: Job> Enqueue<J> {
             backoff: self.backoff.as_deref(),
             retry_until: self.retry_until,
         };
-        let (envelope, bytes, doubtful) =
-            write(&envelope).map_err(|error| refused(error.into()))?;
+        let (envelope, doubtful) =
+            strict_json::to_vec(&envelope).map_err(|error| refused(error.into()))?;
         if sealed_doubtful || doubtful {
             read_back(&self.job).map_err(refused)?;
         }
-        let limit = client.max_payload();
+        let (bytes, limit) = (envelope.len(), client.max_payload());
         if bytes > limit {
             let why = format!("its envelope has {bytes} bytes, more than max_payload ({limit})");
             let doing = format!("enqueue job {} {id} on the queue {queue}", J::NAME);
@@ -275,14 +263,7 @@ impl<J: Job> fmt::Debug for Enqueue<J> {
 /// Arguments as they go into the envelope.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(crate) enum Args<'a, J> {
+enum Args<'a, J> {
     Plain(&'a J),
     Sealed(Sealed<'a>),
-}
-
-fn to_vec(envelope: &impl Serialize) -> Result<(Vec<u8>, usize, bool), serde_json::Error> {
-    strict_json::to_vec(envelope).map(|(bytes, doubtful)| {
-        let count = bytes.len();
-        (bytes, count, doubtful)
-    })
 }

@@ -12,31 +12,30 @@ use crate::store::Due;
 
 /// A job encoded and checked.
 #[derive(Debug)]
-pub(crate) struct Ready<E> {
+pub(crate) struct Ready {
     pub(crate) client: Client,
     pub(crate) queue: Cow<'static, str>,
     pub(crate) due: Option<Due>,
     pub(super) job: &'static str,
     pub(crate) id: JobId,
     pub(crate) confirms: Option<Durability>,
-    /// The bytes, or where they are.
-    pub(crate) envelope: E,
+    pub(crate) envelope: Vec<u8>,
 }
 
 #[cfg(test)]
-impl<E> Ready<E> {
+impl Ready {
     pub(crate) fn of_envelope(
         client: Client,
         queue: &'static str,
         due: Option<Due>,
-        envelope: E,
+        envelope: Vec<u8>,
     ) -> Self {
         let (queue, id) = (queue.into(), JobId::fresh());
         Self { client, queue, due, job: "test", id, confirms: None, envelope }
     }
 }
 
-impl Ready<Vec<u8>> {
+impl Ready {
     pub(super) async fn send(self, runtime: runtime::Id) -> Result<JobId, Error> {
         let sent = match self.due {
             None => self.client.push(runtime, &self.queue, self.envelope, self.confirms).await,

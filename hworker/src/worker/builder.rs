@@ -214,21 +214,12 @@ impl WorkerBuilder {
         let mut config = self.settings.resolve(&mut problems);
         let registry = self.registry.unwrap_or_else(Registry::collect);
         registry.verify(&self.states, &config.queues, &mut problems);
-        let client = match self.client.map_or_else(Client::default_client, Ok) {
-            Ok(client) => {
-                registry.verify_shards(client.spread(), &config.queues, &mut problems);
-                registry.verify_keys(client.keys().is_some(), &mut problems);
-                if !problems.0.is_empty() {
-                    return Err(Error::Config(problems));
-                }
-                client
-            }
-            Err(Error::Config(more)) => {
-                problems.0.extend(more.0);
-                return Err(Error::Config(problems));
-            }
-            Err(error) => return Err(error),
-        };
+        let client = self.client.map_or_else(Client::default_client, Ok);
+        if let Ok(client) = &client {
+            registry.verify_shards(client.spread(), &config.queues, &mut problems);
+            registry.verify_keys(client.keys().is_some(), &mut problems);
+        }
+        let client = problems.and(client)?;
         panic::install_hook();
         // A payload that the client accepts is not set aside, unless the program sets the limit itself.
         if own_max_payload.is_none() {

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::super::ready::Ready;
-use super::encoded::Span;
 use crate::client::Client;
 use crate::durability::Durability;
 use crate::store::{Queue, SCRIPT_BYTES, SCRIPT_JOBS};
@@ -23,7 +22,7 @@ pub(super) struct Chunk<'a> {
 }
 
 impl<'a> Chunk<'a> {
-    fn for_jobs_like(job: &'a Ready<Span>) -> Self {
+    fn for_jobs_like(job: &'a Ready) -> Self {
         let queue = job.client.queue(&job.queue);
         Self {
             client: &job.client,
@@ -35,7 +34,7 @@ impl<'a> Chunk<'a> {
         }
     }
 
-    fn has_room_for(&self, job: &Ready<Span>) -> bool {
+    fn has_room_for(&self, job: &Ready) -> bool {
         let most = if self.delayed { SCHEDULED_JOBS } else { SCRIPT_JOBS };
         self.jobs.len() < most && self.bytes + job.envelope.len() <= SCRIPT_BYTES
     }
@@ -46,7 +45,7 @@ impl<'a> Chunk<'a> {
 }
 
 /// The chunks of a bulk, in the order of their first jobs.
-pub(super) fn chunks(bulk: &[Ready<Span>]) -> Vec<Chunk<'_>> {
+pub(super) fn chunks(bulk: &[Ready]) -> Vec<Chunk<'_>> {
     let mut chunks: Vec<Chunk<'_>> = Vec::new();
     let mut last_of = HashMap::new();
     let mut before = None;
@@ -78,12 +77,12 @@ pub(super) mod tests {
         queue: &'static str,
         delayed: bool,
         bytes: usize,
-    ) -> Ready<Span> {
+    ) -> Ready {
         let due = delayed.then_some(Due::In(1));
-        Ready::of_envelope(client.clone(), queue, due, 0..bytes)
+        Ready::of_envelope(client.clone(), queue, due, vec![b'x'; bytes])
     }
 
-    fn shape(bulk: &[Ready<Span>]) -> Vec<(String, bool, usize, usize)> {
+    fn shape(bulk: &[Ready]) -> Vec<(String, bool, usize, usize)> {
         let chunks = chunks(bulk);
         let all: usize = chunks.iter().map(|chunk| chunk.jobs.len()).sum();
         assert_eq!(all, bulk.len());

@@ -1,25 +1,18 @@
 //! Enqueueing many jobs at once.
 
 mod chunk;
-mod encoded;
 mod send;
 
 use std::fmt;
-use std::time::SystemTime;
 
-use self::encoded::Encoded;
 use self::send::send;
 use super::Enqueue;
 use super::blocking::{block_on, in_a_runtime};
+use super::ready::Ready;
 use crate::client::Client;
 use crate::envelope::JobId;
 use crate::error::Error;
 use crate::job::Job;
-use crate::strict_json;
-use crate::time::since_1970;
-
-/// Jobs that are enqueued at the same time, as their envelopes have it: looking at the clock takes longer than it seems.
-const JOBS_OF_ONE_TIME: usize = 256;
 
 /// Many jobs that are enqueued at once, in as few round trips as they fit in: of any types, for any queues, now or later.
 ///
@@ -50,7 +43,12 @@ trait Run: Send {
     fn len(&self) -> usize;
     /// Whether any of them leaves open which client it is enqueued by.
     fn needs_client(&self) -> bool;
-    fn encode(self: Box<Self>, client: Option<&Client>, into: &mut Encoded);
+    fn encode<'a>(
+        self: Box<Self>,
+        client: Option<&'a Client>,
+    ) -> Box<dyn Iterator<Item = Result<Ready, Error>> + 'a>
+    where
+        Self: 'a;
 }
 
 impl<J: Job> Run for Vec<Enqueue<J>> {
@@ -62,20 +60,14 @@ impl<J: Job> Run for Vec<Enqueue<J>> {
         self.iter().any(Enqueue::needs_client)
     }
 
-    fn encode(self: Box<Self>, client: Option<&Client>, into: &mut Encoded) {
-        let mut now = since_1970(SystemTime::now());
-        for (number, job) in self.into_iter().enumerate() {
-            if number % JOBS_OF_ONE_TIME == JOBS_OF_ONE_TIME - 1 {
-                now = since_1970(SystemTime::now());
-            }
-            let bytes = &mut into.bytes;
-            let job = job.encode(client, now, |envelope| {
-                let start = bytes.len();
-                let doubtful = strict_json::write(envelope, bytes)?;
-                Ok((start..bytes.len(), bytes.len() - start, doubtful))
-            });
-            into.add(job);
-        }
+    fn encode<'a>(
+        self: Box<Self>,
+        client: Option<&'a Client>,
+    ) -> Box<dyn Iterator<Item = Result<Ready, Error>> + 'a>
+    where
+        Self: 'a,
+    {
+        Box::new(self.into_iter().map(move |job| job.encode(client)))
     }
 }
 
@@ -136,21 +128,20 @@ impl Bulk {
     fn encode(
         self,
         default_client: impl FnOnce() -> Result<Client, Error>,
-    ) -> Result<Encoded, Error> {
+    ) -> Result<Vec<Ready>, Error> {
+        let (mut ready, mut wrong) = (Vec::with_capacity(self.len()), Vec::new());
         let client = match self.client {
             None if self.runs.iter().any(|run| run.needs_client()) => Some(default_client()?),
             given => given,
         };
-        let mut encoded = Encoded::default();
-        encoded.ready.reserve(self.runs.iter().map(|run| run.len()).sum());
-        for run in self.runs {
-            run.encode(client.as_ref(), &mut encoded);
+        let jobs = self.runs.into_iter().flat_map(|run| run.encode(client.as_ref()));
+        for (index, job) in jobs.enumerate() {
+            match job {
+                Ok(job) => ready.push(job),
+                Err(error) => wrong.push((index, error)),
+            }
         }
-        if encoded.wrong.is_empty() {
-            Ok(encoded)
-        } else {
-            Err(Error::Invalid { jobs: encoded.wrong })
-        }
+        if wrong.is_empty() { Ok(ready) } else { Err(Error::Invalid { jobs: wrong }) }
     }
 }
 
@@ -196,8 +187,8 @@ mod tests {
         let client = Client::new("redis://localhost").expect("a client");
         let never = || -> Result<Client, Error> { panic!("nobody needs it") };
         let on_their_own = Bulk::new().add(of_a_bulk::with().on(&client));
-        assert_eq!(on_their_own.encode(never).map(|bulk| bulk.ready.len()).ok(), Some(1));
+        assert_eq!(on_their_own.encode(never).map(|bulk| bulk.len()).ok(), Some(1));
         let on_one = Bulk::new().add(of_a_bulk::with()).on(&client);
-        assert_eq!(on_one.encode(never).map(|bulk| bulk.ready.len()).ok(), Some(1));
+        assert_eq!(on_one.encode(never).map(|bulk| bulk.len()).ok(), Some(1));
     }
 }

@@ -7,30 +7,28 @@ use std::time::{Duration, Instant};
 
 use super::super::ready::Ready;
 use super::chunk::{Chunk, chunks};
-use super::encoded::{Encoded, Span};
 use crate::envelope::JobId;
 use crate::error::{Error, Fate};
 use crate::join::join_all;
-use crate::store::{Connection, Due, Fault, FaultKind, LAST_MOMENT, WRITE_BYTES};
+use crate::store::{Connection, Fault, FaultKind, LAST_MOMENT, WRITE_BYTES};
 
 /// Chunks under way at once, where their bytes are no more than those of one write.
 const CHUNKS: usize = 8;
 
 impl Chunk<'_> {
     /// Sends it, behind those that are before it in this order.
-    async fn send(&self, bulk: &Encoded, order: &Order<'_>, place: usize) -> Result<(), Fault> {
+    async fn send(&self, bulk: &[Ready], order: &Order<'_>, place: usize) -> Result<(), Fault> {
         let call = async |connection: Connection, within: Duration| {
             let until = Instant::now() + connection.free_to_write(within).await?;
             order.turn(place).await;
             let within = until.saturating_duration_since(Instant::now()).max(LAST_MOMENT);
-            let jobs = self.jobs.iter().map(|index| &bulk.ready[*index]);
-            let envelope = |job: &Ready<Span>| &bulk.bytes[job.envelope.clone()];
+            let jobs = self.jobs.iter().map(|index| &bulk[*index]);
             let result = if self.delayed {
-                let jobs = jobs.filter_map(|job| Some((job.due?, envelope(job))));
-                let jobs: Vec<(Due, &[u8])> = jobs.collect();
+                let jobs = jobs.filter_map(|job| Some((job.due?, job.envelope.as_slice())));
+                let jobs: Vec<_> = jobs.collect();
                 self.queue.schedule(&connection, &jobs, within).await
             } else {
-                let jobs: Vec<&[u8]> = jobs.map(envelope).collect();
+                let jobs: Vec<_> = jobs.map(|job| job.envelope.as_slice()).collect();
                 let enqueued = self.queue.enqueue(&connection, &jobs, within);
                 let (enqueued, confirmed) = tokio::join!(biased; enqueued, connection.confirm(1));
                 enqueued.and(confirmed)
@@ -74,12 +72,12 @@ impl<'a> Order<'a> {
     }
 }
 
-pub(super) async fn send(bulk: Encoded) -> Result<Vec<JobId>, Error> {
-    let mut fates = vec![Fate::NotEnqueued; bulk.ready.len()];
+pub(super) async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
+    let mut fates = vec![Fate::NotEnqueued; bulk.len()];
     let mut failed: Option<Fault> = None;
     // One that waits for replicas holds up those behind it, until they would be given up.
-    let waits = bulk.ready.iter().any(|job| job.confirms.is_some());
-    let chunks = chunks(&bulk.ready);
+    let waits = bulk.iter().any(|job| job.confirms.is_some());
+    let chunks = chunks(&bulk);
     let mut rest = chunks.as_slice();
     while !rest.is_empty() {
         let mut bytes = 0;
@@ -111,8 +109,8 @@ pub(super) async fn send(bulk: Encoded) -> Result<Vec<JobId>, Error> {
             break;
         }
     }
-    let count = bulk.ready.len();
-    let ids = bulk.ready.into_iter().map(|job| job.id);
+    let count = bulk.len();
+    let ids = bulk.into_iter().map(|job| job.id);
     match failed {
         None => Ok(ids.collect()),
         Some(fault) if fates.iter().all(|fate| *fate == Fate::NotEnqueued) => {

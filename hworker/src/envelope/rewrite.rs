@@ -90,15 +90,6 @@ impl<'a> Rewrite<'a> {
         }
     }
 
-    /// A field, byte for byte as it came.
-    pub(crate) fn get(&self, field: &str) -> Option<&str> {
-        self.0.iter().find(|(name, _)| name == field).map(|(_, value)| value.get())
-    }
-
-    pub(crate) fn remove(&mut self, field: &str) {
-        self.0.retain(|(name, _)| name != field);
-    }
-
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         serde_json::to_vec(self).unwrap_or_default()
     }

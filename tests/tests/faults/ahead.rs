@@ -370,9 +370,8 @@ async fn short() {
 
 #[test]
 fn what_comes_after_many_short_jobs_is_found() {
-    // Short jobs come in numbers, and when they are over one more, again and again -> the worker, which did not ask to be woken
-    // for that one, finds it; at the end it waits at the server again.
-    // Guard: `next_look` in `intake/fetch.rs`: who does not wait looks again.
+    // Many short jobs come at once, and when they are over one more, again and again -> the worker finds it; at the end it waits at
+    // the server again.
     let server = TestServer::start();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     let _worker = {
@@ -390,32 +389,6 @@ fn what_comes_after_many_short_jobs_is_found() {
         server.eventually("all have run", SOON, || counter(&server, "processed") == all);
     }
     server.eventually("it waits", SOON, || waits_by(&server, "blmove"));
-}
-
-#[test]
-fn what_comes_after_many_that_do_not_end_is_found() {
-    // Bodies were short so far, and now as many come at once as are numbers, none of which ends -> what comes next is found all the
-    // same, though nothing is settled.
-    // Guard: `NextLook::at`: the time at which the server is looked at at the latest.
-    let server = TestServer::start();
-    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let _worker = {
-        let _context = runtime.enter();
-        let settings = server.worker().concurrency(100).prefetch(false);
-        InProcess::run(settings.register::<shortest>().register::<act>())
-    };
-    let (jobs, first): (_, Bulk) = (200, (0..200).map(|_| shortest::with()).collect());
-    first.on(server.client()).enqueue_blocking().expect("enqueued");
-    server.eventually("all have run", SOON, || counter(&server, "processed") == jobs);
-    server.eventually("it waits", SOON, || waits_by(&server, "blmove"));
-    let gate = vec![vec![Act::Gate("go".into())]];
-    let hang: Bulk = (0..60).map(|_| act::with("hangs".into(), gate.clone())).collect();
-    hang.on(server.client()).enqueue_blocking().expect("enqueued");
-    server.eventually("they hang", SOON, || server.begun("hangs") == 60);
-    shortest::with().on(server.client()).enqueue_blocking().expect("enqueued");
-    server.eventually("it runs", SOON, || counter(&server, "processed") == jobs + 1);
-    server.open("go");
-    server.eventually("all end", SOON, || counter(&server, "processed") == jobs + 61);
 }
 
 /// Blocks the thread that starts it, until it is let go.

@@ -13,8 +13,7 @@ use crate::worker::intake::accept::{accept, give_all_back, report_set_aside};
 use crate::worker::intake::in_flight::{
     CallInFlight, CallsInFlight, Replies, Target, answered, call,
 };
-use crate::worker::intake::next_look::{HOLD, NUMBERS, NextLook};
-use crate::worker::intake::plan::{Awaits, Known, until};
+use crate::worker::intake::plan::{Awaits, HOLD, Known, until};
 use crate::worker::intake::reconcile::{Left, connect, leave, retire};
 use crate::worker::intake::refused::report_slow;
 use crate::worker::intake::settling::{REFUSED_PAUSE, Settling};
@@ -38,8 +37,6 @@ struct Fetch {
     more: bool,
     /// Ask the server, even without room.
     look: bool,
-    /// Set while many short jobs arrive.
-    next_look: Option<NextLook>,
     /// How many jobs one call may claim: half of the last claim without an answer or with a late one, then twice as many after each early
     /// answer.
     may_ask: usize,
@@ -60,7 +57,6 @@ impl Fetch {
             consumer,
             more: true,
             look: false,
-            next_look: None,
             may_ask: SCRIPT_JOBS,
             settling: Settling::default(),
             first: true,
@@ -178,11 +174,6 @@ impl Fetch {
             // Kept until a call is sent: the calls in flight may have been answered before.
             self.look |= consumer.take_look();
             self.more |= self.look;
-            let settlements = consumer.outbox.count();
-            if self.next_look.take_if(|look| look.is_due(settlements)).is_some() {
-                self.more = true;
-                self.look = true;
-            }
             let plan = self.known(calls, came_free.is_some(), held_since).plan();
             consumer.pace.set_ahead(plan.ahead);
             let wait = plan.awaits == Awaits::Job;
@@ -191,9 +182,7 @@ impl Fetch {
                 came_free = None;
             }
             if let Some(ask) = plan.claim {
-                if std::mem::take(&mut self.look) {
-                    self.next_look = None;
-                }
+                self.look = false;
                 held_since = None;
                 let slots = came_free.take().into_iter().chain(consumer.slots.take(ask.slots));
                 let slots: Vec<_> = slots.collect();
@@ -210,9 +199,7 @@ impl Fetch {
             held_since = plan.hold.then(|| held_since.unwrap_or_else(Instant::now));
             consumer.outbox.set_wake_at(plan.wake_at);
             let hold_until = held_since.map(|since| since + HOLD);
-            let look_at = self.next_look.as_ref().map(|look| look.at);
-            let again_at = self.settling.again_at();
-            let plan_again_at = [hold_until, look_at, plan.alone_until, again_at];
+            let plan_again_at = [hold_until, plan.alone_until, self.settling.again_at()];
             let plan_again_at = plan_again_at.into_iter().flatten().min();
             tokio::select! {
                 biased;
@@ -266,7 +253,6 @@ impl Fetch {
             looks: calls.iter().any(|call| call.looks),
             more: self.more,
             look: self.look,
-            next_look: self.next_look.as_ref(),
             may_ask: self.may_ask,
             came_free: usize::from(came_free),
             held_since,
@@ -310,9 +296,7 @@ impl Fetch {
                 report_set_aside(&self.session.core, &consumer, set_aside);
                 consumer.leases.reserved(session_number, &mut jobs);
                 self.more = left > 0;
-                let numbers = left == 0 && jobs.len() >= NUMBERS && consumer.pace.is_short();
-                consumer.pace.set_backlog(self.more || numbers);
-                self.next_look = numbers.then(|| NextLook::after(jobs.len()));
+                consumer.pace.set_backlog(self.more);
                 accept(&self.session.core, &consumer, jobs, slots, ahead);
             }
             Ok(Some(Reserved::Void)) => return Some(Left::Void),

@@ -5,7 +5,6 @@ pub(crate) mod accept;
 pub(crate) mod fetch;
 pub(crate) mod give_back;
 pub(crate) mod in_flight;
-pub(crate) mod next_look;
 pub(crate) mod parked;
 pub(crate) mod plan;
 pub(crate) mod reconcile;

@@ -1,12 +1,11 @@
 //! What the fetch loop of a queue does next: a plan from what it knows, without any effect.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::time::sleep_until;
 
 use crate::store::SCRIPT_BYTES;
 use crate::worker::intake::in_flight::ClaimRequest;
-use crate::worker::intake::next_look::{HOLD, NextLook};
 use crate::worker::state::{Consumer, Paces, Session, WakeAt};
 
 /// How many jobs one call claims at most: enough to make the call cheap, few enough for the server to answer others in between, and for the
@@ -16,6 +15,9 @@ const CALL_JOBS: usize = 300;
 /// While this many bytes wait for a slot nothing is fetched ahead. It is the size of several calls, so that there are jobs to start while
 /// the next calls are in flight.
 const AHEAD_BYTES: usize = 4 * SCRIPT_BYTES;
+
+/// How long a settlement waits at most for others to go with it, while there is a job to start.
+pub(crate) const HOLD: Duration = Duration::from_millis(2);
 
 /// What the fetch loop does next.
 #[derive(Debug)]
@@ -56,7 +58,6 @@ pub(crate) struct Known<'a> {
     pub(crate) more: bool,
     /// Ask the server, even without room.
     pub(crate) look: bool,
-    pub(crate) next_look: Option<&'a NextLook>,
     /// How many jobs one call may claim.
     pub(crate) may_ask: usize,
     /// How many slots came free for this queue and do not count among the free ones.
@@ -96,21 +97,18 @@ impl Known<'_> {
         let anything = settlements > 0 || want > 0;
         let held = held_since.is_some_and(|since| since.elapsed() >= HOLD);
         let send = match calls {
-            0 => {
-                self.look || anything && (!runnable && self.next_look.is_none() || worth_it || held)
-            }
+            0 => self.look || anything && (!runnable || worth_it || held),
             // Behind a call that looks there may be nothing.
             1 => worth_it && !looks,
             _ => false,
         };
         let worth_it_at = settlements + enough.saturating_sub(want).max(1);
-        let wake_at = match (calls, self.next_look) {
-            (0, Some(look)) => WakeAt::Count(look.settlements),
-            (0, None) if !anything => WakeAt::LastOr(1),
-            (0, None) if target > 0 => WakeAt::LastOr(worth_it_at),
-            (0, None) => WakeAt::LastOr(usize::MAX),
+        let wake_at = match calls {
+            0 if !anything => WakeAt::LastOr(1),
+            0 if target > 0 => WakeAt::LastOr(worth_it_at),
+            0 => WakeAt::LastOr(usize::MAX),
             // While no job is left to start, each body that ends would be the last.
-            (1, _) if target > 0 && !looks => WakeAt::Count(worth_it_at),
+            1 if target > 0 && !looks => WakeAt::Count(worth_it_at),
             _ => WakeAt::Never,
         };
         // The slot that came free is one of these.
@@ -121,7 +119,7 @@ impl Known<'_> {
             awaits: match self.more {
                 _ if !takes => Awaits::Nothing,
                 true if !fresh => Awaits::Heartbeat,
-                false if unclaimed > 0 && self.next_look.is_none() => Awaits::Job,
+                false if unclaimed > 0 => Awaits::Job,
                 _ => Awaits::Nothing,
             },
             hold: calls == 0 && anything,

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::log::say;
-use serde_json::value::RawValue;
 
 use crate::envelope::{JobId, Rewrite};
 use crate::store::{End, Fault, LeaseMap, Reserved, Settlement};
@@ -45,8 +44,8 @@ pub(crate) struct Refused(LeaseMap<u32>);
 impl Refused {
     /// Returns the settlements to send in place of those whose connection has ended.
     ///
-    /// The server may refuse a large settlement for its size by ending the connection, and would do so each time. So one that was sent
-    /// alone goes without its errors the third time. Then the job becomes broken, for which the server needs no bytes of it.
+    /// The server may refuse a large settlement for its size by ending the connection, and would do so each time. So the third time
+    /// that one was sent alone, it goes without an envelope, or the job becomes broken, for which the server needs no bytes of it.
     pub(crate) fn instead(
         &mut self,
         consumer: &Consumer,
@@ -54,29 +53,19 @@ impl Refused {
         why: &str,
     ) -> Vec<Settlement> {
         let [one] = batch.as_mut_slice() else { return batch };
-        if !is_large(one) {
-            return batch;
-        }
-        let Some(bytes) = one.bytes() else { return batch };
+        let Some(bytes) = one.bytes().filter(|_| is_large(one)) else { return batch };
         let (length, id) = (bytes.len(), id_of(bytes));
         let times = self.0.entry(one.lease.clone()).or_default();
         *times += 1;
-        let smaller = if *times == 2 { without_errors(bytes) } else { None };
-        let what = match (&mut one.end, *times, smaller) {
-            (_, ..2, _) => return batch,
-            (End::Released { envelope, .. } | End::Parked { envelope, .. }, ..) => {
+        if *times < 3 {
+            return batch;
+        }
+        let what = match &mut one.end {
+            End::Released { envelope, .. } | End::Parked { envelope, .. } => {
                 *envelope = None;
                 "it goes back as it came"
             }
-            (
-                End::Retried { envelope: told, .. } | End::Failed { record: told, .. },
-                _,
-                Some(smaller),
-            ) => {
-                *told = smaller;
-                "it is told again without its errors"
-            }
-            (end, ..) => {
+            end => {
                 let reason = format!(
                     "the server ends the connection when it is told how the job ended ({length} bytes): {why}; its \
                      `proto-max-bulk-len` may be too low"
@@ -97,40 +86,5 @@ impl Refused {
                 self.0.remove(&one.lease);
             }
         }
-    }
-}
-
-/// An envelope, or the record of a failed job, without its errors.
-fn without_errors(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut rewrite = Rewrite::of(bytes)?;
-    rewrite.remove("errors");
-    rewrite.remove("backtrace");
-    let envelope = rewrite.get("envelope").and_then(|envelope| without_errors(envelope.as_bytes()));
-    let envelope =
-        envelope.and_then(|bytes| RawValue::from_string(String::from_utf8(bytes).ok()?).ok());
-    if let Some(envelope) = envelope {
-        rewrite.set("envelope", &envelope);
-    }
-    Some(rewrite.to_bytes())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn envelopes_and_records_without_what_they_tell_of_errors() {
-        let envelope = r#"{"id":"a","job":"b","errors":[{"message":"c"}],"args":{"errors":1}}"#;
-        let plain = r#"{"id":"a","job":"b","args":{"errors":1}}"#;
-        let record =
-            |envelope, rest| format!(r#"{{"id":"a","message":"c"{rest},"envelope":{envelope}}}"#);
-        let failed = record(envelope, r#","backtrace":"d""#);
-        for (bytes, without) in
-            [(envelope.to_owned(), plain.to_owned()), (failed, record(plain, ""))]
-        {
-            let found = without_errors(bytes.as_bytes()).expect("an object");
-            assert_eq!(String::from_utf8_lossy(&found), without);
-        }
-        assert_eq!(without_errors(b"[]"), None);
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Pace {
     mean_ns: AtomicU64,
     /// Jobs that were fetched ahead had to be given back: no more are fetched ahead until a body has ended.
     halted: AtomicBool,
-    /// The server has more jobs than were claimed, or many short jobs arrive.
+    /// The server has more jobs than were claimed.
     backlog: AtomicBool,
     /// A body seems to block a thread.
     blocked: AtomicBool,
@@ -109,7 +109,7 @@ impl Pace {
         self.halted.store(true, Ordering::Release);
     }
 
-    /// Sets whether the server has more jobs than were claimed, or many short jobs arrive.
+    /// Sets whether the server has more jobs than were claimed.
     pub(crate) fn set_backlog(&self, backlog: bool) {
         self.backlog.store(backlog, Ordering::Release);
     }

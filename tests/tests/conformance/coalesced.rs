@@ -205,7 +205,7 @@ async fn who_cannot_be_served_in_time_is_told_why_in_time() {
 
 #[tokio::test]
 async fn time_limits_end_what_is_under_way_as_uncertain_and_withdraw_what_waits() {
-    // Guard: the caller's limit in `Sender::write`, and `Coalescer::expire` before anything is taken.
+    // Guard: the time in `Sender::write`, and `Coalescer::expire` before anything is taken.
     let setup = connected(Duration::from_millis(700)).await;
     setup.proxy.fault(1, "LPUSH", Fault::HoldRequest);
     let under_way = setup.spawn_many(8).await;
@@ -295,7 +295,7 @@ async fn a_key_of_the_wrong_type_fails_its_own_queue_only() {
 #[tokio::test]
 async fn jobs_that_are_refused_together_are_tried_alone() {
     // What stands before a server may allow fewer bytes for a command than we put into one.
-    // Guard: `Sender::send_singly`.
+    // Guard: `Sender::send` sends each alone.
     let setup = connected(SOON).await;
     setup.proxy.fault(ALONE as u32 + 1, "LPUSH", Fault::Refuse);
     setup.proxy.fault(ALONE as u32 + 3, "LPUSH", Fault::Refuse);
@@ -312,7 +312,7 @@ async fn jobs_that_are_refused_together_are_tried_alone() {
 #[tokio::test]
 async fn jobs_that_are_tried_alone_do_not_wait_for_each_other() {
     // The answer of the first is late -> the others are with the server all the same; they go in the order of their arrival.
-    // Guard: `Sender::send_singly` sends up to `SINGLY` at once.
+    // Guard: `Sender::send` sends up to `SINGLY` at once.
     let setup = connected(SOON).await;
     setup.proxy.fault(ALONE as u32 + 1, "LPUSH", Fault::Refuse);
     setup.proxy.fault(ALONE as u32 + 2, "LPUSH", Fault::HoldReply);
@@ -329,7 +329,7 @@ async fn jobs_that_are_tried_alone_do_not_wait_for_each_other() {
 #[tokio::test]
 async fn what_is_refused_for_now_ends_in_time() {
     // The server answers each time, and does not write since a replica is away -> who asks hears so when his time is over.
-    // Guard: `Sender::write` gives what is under way a moment, which the caller does not keep.
+    // Guard: `Coalescer::expire`.
     let setup = connected(Duration::from_millis(500)).await;
     setup.server.redis().ask::<String>(&["CONFIG", "SET", "min-replicas-to-write", "1"]);
     let all = results(setup.spawn_many(5).await);

@@ -112,7 +112,7 @@ async fn a_bulk_of_20_mb_over_600_kb_a_second() {
 #[tokio::test]
 async fn enqueues_beside_a_large_one_on_a_slow_line() {
     // Callers who share a write with one whose bytes take longer than their time -> all are told that their jobs are in.
-    // Guard: `Sender::write` looks whether anything passes before it tells a caller that there was no answer.
+    // Guard: `Connection::unless_silent`.
     let server = TestServer::start();
     let proxy = Proxy::before(&server);
     proxy.limit_rates(300_000, 0);

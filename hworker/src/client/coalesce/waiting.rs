@@ -108,6 +108,12 @@ pub(super) struct Waiting {
     pub(super) caller: Caller,
 }
 
+impl AsRef<[u8]> for Waiting {
+    fn as_ref(&self) -> &[u8] {
+        &self.envelope
+    }
+}
+
 /// The caller that waits for the result of a job.
 #[derive(Debug)]
 pub(super) struct Caller {

@@ -210,30 +210,29 @@ impl Coalescer {
     pub(super) fn take(&self) -> Vec<Vec<Waiting>> {
         let mut state = self.state();
         let mut commands: Vec<Vec<Waiting>> = Vec::new();
-        let (mut bytes, mut sent) = (0, 0);
-        while let Some(next) = state.waiting.front() {
-            if next.caller.answer.is_closed() {
-                state.waiting.pop_front();
+        let (mut in_command, mut in_write) = (0, 0);
+        while let Some(job) = state.waiting.pop_front() {
+            if job.caller.answer.is_closed() {
                 continue;
             }
-            bytes += next.envelope.len();
-            let fits = |command: &Vec<Waiting>| {
-                command.len() < SCRIPT_JOBS && bytes <= SCRIPT_BYTES && sent + bytes <= WRITE_BYTES
-            };
-            if !commands.last().is_some_and(fits) {
-                sent += bytes - next.envelope.len();
-                let is_full = sent > 0 && sent + next.envelope.len() > WRITE_BYTES;
-                if is_full || commands.len() == COMMANDS {
-                    break;
-                }
-                bytes = next.envelope.len();
-                commands.push(Vec::with_capacity(state.waiting.len().min(SCRIPT_JOBS)));
-            }
-            let (Some(command), Some(next)) = (commands.last_mut(), state.waiting.pop_front())
-            else {
+            let bytes = job.envelope.len();
+            let is_full = commands.last().is_none_or(|command| {
+                command.len() == SCRIPT_JOBS || in_command + bytes > SCRIPT_BYTES
+            });
+            let is_over = in_write > 0 && in_write + bytes > WRITE_BYTES;
+            if is_over || is_full && commands.len() == COMMANDS {
+                state.waiting.push_front(job);
                 break;
-            };
-            command.push(next);
+            }
+            if is_full {
+                commands.push(Vec::new());
+                in_command = 0;
+            }
+            in_command += bytes;
+            in_write += bytes;
+            if let Some(command) = commands.last_mut() {
+                command.push(job);
+            }
         }
         commands
     }

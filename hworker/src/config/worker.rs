@@ -133,7 +133,8 @@ impl WorkerConfig {
         }
         if self.cancel_on_disconnect && self.dead_after < Duration::from_secs(4) {
             wrong(format!(
-                "dead_after is {:?}; with cancel_on_disconnect it must be at least 4s, since bodies are stopped 1s before that and a worker is heard of every 1.5s",
+                "dead_after is {:?}; with cancel_on_disconnect it must be at least 4s, since bodies are stopped 1s before that \
+                 and a worker is heard of every 1.5s",
                 self.dead_after
             ));
         }

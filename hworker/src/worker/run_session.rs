@@ -63,7 +63,9 @@ pub(super) async fn run_session(
     let why = tokio::select! {
         () = handle.stop.cancelled() => Why::Told,
         () = session.void.cancelled() => {
-            say!(WARN, { worker = session.id.clone() }, %worker, "the server does not know this worker any more: it was declared dead and its jobs were given to others, or the server lost its data; it goes on under a new id");
+            say!(WARN, { worker = session.id.clone() },
+                %worker, "the server does not know this worker any more: it was declared dead and its jobs were given to others, or the \
+                 server lost its data; it goes on under a new id");
             Why::Void
         }
         () = session.broken.cancelled() => Why::Broken,
@@ -77,7 +79,9 @@ pub(super) async fn run_session(
             false
         }
         Why::Broken => {
-            say!(ERROR, { worker = session.id.clone() }, %worker, "a part of this worker has ended by a panic: its jobs are given back, and it goes on under a new id; please report this, with what the panic said");
+            say!(ERROR, { worker = session.id.clone() },
+                %worker, "a part of this worker has ended by a panic: its jobs are given back, and it goes on under a new id; please \
+                 report this, with what the panic said");
             give_back(session).await;
             false
         }

@@ -351,7 +351,8 @@ impl Fetch {
             | FaultKind::NotDurable => {
                 if self.settling.says() {
                     let server = self.session.core.client.address().to_string();
-                    say!(WARN, { queue = self.consumer.queue.name.clone(), fault = fault.clone() }, %server, %queue, "the server refuses, trying again: {fault}");
+                    say!(WARN, { queue = self.consumer.queue.name.clone(), fault = fault.clone() },
+                        %server, %queue, "the server refuses, trying again: {fault}");
                 }
                 self.refused_at = Some(self.answers);
                 self.consumer.suspects.leave_slots();

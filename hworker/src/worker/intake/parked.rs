@@ -165,7 +165,9 @@ async fn break_overdue(
         if !overdue.is_empty() && !consumer.queue.break_parked(on, &today, &overdue).await? {
             *full_since = Some(Instant::now());
             let limit = consumer.queue.limits.broken;
-            say!(WARN, { queue = consumer.queue.name.clone() }, %queue, limit, "there is no room for more broken jobs, so jobs that no worker could run stay parked: requeue or delete broken ones, or raise HWORKER_BROKEN_LIMIT");
+            say!(WARN, { queue = consumer.queue.name.clone() },
+                %queue, limit, "there is no room for more broken jobs, so jobs that no worker could run stay parked: requeue or delete \
+                 broken ones, or raise HWORKER_BROKEN_LIMIT");
             return Ok(());
         }
         tokio::task::yield_now().await;

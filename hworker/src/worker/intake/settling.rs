@@ -55,7 +55,8 @@ impl Settling {
         if let Some(fault) = &settled.refusal {
             if self.says() {
                 let queue = consumer.queue.name.clone();
-                say!(WARN, { jobs = refused.len(), fault = fault.clone() }, %queue, jobs, "results cannot be written, trying again; rename or delete the key that is of another type: {fault}");
+                say!(WARN, { jobs = refused.len(), fault = fault.clone() },
+                    %queue, jobs, "results cannot be written, trying again; rename or delete the key that is of another type: {fault}");
             }
             let again_at = Instant::now() + REFUSED_PAUSE;
             self.held_up.get_or_insert((again_at, Vec::new())).1.extend(refused);
@@ -71,7 +72,8 @@ impl Settling {
         if let Some(fault) = &settled.not_durable
             && self.says()
         {
-            say!(WARN, { queue = consumer.queue.name.clone(), fault = fault.clone() }, %queue, "results may not be safe yet, a failover may run their jobs again: {fault}");
+            say!(WARN, { queue = consumer.queue.name.clone(), fault = fault.clone() },
+                %queue, "results may not be safe yet, a failover may run their jobs again: {fault}");
         }
         if settled.stale > 0 {
             // Other workers have their jobs; these results do not count.

@@ -1,5 +1,10 @@
 //! Intake: the thread that waits at the server, reserves and settles, for all queues of one session. A body that blocks its thread, or the
 //! whole runtime of the bodies, holds up nothing here.
+//!
+//! While nothing waits at the server, `wait` blocks there and accepts the job that ends the wait. Otherwise `fetch` makes one call after the
+//! other, as `plan` says: it settles what is in the outbox and reserves jobs for free slots (`in_flight` is such a call, `settling` handles its
+//! answer, `refused` a job that is too large for it). `accept` hands reserved jobs to the buffer, whose runners start them; `give_back` returns
+//! those that wait too long. `reconcile` begins each connection, `parked` takes jobs that other workers could not run.
 
 pub(crate) mod accept;
 pub(crate) mod fetch;

@@ -3,7 +3,6 @@
 
 mod calls;
 mod limits;
-#[macro_use]
 mod lua;
 mod net;
 mod queue;
@@ -19,6 +18,7 @@ use limits::DAY_TTL_S;
 pub(crate) use limits::{
     CALL_WITHIN, LAST_MOMENT, SCRIPT_BYTES, SCRIPT_JOBS, SCRIPT_MOVES, WRITE_BYTES,
 };
+use lua::Script;
 pub(crate) use net::{
     Address, Connection, Fault, FaultKind, Home, Meter, runs_scripts, server_info, server_time,
     without_secrets,

@@ -8,7 +8,7 @@ use crate::keys::WorkerKeys;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::{number, word};
-use crate::store::{CALL_WITHIN, script};
+use crate::store::{CALL_WITHIN, Script};
 
 impl Queue {
     /// Puts a broken payload back to its queue; false when it is not there.
@@ -17,7 +17,7 @@ impl Queue {
         on: &Connection,
         payload: &[u8],
     ) -> Result<bool, Fault> {
-        let mut call = Call::new(&script::REQUEUE_BROKEN, &[&self.keys.broken, &self.keys.jobs]);
+        let mut call = Call::new(Script::RequeueBroken, &[&self.keys.broken, &self.keys.jobs]);
         call.arg(payload);
         Ok(word("requeue_broken", on.run(&call, CALL_WITHIN).await?)? == "ok")
     }
@@ -40,7 +40,7 @@ impl Queue {
         keys: &WorkerKeys,
         lease: &Lease,
     ) -> Result<bool, Fault> {
-        let mut call = Call::new(&script::REVOKE, &[&keys.progress, &self.keys.jobs]);
+        let mut call = Call::new(Script::Revoke, &[&keys.progress, &self.keys.jobs]);
         call.lease(lease);
         Ok(word("revoke", on.run(&call, CALL_WITHIN).await?)? == "ok")
     }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::keys::WorkerKeys;
+use crate::store::Script;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
-use crate::store::script;
 use crate::time::millis;
 
 /// The timer is kept for so long without a heartbeat.
@@ -64,7 +64,7 @@ impl Queue {
         within: Duration,
     ) -> Result<Beat, Fault> {
         let mut call = Call::new(
-            &script::HEARTBEAT,
+            Script::Heartbeat,
             &[
                 &self.keys.workers,
                 &keys.record,

@@ -6,7 +6,7 @@ use crate::keys::WorkerKeys;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
-use crate::store::{CALL_WITHIN, DAY_TTL_S, SCRIPT_BYTES, script};
+use crate::store::{CALL_WITHIN, DAY_TTL_S, SCRIPT_BYTES, Script};
 
 /// So many are looked at by one call.
 const PAGE: u64 = 100;
@@ -28,7 +28,7 @@ impl Queue {
         after: u64,
         up_to: Option<u64>,
     ) -> Result<Vec<ParkedEntry>, Fault> {
-        let mut call = Call::new(&script::LOOK_PARKED, &[&self.keys.parked]);
+        let mut call = Call::new(Script::LookParked, &[&self.keys.parked]);
         call.number(after);
         match up_to {
             Some(token) => call.number(token),
@@ -55,7 +55,7 @@ impl Queue {
     ) -> Result<Reserved, Fault> {
         let keys = &self.keys;
         let mut call = Call::new(
-            &script::TAKE_PARKED,
+            Script::TakeParked,
             &[&worker.record, &worker.progress, &keys.parked, &keys.token],
         );
         call.number(session);
@@ -91,10 +91,8 @@ impl Queue {
     ) -> Result<bool, Fault> {
         let keys = &self.keys;
         let stat_of_day = keys.stat_of(day);
-        let mut call = Call::new(
-            &script::BREAK_PARKED,
-            &[&keys.parked, &keys.broken, &keys.stat, &stat_of_day],
-        );
+        let mut call =
+            Call::new(Script::BreakParked, &[&keys.parked, &keys.broken, &keys.stat, &stat_of_day]);
         call.number(self.limits.broken as u64).number(DAY_TTL_S);
         for (token, reason) in overdue {
             call.number(*token).arg(reason);

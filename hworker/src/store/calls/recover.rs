@@ -4,7 +4,7 @@ use super::lease::Lease;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::{Reply, word};
-use crate::store::{CALL_WITHIN, DAY_TTL_S, script};
+use crate::store::{CALL_WITHIN, DAY_TTL_S, Script};
 
 /// A worker is remembered for so long after its death.
 const BURY_AFTER_S: u64 = 86_400;
@@ -37,7 +37,7 @@ impl Queue {
         let keys = self.keys.worker(worker);
         let stat_of_day = self.keys.stat_of(day);
         let mut call = Call::new(
-            &script::RECOVER,
+            Script::Recover,
             &[
                 &self.keys.workers,
                 &keys.record,
@@ -69,7 +69,7 @@ impl Queue {
     pub(crate) async fn bury(&self, on: &Connection, worker: &str) -> Result<bool, Fault> {
         let keys = self.keys.worker(worker);
         let mut call = Call::new(
-            &script::BURY,
+            Script::Bury,
             &[&self.keys.workers, &keys.record, &keys.progress, &keys.inbox],
         );
         call.arg(worker).number(BURY_AFTER_S);

@@ -9,7 +9,7 @@ use crate::keys::WorkerKeys;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
-use crate::store::{CALL_WITHIN, SCRIPT_BYTES, script};
+use crate::store::{CALL_WITHIN, SCRIPT_BYTES, Script};
 
 /// What `reserve` answers.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Queue {
         want: usize,
     ) -> Result<(Settled, Reserved), Fault> {
         let (mut call, sizes) =
-            self.settle_call(&script::SETTLE_AND_RESERVE, &[&worker.inbox], worker, day, batch);
+            self.settle_call(Script::SettleAndReserve, &[&worker.inbox], worker, day, batch);
         self.ask(&mut call, session, want);
         let mut reply = Reply::list("reserve", on.run(&call, CALL_WITHIN).await?)?;
         let anew = reply.take_last_word("anew ");
@@ -67,7 +67,7 @@ impl Queue {
     pub(super) fn reserve_call(&self, worker: &WorkerKeys, session: u64, want: usize) -> Call {
         let keys = &self.keys;
         let mut call = Call::new(
-            &script::RESERVE,
+            Script::Reserve,
             &[
                 &worker.record,
                 &worker.inbox,

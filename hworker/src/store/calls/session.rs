@@ -5,7 +5,7 @@ use crate::keys::{Keys, WorkerKeys};
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::{Reply, number};
-use crate::store::{CALL_WITHIN, script};
+use crate::store::{CALL_WITHIN, Script};
 
 /// What `reconcile` answers.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Queue {
         record: &[(&str, String)],
     ) -> Result<Reconciled, Fault> {
         let mut call = Call::new(
-            &script::RECONCILE,
+            Script::Reconcile,
             &[&self.keys.workers, &keys.record, &keys.progress, &keys.inbox, &self.keys.token],
         );
         call.arg(worker).arg(if first { "first" } else { "again" });
@@ -57,7 +57,7 @@ impl Queue {
     ) -> Result<u64, Fault> {
         let Keys { jobs, timer, workers, .. } = &self.keys;
         let keys = [&keys.record, &keys.progress, &keys.inbox, jobs, timer, workers];
-        let mut call = Call::new(&script::RETIRE, &keys.map(String::as_str));
+        let mut call = Call::new(Script::Retire, &keys.map(String::as_str));
         call.arg(worker);
         Ok(number("retire", &on.run(&call, CALL_WITHIN).await?)?.unsigned_abs())
     }

@@ -8,7 +8,7 @@ use crate::keys::WorkerKeys;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::{Reply, bytes, number};
-use crate::store::{CALL_WITHIN, DAY_TTL_S, script};
+use crate::store::{CALL_WITHIN, DAY_TTL_S, Script};
 
 /// How many leases of a batch were held when it was settled.
 #[derive(Debug, Default)]
@@ -84,7 +84,7 @@ impl Queue {
             if releases.len() == batch.len() {
                 return Ok(Settled::default());
             }
-            let (call, sizes) = self.settle_call(&script::SETTLE, &[], worker, day, batch);
+            let (call, sizes) = self.settle_call(Script::Settle, &[], worker, day, batch);
             let within = CALL_WITHIN + on.confirms_within();
             let (reply, confirmed) = on.run_confirmed(&call, within).await?;
             let settled = settled(Reply::list("settle", reply)?, &sizes)?;
@@ -110,7 +110,7 @@ impl Queue {
     /// it covers.
     pub(super) fn settle_call(
         &self,
-        script: &'static script::Script,
+        script: Script,
         more: &[&str],
         worker: &WorkerKeys,
         day: &str,
@@ -181,7 +181,7 @@ impl Queue {
     fn release_call(&self, worker: &WorkerKeys, mut batch: Vec<&Settlement>) -> Call {
         let keys = &self.keys;
         let mut call = Call::new(
-            &script::RELEASE,
+            Script::Release,
             &[&worker.progress, &keys.jobs, &keys.scheduled, &keys.bell],
         );
         batch.sort_by_key(|settlement| std::cmp::Reverse(settlement.lease.token()));

@@ -2,7 +2,7 @@
 
 use redis::Cmd;
 
-use crate::store::script::Script;
+use crate::store::Script;
 
 /// Room for the name of the command, the hash and the arguments of a call for a job or a few; more is made when needed.
 const FEW_ARGUMENTS: usize = 24;
@@ -11,12 +11,12 @@ const FEW_BYTES: usize = 256;
 /// A script with its keys and arguments.
 #[derive(Debug)]
 pub(crate) struct Call {
-    script: &'static Script,
+    script: Script,
     by_hash: Cmd,
 }
 
 impl Call {
-    pub(crate) fn new(script: &'static Script, keys: &[&str]) -> Self {
+    pub(crate) fn new(script: Script, keys: &[&str]) -> Self {
         let bytes: usize = keys.iter().map(|key| key.len()).sum();
         let mut by_hash = Cmd::with_capacity(keys.len() + FEW_ARGUMENTS, bytes + FEW_BYTES);
         by_hash.arg("EVALSHA").arg(script.hash()).arg(keys.len());
@@ -26,7 +26,7 @@ impl Call {
         Self { script, by_hash }
     }
 
-    pub(super) fn script(&self) -> &'static Script {
+    pub(super) fn script(&self) -> Script {
         self.script
     }
 

@@ -10,9 +10,9 @@ mod reply;
 mod script;
 
 pub(crate) use calls::{
-    Asked, Beat, BrokenEntry, Due, End, Heard, Lease, LeaseMap, Load, ParkedEntry, Portion,
-    QueueRegistry, Reconciled, Recovered, Reserved, RunningEntry, Settled, Settlement, WorkerEntry,
-    connection_id, end_wait, lengths,
+    Asked, Beat, BrokenEntry, Due, End, Heard, Lease, Load, ParkedEntry, Portion, QueueRegistry,
+    Reconciled, Recovered, Reserved, RunningEntry, Settled, Settlement, WorkerEntry, connection_id,
+    end_wait, lengths,
 };
 use limits::DAY_TTL_S;
 pub(crate) use limits::{

@@ -23,6 +23,10 @@ static HASHES: LazyLock<Vec<String>> = LazyLock::new(|| {
 });
 
 impl Script {
+    pub(crate) fn name(self) -> &'static str {
+        SCRIPTS[self as usize].0
+    }
+
     pub(crate) fn hash(self) -> &'static str {
         &HASHES[self as usize]
     }

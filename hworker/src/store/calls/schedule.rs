@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
-use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, SCRIPT_BYTES, SCRIPT_JOBS, Script};
 
 /// When a scheduled job is due, in ms.
@@ -39,7 +38,7 @@ impl Queue {
     pub(crate) async fn promote(&self, on: &Connection) -> Result<(u64, Option<Duration>), Fault> {
         let mut call = Call::new(Script::Promote, &[&self.keys.scheduled, &self.keys.jobs]);
         call.number(SCRIPT_JOBS as u64).number(SCRIPT_BYTES as u64);
-        let mut reply = Reply::list("promote", on.run(&call, CALL_WITHIN).await?)?;
+        let mut reply = on.run(&call, CALL_WITHIN).await?;
         let moved = reply.count()?;
         Ok((moved, u64::try_from(reply.number()?).ok().map(Duration::from_millis)))
     }

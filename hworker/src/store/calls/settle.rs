@@ -7,7 +7,7 @@ use super::settlement::{End, Need, Settlement};
 use crate::keys::WorkerKeys;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
-use crate::store::reply::{Reply, bytes, number};
+use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, DAY_TTL_S, Script};
 
 /// How many leases of a batch were held when it was settled.
@@ -87,7 +87,7 @@ impl Queue {
             let (call, sizes) = self.settle_call(Script::Settle, &[], worker, day, batch);
             let within = CALL_WITHIN + on.confirms_within();
             let (reply, confirmed) = on.run_confirmed(&call, within).await?;
-            let settled = settled(Reply::list("settle", reply)?, &sizes)?;
+            let settled = settled(reply, &sizes)?;
             Ok(Settled { not_durable: confirmed.err(), ..settled })
         };
         let release = async {
@@ -96,7 +96,7 @@ impl Queue {
                 return Ok(Settled::default());
             }
             let call = self.release_call(worker, releases.clone());
-            let held = number("release", &on.run(&call, CALL_WITHIN).await?)?.unsigned_abs();
+            let held = on.run(&call, CALL_WITHIN).await?.count()?;
             let stale = count.saturating_sub(held);
             Ok(Settled { held, stale, ..Settled::default() })
         };
@@ -219,17 +219,15 @@ fn spans(mut leases: Vec<&Lease>) -> Vec<(&Lease, u64)> {
 pub(super) fn settled(mut reply: Reply, sizes: &[u64]) -> Result<Settled, Fault> {
     let anew = reply.take_last_word("anew ");
     if reply.left() != sizes.len() {
-        return Err(Fault::reply("settle", "not one reply for each operation"));
+        return Err(reply.fault("not one reply for each operation"));
     }
     let mut settled = Settled { anew, ..Settled::default() };
     for size in sizes {
         let held = match reply.value()? {
             Value::Int(held) => held.unsigned_abs().min(*size),
-            other => match bytes("settle", other)?.as_slice() {
-                b"ok" => 1,
-                b"stale" => 0,
-                _ => return Err(Fault::reply("settle", "unknown word")),
-            },
+            Value::BulkString(word) if word == b"ok" => 1,
+            Value::BulkString(word) if word == b"stale" => 0,
+            _ => return Err(reply.fault("unknown word")),
         };
         settled.held += held;
         settled.stale += size - held;

@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use redis::Value;
-
-use crate::store::CALL_WITHIN;
 use crate::store::net::{Connection, Fault};
 use crate::store::queue::Queue;
-use crate::store::reply::{Reply, number};
+use crate::store::reply::Reply;
 use crate::time::millis;
 
 /// Workers that are read with one command, or asked about in one write.
@@ -23,12 +20,11 @@ pub(crate) struct Remembered {
 }
 
 impl Remembered {
-    fn read(reply: Value) -> Result<Self, Fault> {
-        let mut reply = Reply::list("HMGET", reply)?;
-        let dead = reply.maybe_bytes()?.is_some();
-        let dead_after = reply.maybe_bytes()?;
+    fn read(mut reply: Reply) -> Result<Self, Fault> {
+        let dead = reply.maybe_payload()?.is_some();
+        let dead_after = reply.maybe_payload()?;
         let dead_after = dead_after.and_then(|ms| String::from_utf8(ms).ok()?.parse().ok());
-        let stopping = reply.maybe_bytes()?.is_some();
+        let stopping = reply.maybe_payload()?.is_some();
         Ok(Self { dead, dead_after: dead_after.map(Duration::from_millis), stopping })
     }
 }
@@ -47,7 +43,7 @@ impl Queue {
                 ask.cmd("HMGET").arg(self.keys.worker(worker).record).arg("dead");
                 ask.arg("dead_after").arg("stopping");
             }
-            for reply in on.call_all(&ask, CALL_WITHIN).await? {
+            for reply in on.ask_all(&ask).await? {
                 remembered.push(reply.and_then(Remembered::read).unwrap_or_default());
             }
         }
@@ -70,17 +66,12 @@ impl Queue {
         let mut silent = Vec::new();
         for (from, to) in &ranges {
             for offset in (0..).step_by(SILENT_AT_ONCE) {
-                let mut command = redis::cmd("ZRANGEBYSCORE");
-                command.arg(&self.keys.workers).arg(from).arg(to);
-                command.arg("WITHSCORES").arg("LIMIT").arg(offset).arg(SILENT_AT_ONCE);
-                let Value::Array(entries) = on.call(&command, CALL_WITHIN).await? else {
-                    return Err(Fault::reply("ZRANGEBYSCORE", "not a list"));
-                };
-                let last = entries.len() < SILENT_AT_ONCE;
-                for entry in entries {
-                    let mut entry = Reply::list("ZRANGEBYSCORE", entry)?;
-                    silent.push((entry.text()?, entry.text()?));
-                }
+                let limits = ("LIMIT", offset, SILENT_AT_ONCE);
+                let range = (&self.keys.workers, from, to, "WITHSCORES", limits);
+                let some =
+                    on.ask("ZRANGEBYSCORE", range).await?.rest(|entry| entry.list()?.pair())?;
+                let last = some.len() < SILENT_AT_ONCE;
+                silent.extend(some);
                 if last {
                     break;
                 }
@@ -102,8 +93,8 @@ impl Queue {
                 let keys = self.keys.worker(worker);
                 ask.cmd("EXISTS").arg(keys.inbox).arg(keys.progress);
             }
-            for reply in on.call_all(&ask, CALL_WITHIN).await? {
-                hold.push(number("EXISTS", &reply?)? > 0);
+            for reply in on.ask_all(&ask).await? {
+                hold.push(reply?.count()? > 0);
             }
         }
         Ok(hold)

@@ -1,12 +1,9 @@
 //! A script with its keys and arguments.
 
-use redis::Cmd;
+use redis::{Cmd, Value};
 
 use crate::store::Script;
-
-/// Room for the name of the command, the hash and the arguments of a call for a job or a few; more is made when needed.
-const FEW_ARGUMENTS: usize = 24;
-const FEW_BYTES: usize = 256;
+use crate::store::reply::Reply;
 
 /// A script with its keys and arguments.
 #[derive(Debug)]
@@ -17,12 +14,8 @@ pub(crate) struct Call {
 
 impl Call {
     pub(crate) fn new(script: Script, keys: &[&str]) -> Self {
-        let bytes: usize = keys.iter().map(|key| key.len()).sum();
-        let mut by_hash = Cmd::with_capacity(keys.len() + FEW_ARGUMENTS, bytes + FEW_BYTES);
-        by_hash.arg("EVALSHA").arg(script.hash()).arg(keys.len());
-        for key in keys {
-            by_hash.arg(*key);
-        }
+        let mut by_hash = redis::cmd("EVALSHA");
+        by_hash.arg(script.hash()).arg(keys.len()).arg(keys);
         Self { script, by_hash }
     }
 
@@ -42,6 +35,10 @@ impl Call {
     pub(crate) fn number(&mut self, number: u64) -> &mut Self {
         self.by_hash.arg(number);
         self
+    }
+
+    pub(super) fn reply(&self, value: Value) -> Reply {
+        Reply::new(self.script.name(), value)
     }
 
     pub(super) fn by_text(&self) -> Cmd {

@@ -23,7 +23,7 @@ use super::tls::Certificates;
 use super::url::{Several, server};
 use crate::log::say;
 use crate::reconnect::Reconnect;
-use crate::store::reply::{Reply, bytes};
+use crate::store::reply::Reply;
 
 /// One sentinel is asked at most so long; then the next is.
 const ASK_WITHIN: Duration = Duration::from_secs(1);
@@ -229,10 +229,9 @@ impl Sentinels {
         match sentinel.call(&command, ASK_WITHIN).await? {
             Value::Nil => Err(Fault::denied(format!("knows no master `{}`", self.name))),
             reply => {
-                let mut reply = Reply::list("SENTINEL", reply)?;
-                let (host, port) = (reply.text()?, reply.text()?);
-                let port = port.parse().map_err(|_| Fault::reply("SENTINEL", "not a port"))?;
-                Ok(Node::new(&host, port))
+                let mut reply = Reply::new("SENTINEL", reply);
+                let (host, port) = reply.pair()?;
+                Ok(Node::new(&host, port.parse().map_err(|_| reply.fault("not a port"))?))
             }
         }
     }
@@ -304,13 +303,11 @@ fn follow(
 
 /// Whether the server says that it is a master. `ROLE` would need a permission that a user for jobs need not have.
 async fn is_master(server: &Connection) -> Result<bool, Fault> {
-    let Value::Map(said) = server.call(&redis::cmd("HELLO"), ASK_WITHIN).await? else {
-        return Err(Fault::reply("HELLO", "not a map"));
-    };
-    for (field, value) in said {
-        if bytes("HELLO", field)? == b"role" {
-            return Ok(bytes("HELLO", value)? == b"master");
+    let mut said = Reply::new("HELLO", server.call(&redis::cmd("HELLO"), ASK_WITHIN).await?);
+    while said.left() > 0 {
+        if let ("role", role) = (said.text()?.as_str(), said.value()?) {
+            return Ok(role == Value::BulkString("master".into()));
         }
     }
-    Err(Fault::reply("HELLO", "it names no role"))
+    Err(said.fault("it names no role"))
 }

@@ -1,9 +1,11 @@
 //! Ends leases, many in one call.
 
+use std::collections::BTreeMap;
+
 use redis::Value;
 
 use super::lease::Lease;
-use super::settlement::{End, Need, Settlement};
+use super::settlement::{End, Settlement};
 use crate::keys::WorkerKeys;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
@@ -48,13 +50,12 @@ impl Queue {
         if !together.as_ref().is_err_and(Fault::is_of_another_type) {
             return together;
         }
+        let mut by_need = BTreeMap::<_, Vec<_>>::new();
+        for one in batch {
+            by_need.entry(one.end.needs(&self.keys)).or_default().push(one.clone());
+        }
         let mut all = Settled::default();
-        for need in Need::ALL {
-            let ends = batch.iter().filter(|one| one.end.need() == need);
-            let ends: Vec<_> = ends.cloned().collect();
-            if ends.is_empty() {
-                continue;
-            }
+        for (need, ends) in by_need {
             match self.settle_together(on, worker, day, &ends).await {
                 Ok(some) => {
                     all.held += some.held;
@@ -63,7 +64,7 @@ impl Queue {
                     all.not_durable = some.not_durable.or(all.not_durable);
                 }
                 Err(fault) if fault.is_of_another_type() => {
-                    all.refusal = Some(fault.about(need.keys(&self.keys)));
+                    all.refusal = Some(fault.about(need));
                     all.refused.extend(ends.into_iter().map(|one| one.lease));
                 }
                 Err(fault) => return Err(fault),
@@ -79,7 +80,8 @@ impl Queue {
         day: &str,
         batch: &[Settlement],
     ) -> Result<Settled, Fault> {
-        let releases: Vec<_> = batch.iter().filter(|one| one.is_release()).collect();
+        let is_release = |one: &&Settlement| matches!(one.end, End::Released { .. });
+        let releases: Vec<_> = batch.iter().filter(is_release).collect();
         let settle = async {
             if releases.len() == batch.len() {
                 return Ok(Settled::default());

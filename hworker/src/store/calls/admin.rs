@@ -47,7 +47,7 @@ impl Queue {
     pub(crate) async fn destroy(&self, on: &Connection, deleted: &AtomicU64) -> Result<(), Fault> {
         let mut scan = Scan::of_keys(self.keys.pattern());
         while let Some(mut keys) =
-            scan.next(on, NO_ARGUMENTS).await.map_err(Fault::without_a_job)?
+            scan.next(on, NO_ARGUMENTS).await.map_err(Fault::certainly_not_done)?
         {
             let mut own = keys.rest(Reply::text)?;
             own.retain(|key| self.keys.owns(key));

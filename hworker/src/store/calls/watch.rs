@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use crate::keys::WorkerKeys;
 use crate::store::net::{Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
@@ -36,18 +37,11 @@ impl Queue {
         on: &Connection,
         workers: &[&str],
     ) -> Result<Vec<Remembered>, Fault> {
-        let mut remembered = Vec::with_capacity(workers.len());
-        for some in workers.chunks(SILENT_AT_ONCE) {
-            let mut ask = redis::pipe();
-            for worker in some {
-                ask.cmd("HMGET").arg(self.keys.worker(worker).record).arg("dead");
-                ask.arg("dead_after").arg("stopping");
-            }
-            for reply in on.ask_all(&ask).await? {
-                remembered.push(reply.and_then(Remembered::read).unwrap_or_default());
-            }
-        }
-        Ok(remembered)
+        let replies = self.ask_of_each(on, workers, |keys, ask| {
+            ask.cmd("HMGET").arg(keys.record).arg("dead").arg("dead_after").arg("stopping");
+        });
+        let read = |reply: Result<_, _>| reply.and_then(Remembered::read).unwrap_or_default();
+        Ok(replies.await?.into_iter().map(read).collect())
     }
 
     /// The workers that were last heard of more than 2 s before `now`, and no longer ago than `window`, or after it, however many
@@ -86,17 +80,25 @@ impl Queue {
         on: &Connection,
         workers: &[&str],
     ) -> Result<Vec<bool>, Fault> {
-        let mut hold = Vec::with_capacity(workers.len());
+        let replies = self.ask_of_each(on, workers, |keys, ask| {
+            ask.cmd("EXISTS").arg(keys.inbox).arg(keys.progress);
+        });
+        replies.await?.into_iter().map(|reply| Ok(reply?.count()? > 0)).collect()
+    }
+
+    /// Asks one thing of each of these workers.
+    async fn ask_of_each(
+        &self,
+        on: &Connection,
+        workers: &[&str],
+        add: impl Fn(WorkerKeys, &mut redis::Pipeline),
+    ) -> Result<Vec<Result<Reply, Fault>>, Fault> {
+        let mut replies = Vec::with_capacity(workers.len());
         for some in workers.chunks(SILENT_AT_ONCE) {
             let mut ask = redis::pipe();
-            for worker in some {
-                let keys = self.keys.worker(worker);
-                ask.cmd("EXISTS").arg(keys.inbox).arg(keys.progress);
-            }
-            for reply in on.ask_all(&ask).await? {
-                hold.push(reply?.count()? > 0);
-            }
+            some.iter().for_each(|worker| add(self.keys.worker(worker), &mut ask));
+            replies.extend(on.ask_all(&ask).await?);
         }
-        Ok(hold)
+        Ok(replies)
     }
 }

@@ -206,7 +206,7 @@ impl Connection {
             None => Err(Fault::no_answer(within)),
             // The connection had already ended, or ended before anything was written on it; nothing will be written on it now.
             Some(Err(error)) if self.meter.written() == written => {
-                Err(self.fault(error).certainly_not_sent())
+                Err(self.fault(error).certainly_not_done())
             }
             Some(Err(error)) => Err(self.fault(error)),
             Some(Ok(Value::ServerError(error))) => Err(self.fault(error.into())),

@@ -171,23 +171,19 @@ fn node_at(address: &str, said_by: &Node) -> Option<Node> {
 mod tests {
     use super::*;
 
-    fn node(host: &str, port: u16) -> Node {
-        Node::new(host, port)
-    }
-
     fn bulk(text: &str) -> Value {
         Value::BulkString(text.into())
     }
 
     #[test]
     fn every_way_in_which_servers_say_where_they_are() {
-        let asked = node("here", 7000);
+        let asked = Node::new("here", 7000);
         for (address, is) in [
-            ("10.0.0.1:7001", Some(node("10.0.0.1", 7001))),
-            ("redis-1.internal:7001", Some(node("redis-1.internal", 7001))),
-            (":7001", Some(node("here", 7001))),
-            ("fe80::1:7001", Some(node("fe80::1", 7001))),
-            ("[fe80::1]:7001", Some(node("fe80::1", 7001))),
+            ("10.0.0.1:7001", Some(Node::new("10.0.0.1", 7001))),
+            ("redis-1.internal:7001", Some(Node::new("redis-1.internal", 7001))),
+            (":7001", Some(Node::new("here", 7001))),
+            ("fe80::1:7001", Some(Node::new("fe80::1", 7001))),
+            ("[fe80::1]:7001", Some(Node::new("fe80::1", 7001))),
             ("?:7001", None),
             ("nonsense", None),
         ] {
@@ -203,7 +199,7 @@ mod tests {
             (bulk("?"), Value::Array(Vec::new()), None),
         ] {
             let said = Value::Array(vec![host.clone(), Value::Int(7001), bulk("id"), meta]);
-            let is = is.map(|host| node(host, 7001));
+            let is = is.map(|host| Node::new(host, 7001));
             assert_eq!(node_of(&mut Reply::new("a node", said), &asked), is, "{host:?}");
         }
     }
@@ -215,18 +211,18 @@ mod tests {
             Value::Array(vec![Value::Int(first), Value::Int(last), server(port), server(port + 10)])
         };
         let reply = Value::Array(vec![range(100, 16_000, 2), range(0, 99, 1), Value::Nil]);
-        let (ranges, nodes) = read(reply, &node("h", 1));
-        assert_eq!(nodes, [1, 2, 11, 12].map(|port| node("h", port)));
+        let (ranges, nodes) = read(reply, &Node::new("h", 1));
+        assert_eq!(nodes, [1, 2, 11, 12].map(|port| Node::new("h", port)));
         let mut map = Map { ranges, asked: Some(Instant::now()), ..Map::default() };
         assert_eq!(
             [0, 99, 100].map(|slot| map.owner(slot)),
-            [Some(&node("h", 1)), Some(&node("h", 1)), Some(&node("h", 2))]
+            [Some(&Node::new("h", 1)), Some(&Node::new("h", 1)), Some(&Node::new("h", 2))]
         );
-        assert_eq!([16_000, 16_001].map(|slot| map.owner(slot)), [Some(&node("h", 2)), None]);
+        assert_eq!([16_000, 16_001].map(|slot| map.owner(slot)), [Some(&Node::new("h", 2)), None]);
         assert!(map.is_sure_of(0) && !map.is_sure_of(16_001));
-        map.moved.insert(0, node("h", 2));
-        assert_eq!(map.owner(0), Some(&node("h", 2)));
-        map.doubted.insert(node("h", 2));
+        map.moved.insert(0, Node::new("h", 2));
+        assert_eq!(map.owner(0), Some(&Node::new("h", 2)));
+        map.doubted.insert(Node::new("h", 2));
         assert!(!map.is_sure_of(0) && !map.is_sure_of(100) && map.is_sure_of(1));
     }
 }

@@ -96,7 +96,9 @@ impl Queue {
         let mut replies = Vec::with_capacity(workers.len());
         for some in workers.chunks(SILENT_AT_ONCE) {
             let mut ask = redis::pipe();
-            some.iter().for_each(|worker| add(self.keys.worker(worker), &mut ask));
+            for worker in some {
+                add(self.keys.worker(worker), &mut ask);
+            }
             replies.extend(on.ask_all(&ask).await?);
         }
         Ok(replies)

@@ -8,8 +8,8 @@ use crate::store::reply::Reply;
 /// A script with its keys and arguments.
 #[derive(Debug)]
 pub(crate) struct Call {
-    script: Script,
-    by_hash: Cmd,
+    pub(super) script: Script,
+    pub(super) by_hash: Cmd,
 }
 
 impl Call {
@@ -17,14 +17,6 @@ impl Call {
         let mut by_hash = redis::cmd("EVALSHA");
         by_hash.arg(script.hash()).arg(keys.len()).arg(keys);
         Self { script, by_hash }
-    }
-
-    pub(super) fn script(&self) -> Script {
-        self.script
-    }
-
-    pub(super) fn by_hash(&self) -> &Cmd {
-        &self.by_hash
     }
 
     pub(crate) fn arg(&mut self, argument: impl AsRef<[u8]>) -> &mut Self {

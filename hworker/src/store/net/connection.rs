@@ -271,10 +271,10 @@ impl Connection {
     /// How a script is sent on this connection: the first time by its text, later by its hash. The server may have started just now; a
     /// refused hash would cost the jobs a round trip and count as an error in the server's statistics.
     pub(super) fn spelled<'a>(&self, script: &'a Call) -> Cow<'a, Cmd> {
-        if self.sent.is_first(script.script()) {
+        if self.sent.is_first(script.script) {
             Cow::Owned(script.by_text())
         } else {
-            Cow::Borrowed(script.by_hash())
+            Cow::Borrowed(&script.by_hash)
         }
     }
 

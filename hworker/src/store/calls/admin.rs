@@ -3,9 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::lease::Lease;
-use super::scan::Scan;
+use super::scan::{SCAN, Scan};
 use crate::keys::WorkerKeys;
-use crate::store::net::{Call, Connection, Fault, NO_ARGUMENTS};
+use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, Script};
@@ -45,9 +45,9 @@ impl Queue {
 
     /// Deletes every key of the queue, and counts them.
     pub(crate) async fn destroy(&self, on: &Connection, deleted: &AtomicU64) -> Result<(), Fault> {
-        let mut scan = Scan::of_keys(self.keys.pattern());
+        let (mut scan, options) = (Scan::of_keys(), ("MATCH", self.keys.pattern(), "COUNT", SCAN));
         while let Some(mut keys) =
-            scan.next(on, NO_ARGUMENTS).await.map_err(Fault::certainly_not_done)?
+            scan.next(on, &options).await.map_err(Fault::certainly_not_done)?
         {
             let mut own = keys.rest(Reply::text)?;
             own.retain(|key| self.keys.owns(key));

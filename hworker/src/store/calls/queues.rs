@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use super::scan::{Scan, scan_hash};
+use super::scan::{SCAN, Scan, scan_hash};
 use crate::keys::{KeySpace, is_name};
 use crate::shards;
 use crate::store::net::{Connection, Fault};
@@ -44,8 +44,9 @@ impl QueueRegistry {
 
     /// The queues that have lists on this server.
     pub(crate) async fn with_lists(&self, on: &Connection) -> Result<BTreeSet<String>, Fault> {
-        let (mut names, mut scan) = (BTreeSet::new(), Scan::of_keys(self.space.lists()));
-        while let Some(mut keys) = scan.next(on, ("TYPE", "list")).await? {
+        let (mut names, mut scan) = (BTreeSet::new(), Scan::of_keys());
+        let options = ("MATCH", self.space.lists(), "COUNT", SCAN, "TYPE", "list");
+        while let Some(mut keys) = scan.next(on, &options).await? {
             for key in keys.rest(Reply::text)? {
                 names.extend(self.space.queue_of_list(&key).map(str::to_owned));
             }

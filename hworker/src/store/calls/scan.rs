@@ -5,36 +5,34 @@ use redis::ToRedisArgs;
 use crate::store::net::{Connection, Fault};
 use crate::store::reply::Reply;
 
+/// Keys that one `SCAN` looks at.
+pub(super) const SCAN: usize = 1000;
+
 /// A cursor over the keys of a server, or over the fields of a hash.
 pub(super) struct Scan {
     command: &'static str,
-    /// What stands before the cursor, and behind it.
-    key: Option<String>,
-    options: Vec<String>,
+    hash: Option<String>,
     /// Of the next portion; none after the last.
     cursor: Option<String>,
 }
 
 impl Scan {
-    /// Over the keys that match, a thousand looked at at a time.
-    pub(super) fn of_keys(pattern: String) -> Self {
-        let options = vec!["COUNT".into(), "1000".into(), "MATCH".into(), pattern];
-        Self { command: "SCAN", key: None, options, cursor: Some("0".into()) }
+    pub(super) fn of_keys() -> Self {
+        Self { command: "SCAN", hash: None, cursor: Some("0".into()) }
     }
 
     pub(super) fn of_hash(key: &str) -> Self {
-        let (key, options) = (Some(key.into()), Vec::new());
-        Self { command: "HSCAN", key, options, cursor: Some("0".into()) }
+        Self { command: "HSCAN", hash: Some(key.into()), ..Self::of_keys() }
     }
 
-    /// Reads the next portion, with these further options.
+    /// Reads the next portion, with these options.
     pub(super) async fn next(
         &mut self,
         on: &Connection,
         options: impl ToRedisArgs,
     ) -> Result<Option<Reply>, Fault> {
         let Some(cursor) = &self.cursor else { return Ok(None) };
-        let mut reply = on.ask(self.command, (&self.key, cursor, &self.options, options)).await?;
+        let mut reply = on.ask(self.command, (&self.hash, cursor, options)).await?;
         self.cursor = Some(reply.text()?).filter(|cursor| cursor != "0");
         reply.list().map(Some)
     }
@@ -81,13 +79,9 @@ pub(super) async fn scan_hash(
     let mut entries = std::collections::BTreeMap::new();
     let (mut scan, mut portion) = (Scan::of_hash(key), Portion::new());
     while let Some(mut fields) = scan.next(on, ("COUNT", portion.count())).await? {
-        let mut largest = 0;
-        while fields.left() > 0 {
-            let (field, value) = (fields.bytes()?, fields.bytes()?);
-            largest = largest.max(field.len() + value.len());
-            entries.insert(field, value);
-        }
-        portion.came([largest]);
+        let fields = fields.rest(|fields| Ok((fields.bytes()?, fields.bytes()?)))?;
+        portion.came(fields.iter().map(|(field, value)| field.len() + value.len()));
+        entries.extend(fields);
     }
     Ok(entries.into_iter().collect())
 }

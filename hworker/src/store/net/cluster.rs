@@ -141,7 +141,6 @@ impl Cluster {
     async fn ask_one(&self, node: &Node) -> Result<(Vec<Range>, Vec<Node>), Fault> {
         let connection = open(node.at(&self.common), None).await?;
         let reply = connection.call(redis::cmd("CLUSTER").arg("SLOTS"), ASK_WITHIN).await;
-        connection.end();
         let reply = reply.map_err(|fault| {
             let no_cluster = fault.to_string().contains("cluster support disabled");
             let why = format!("the server {node} is no cluster; write redis:// for it");

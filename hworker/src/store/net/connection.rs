@@ -25,7 +25,7 @@ use crate::time::within;
 const LOOKS: u32 = 5;
 
 /// For a command that has none.
-pub(crate) const NO_ARGUMENTS: Option<&str> = None;
+pub(super) const NO_ARGUMENTS: Option<&str> = None;
 
 /// A connection; clones share it.
 #[derive(Clone)]

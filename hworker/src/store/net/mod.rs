@@ -22,7 +22,7 @@ mod url;
 
 pub(crate) use address::{Address, Home};
 pub(crate) use call::Call;
-pub(crate) use connection::{Connection, NO_ARGUMENTS};
+pub(crate) use connection::Connection;
 pub(crate) use fault::{Fault, FaultKind};
 pub(crate) use meter::Meter;
 pub(crate) use server::{runs_scripts, server_info, server_time};

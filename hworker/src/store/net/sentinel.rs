@@ -116,13 +116,10 @@ impl Sentinels {
     ) -> Result<Connection, Fault> {
         let connection =
             open_with(master.at(&self.common), moved.child_token(), None, meter).await?;
-        let why = match is_master(&connection).await {
-            Ok(true) => return Ok(connection),
-            Ok(false) => Fault::not_sent("it is not the master, or not yet"),
-            Err(fault) => fault,
-        };
-        connection.end();
-        Err(why)
+        if !is_master(&connection).await? {
+            return Err(Fault::not_sent("it is not the master, or not yet"));
+        }
+        Ok(connection)
     }
 
     /// Whether what a sentinel names can take the place of the master that is known. One that is behind names a server that was it
@@ -132,9 +129,7 @@ impl Sentinels {
             return Ok(());
         }
         let connected = self.connect_to(named, &CancellationToken::new(), None).await;
-        connected
-            .map(|connection| connection.end())
-            .map_err(|fault| fault.about(format_args!("master {named}")))
+        connected.map(drop).map_err(|fault| fault.about(format_args!("master {named}")))
     }
 
     fn addresses(&self) -> MutexGuard<'_, Vec<Endpoint>> {
@@ -179,7 +174,6 @@ impl Sentinels {
             match timeout(ASK_WITHIN, self.subscribe(endpoint, &changed)).await {
                 Ok(Ok((sentinel, master))) => {
                     if let Err(fault) = self.confirm(before.as_ref(), &master).await {
-                        sentinel.end();
                         failed = Some(fault);
                         continue;
                     }
@@ -208,32 +202,24 @@ impl Sentinels {
         let told = Some(Arc::clone(changed));
         let connection = open_with(sentinel, CancellationToken::new(), told, None).await?;
         // Before the question, so that nothing is missed. One that forbids it still knows where the master is.
-        let subscribed = match connection.subscribe(&EVENTS, ASK_WITHIN).await {
-            Err(fault) if fault.kind != FaultKind::Denied => Err(fault),
-            _ => Ok(()),
-        };
-        let master = async { subscribed.and(self.ask(&connection).await) }.await;
-        match master {
-            Ok(master) => Ok((connection, master)),
-            Err(fault) => {
-                connection.end();
-                Err(fault)
-            }
+        match connection.subscribe(&EVENTS, ASK_WITHIN).await {
+            Err(fault) if fault.kind != FaultKind::Denied => return Err(fault),
+            _ => {}
         }
+        let master = self.ask(&connection).await?;
+        Ok((connection, master))
     }
 
     /// Asks a sentinel where the master is.
     async fn ask(&self, sentinel: &Connection) -> Result<Node, Fault> {
         let mut command = redis::cmd("SENTINEL");
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.name);
-        match sentinel.call(&command, ASK_WITHIN).await? {
-            Value::Nil => Err(Fault::denied(format!("knows no master `{}`", self.name))),
-            reply => {
-                let mut reply = Reply::new("SENTINEL", reply);
-                let (host, port) = reply.pair()?;
-                Ok(Node::new(&host, port.parse().map_err(|_| reply.fault("not a port"))?))
-            }
+        let mut reply = Reply::new("SENTINEL", sentinel.call(&command, ASK_WITHIN).await?);
+        if reply.left() == 0 {
+            return Err(Fault::denied(format!("knows no master `{}`", self.name)));
         }
+        let (host, port) = reply.pair()?;
+        Ok(Node::new(&host, port.parse().map_err(|_| reply.fault("not a port"))?))
     }
 }
 

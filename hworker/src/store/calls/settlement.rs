@@ -65,7 +65,7 @@ impl Settlement {
     /// About how many bytes it sends, or has the server copy.
     pub(crate) fn size(&self) -> usize {
         let copied = match &self.end {
-            // And some others beside it; no more of them are reserved at once, so that settling keeps up.
+            // Some others are copied beside it; no more of them are reserved at once, so that settling keeps up.
             End::Broken { bytes, .. } | End::Parked { bytes, .. } => *bytes,
             _ => 0,
         };

@@ -9,7 +9,7 @@ use std::io::{BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -21,10 +21,11 @@ use crate::server::TestServer;
 const SETTLE_AND_RESERVE: &str = "settle_and_reserve";
 
 #[path = "../../hworker/src/store/lua/mod.rs"]
+#[allow(dead_code, reason = "the tests use the texts alone")]
 mod lua;
 
 /// The scripts of hworker: what each is called, and its text.
-pub const SCRIPTS: &[(&str, &str)] = lua::SCRIPTS;
+pub static SCRIPTS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| lua::SCRIPTS.clone());
 
 /// What happens to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

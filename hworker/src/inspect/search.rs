@@ -149,7 +149,7 @@ async fn search_broken(queue: &Queue, on: &Connection, id: &JobId) -> Result<Opt
 
 /// Takes a job from whoever holds it under a lease; false where nobody does.
 pub(super) async fn revoke(queue: &Queue, on: &Connection, id: &JobId) -> Result<bool, Fault> {
-    match holder(queue, on, id).await.map_err(Fault::without_a_job)? {
+    match holder(queue, on, id).await.map_err(Fault::certainly_not_done)? {
         Some((keys, lease)) => queue.revoke(on, &keys, &lease).await,
         None => Ok(false),
     }

@@ -3,24 +3,14 @@
 
 mod calls;
 mod limits;
-#[macro_use]
 mod lua;
 mod net;
 mod queue;
 mod reply;
 mod script;
 
-pub(crate) use calls::{
-    Asked, Beat, BrokenEntry, Due, End, Heard, Lease, LeaseMap, Load, ParkedEntry, Portion,
-    QueueRegistry, Reconciled, Recovered, Reserved, RunningEntry, Settled, Settlement, WorkerEntry,
-    connection_id, end_wait, lengths,
-};
-use limits::DAY_TTL_S;
-pub(crate) use limits::{
-    CALL_WITHIN, LAST_MOMENT, SCRIPT_BYTES, SCRIPT_JOBS, SCRIPT_MOVES, WRITE_BYTES,
-};
-pub(crate) use net::{
-    Address, Connection, Fault, FaultKind, Home, Meter, runs_scripts, server_info, server_time,
-    without_secrets,
-};
+pub(crate) use calls::*;
+pub(crate) use limits::*;
+use lua::Script;
+pub(crate) use net::*;
 pub(crate) use queue::Queue;

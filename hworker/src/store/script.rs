@@ -13,60 +13,39 @@
 //! - A part, in `lua/lib`, has no `KEYS` and no `ARGV`: its head says which locals it `Needs` and `Makes`. It never ends a script.
 
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::lua::SCRIPTS;
+use super::lua::{SCRIPTS, Script};
 
-/// A script and its hash.
-#[derive(Debug)]
-pub(crate) struct Script {
-    inner: LazyLock<redis::Script>,
-    number: Number,
-}
-
-macro_rules! scripts {
-    ($($name:ident = $file:literal;)*) => {
-        $(pub(crate) static $name: Script = Script {
-            inner: LazyLock::new(|| redis::Script::new($name.text())),
-            number: Number::$name,
-        };)*
-
-        /// The place of each in `SCRIPTS`.
-        #[derive(Debug, Clone, Copy)]
-        #[allow(non_camel_case_types, clippy::upper_case_acronyms)]
-        enum Number {
-            $($name,)*
-        }
-    };
-}
-
-every_script!(scripts);
+static HASHES: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let hash = |(_, text): &(&str, &str)| redis::Script::new(text).get_hash().to_owned();
+    SCRIPTS.iter().map(hash).collect()
+});
 
 impl Script {
-    pub(crate) fn hash(&self) -> &str {
-        self.inner.get_hash()
+    pub(crate) fn name(self) -> &'static str {
+        SCRIPTS[self as usize].0
     }
 
-    pub(crate) fn text(&self) -> &'static str {
-        SCRIPTS[self.number as usize].1
+    pub(crate) fn hash(self) -> &'static str {
+        &HASHES[self as usize]
     }
-}
 
-/// Which scripts a server was sent by their text.
-#[derive(Debug)]
-pub(crate) struct Sent([AtomicBool; SCRIPTS.len()]);
-
-impl Default for Sent {
-    fn default() -> Self {
-        Self([const { AtomicBool::new(false) }; SCRIPTS.len()])
+    pub(crate) fn text(self) -> &'static str {
+        SCRIPTS[self as usize].1
     }
 }
+
+/// Which scripts a server was sent by their text, a bit for each.
+#[derive(Debug, Default)]
+pub(crate) struct Sent(AtomicU32);
 
 impl Sent {
     /// Whether this one was not sent before. It counts as sent from now on.
-    pub(crate) fn is_first(&self, script: &Script) -> bool {
-        let sent = &self.0[script.number as usize];
+    pub(crate) fn is_first(&self, script: Script) -> bool {
+        let bit = 1 << script as u32;
         // Read alone first: that is all that any but the first call needs.
-        !sent.load(Ordering::Relaxed) && !sent.swap(true, Ordering::Relaxed)
+        self.0.load(Ordering::Relaxed) & bit == 0
+            && self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 }

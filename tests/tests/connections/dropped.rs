@@ -66,7 +66,7 @@ fn lines() -> (TestServer, [(&'static str, Client); 3]) {
 async fn an_enqueue_on_a_connection_that_was_closed_unheard_is_sent_again() {
     // The server ends the connection while it is idle and the one thread of the runtime is at something else, as after SIGSTOP or
     // the sleep of a machine -> nothing of the job can have left, so it is sent over a new connection, and no caller is left in doubt.
-    // Guard: `Metered::write` looks before it writes, and `Fault::certainly_not_sent`.
+    // Guard: `Metered::write` looks before it writes, and `Fault::certainly_not_done`.
     let (server, clients) = lines();
     let mut jobs = 0;
     for (line, client) in &clients {

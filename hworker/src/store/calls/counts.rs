@@ -1,12 +1,8 @@
 //! How many jobs a queue has, in which states.
 
-use redis::Value;
-
-use super::scan::pairs;
-use crate::store::CALL_WITHIN;
 use crate::store::net::{Connection, Fault, server_time};
 use crate::store::queue::Queue;
-use crate::store::reply::number;
+use crate::store::reply::Reply;
 
 /// What there is to do on a queue now.
 #[derive(Debug)]
@@ -63,11 +59,11 @@ impl Queue {
             for keys in workers.iter().map(|worker| keys.worker(worker)) {
                 ask.cmd("HLEN").arg(&keys.progress).cmd("LLEN").arg(&keys.inbox);
             }
-            let count = |reply| match reply? {
-                Value::Nil => Ok(0),
-                reply => number("a length", &reply).map(i64::unsigned_abs),
+            let count = |reply: Result<Reply, _>| match reply? {
+                none if none.left() == 0 => Ok(0),
+                mut reply => reply.count(),
             };
-            let replies = on.call_all(&ask, CALL_WITHIN).await?;
+            let replies = on.ask_all(&ask).await?;
             let counts: Vec<_> = replies.into_iter().map(count).collect::<Result<_, Fault>>()?;
             let counted = counts.split_first().and_then(|(known, counts)| {
                 counts.split_first_chunk().map(|(counts, held)| (*known, *counts, held))
@@ -83,8 +79,7 @@ impl Queue {
 
     /// How many jobs are pending.
     pub(crate) async fn pending_count(&self, on: &Connection) -> Result<usize, Fault> {
-        let length = on.call(redis::cmd("LLEN").arg(&self.keys.jobs), CALL_WITHIN).await?;
-        Ok(number("LLEN", &length)?.unsigned_abs() as usize)
+        Ok(on.ask("LLEN", &self.keys.jobs).await?.count()? as usize)
     }
 
     /// The counters of the queue: in all, or of one day (`YYYYMMDD`).
@@ -94,7 +89,7 @@ impl Queue {
         day: Option<&str>,
     ) -> Result<Vec<(String, u64)>, Fault> {
         let key = day.map_or_else(|| self.keys.stat.clone(), |day| self.keys.stat_of(day));
-        let counters = pairs(on.call(redis::cmd("HGETALL").arg(key), CALL_WITHIN).await?)?;
-        Ok(counters.into_iter().map(|(name, value)| (name, value.parse().unwrap_or(0))).collect())
+        let mut counters = on.ask("HGETALL", key).await?;
+        counters.rest(|counter| Ok((counter.text()?, counter.text()?.parse().unwrap_or(0))))
     }
 }

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::keys::WorkerKeys;
+use crate::store::Script;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
-use crate::store::script;
 use crate::time::millis;
 
 /// The timer is kept for so long without a heartbeat.
@@ -64,7 +64,7 @@ impl Queue {
         within: Duration,
     ) -> Result<Beat, Fault> {
         let mut call = Call::new(
-            &script::HEARTBEAT,
+            Script::Heartbeat,
             &[
                 &self.keys.workers,
                 &keys.record,
@@ -79,13 +79,13 @@ impl Queue {
         call.arg(worker).number(TIMER_TTL_MS).number(millis(asked.window));
         call.number(u64::from(asked.everyone)).number(asked.looked);
         call.number(millis(asked.unknown_for)).number(u64::from(asked.stopping));
-        let mut reply = Reply::list("heartbeat", on.run(&call, within).await?)?;
+        let mut reply = on.run(&call, within).await?;
         match reply.text()?.as_str() {
             "ok" => {}
             "void" => return Ok(Beat::Void),
-            word => return Err(Fault::reply("heartbeat", format!("unknown word `{word}`"))),
+            word => return Err(reply.unknown(word)),
         }
-        let mut heard = Heard {
+        Ok(Beat::Accepted(Heard {
             now: reply.count()?,
             leases: reply.count()?,
             inbox: reply.count()?,
@@ -94,11 +94,7 @@ impl Queue {
             next_due: u64::try_from(reply.number()?).ok().map(Duration::from_millis),
             parked: reply.count()?,
             overdue: reply.count()?,
-            silent: Vec::new(),
-        };
-        while reply.left() > 0 {
-            heard.silent.push((reply.text()?, reply.text()?));
-        }
-        Ok(Beat::Accepted(heard))
+            silent: reply.rest(Reply::pair)?,
+        }))
     }
 }

@@ -3,15 +3,12 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use redis::Value;
-
 use super::lease::Lease;
-use super::scan::{Portion, list, pairs, scan_hash};
+use super::scan::{Portion, scan_hash};
 use crate::keys::WorkerKeys;
-use crate::store::CALL_WITHIN;
 use crate::store::net::{Connection, Fault, server_time};
 use crate::store::queue::Queue;
-use crate::store::reply::{Reply, number};
+use crate::store::reply::Reply;
 use crate::time::millis;
 
 /// What a worker holds.
@@ -37,14 +34,7 @@ pub(crate) type WorkerEntry = (String, u64, Vec<(String, String)>);
 impl Queue {
     /// The ids of all workers that the server remembers, of the dead ones too.
     pub(crate) async fn worker_ids(&self, on: &Connection) -> Result<Vec<String>, Fault> {
-        let mut command = redis::cmd("ZRANGE");
-        command.arg(&self.keys.workers).arg(0).arg(-1);
-        let mut reply = Reply::list("ZRANGE", on.call(&command, CALL_WITHIN).await?)?;
-        let mut ids = Vec::with_capacity(reply.left());
-        while reply.left() > 0 {
-            ids.push(reply.text()?);
-        }
-        Ok(ids)
+        on.ask("ZRANGE", (&self.keys.workers, 0, -1)).await?.rest(Reply::text)
     }
 
     /// Every worker that the server remembers, the dead ones too.
@@ -52,13 +42,11 @@ impl Queue {
         let ids = self.worker_ids(on).await?;
         let mut workers = Vec::with_capacity(ids.len());
         for id in ids {
-            let record = on
-                .call(redis::cmd("HGETALL").arg(self.keys.worker(&id).record), CALL_WITHIN)
-                .await?;
-            let score =
-                on.call(redis::cmd("ZSCORE").arg(&self.keys.workers).arg(&id), CALL_WITHIN).await?;
-            if score != Value::Nil {
-                workers.push((id, number("ZSCORE", &score)?.unsigned_abs(), pairs(record)?));
+            let record =
+                on.ask("HGETALL", self.keys.worker(&id).record).await?.rest(Reply::pair)?;
+            let mut score = on.ask("ZSCORE", (&self.keys.workers, &id)).await?;
+            if score.left() > 0 {
+                workers.push((id, score.count()?, record));
             }
         }
         Ok(workers)
@@ -67,9 +55,7 @@ impl Queue {
     /// Whether a worker was heard of within this time.
     pub(crate) async fn is_served(&self, on: &Connection, within: Duration) -> Result<bool, Fault> {
         let since = server_time(on).await?.saturating_sub(millis(within));
-        let mut count = redis::cmd("ZCOUNT");
-        count.arg(&self.keys.workers).arg(since).arg("+inf");
-        Ok(number("ZCOUNT", &on.call(&count, CALL_WITHIN).await?)? > 0)
+        Ok(on.ask("ZCOUNT", (&self.keys.workers, since, "+inf")).await?.count()? > 0)
     }
 
     /// What a worker holds; large holdings are read in chunks. First what its inbox has, which goes under a lease from there.
@@ -78,9 +64,8 @@ impl Queue {
         on: &Connection,
         keys: &WorkerKeys,
     ) -> Result<Vec<RunningEntry>, Fault> {
-        let mut inbox = redis::cmd("LRANGE");
-        inbox.arg(&keys.inbox).arg(0).arg(Portion::FEW);
-        let mut inbox = list(on.call(&inbox, CALL_WITHIN).await?)?;
+        let mut inbox =
+            on.ask("LRANGE", (&keys.inbox, 0, Portion::FEW)).await?.rest(Reply::bytes)?;
         let leases = scan_hash(on, &keys.progress).await?;
         // What was taken from it meanwhile.
         inbox.retain(|handed| !leases.iter().any(|(_, payload)| payload == handed));
@@ -98,10 +83,8 @@ impl Queue {
         on: &Connection,
         places: Range<usize>,
     ) -> Result<Vec<Vec<u8>>, Fault> {
-        let mut command = redis::cmd("LRANGE");
-        command.arg(&self.keys.jobs);
-        command.arg(-(places.end.cast_signed())).arg(-1 - places.start.cast_signed());
-        list(on.call(&command, CALL_WITHIN).await?)
+        let (first, last) = (-places.end.cast_signed(), -1 - places.start.cast_signed());
+        on.ask("LRANGE", (&self.keys.jobs, first, last)).await?.rest(Reply::bytes)
     }
 
     /// Envelopes of a sorted set with their scores, the last one first: the due time in ms of scheduled ones, the token of parked ones.
@@ -111,18 +94,11 @@ impl Queue {
         set: &str,
         places: Range<usize>,
     ) -> Result<Vec<(Vec<u8>, u64)>, Fault> {
-        let mut command = redis::cmd("ZRANGE");
-        command.arg(set).arg(places.start).arg(places.end - 1);
-        command.arg("REV").arg("WITHSCORES");
-        let Value::Array(entries) = on.call(&command, CALL_WITHIN).await? else {
-            return Err(Fault::reply("ZRANGE", "not a list"));
-        };
-        let mut scheduled = Vec::with_capacity(entries.len());
-        for entry in entries {
-            let mut entry = Reply::list("ZRANGE", entry)?;
-            scheduled.push((entry.bytes()?, entry.count()?));
-        }
-        Ok(scheduled)
+        let range = (set, places.start, places.end - 1, "REV", "WITHSCORES");
+        on.ask("ZRANGE", range).await?.rest(|entry| {
+            let mut entry = entry.list()?;
+            Ok((entry.bytes()?, entry.count()?))
+        })
     }
 
     /// Records of failed jobs, the newest first.
@@ -134,9 +110,7 @@ impl Queue {
     ) -> Result<Vec<Vec<u8>>, Fault> {
         // The server takes no place beyond that.
         let [first, last] = [offset, offset.saturating_add(count) - 1].map(|at| at.min(1 << 62));
-        let mut command = redis::cmd("LRANGE");
-        command.arg(&self.keys.failed).arg(first).arg(last);
-        list(on.call(&command, CALL_WITHIN).await?)
+        on.ask("LRANGE", (&self.keys.failed, first, last)).await?.rest(Reply::bytes)
     }
 
     /// Every broken payload.

@@ -1,14 +1,13 @@
 //! The hold of a worker on a job.
 
-use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 
-use crate::store::net::Call;
+use crate::store::net::{Call, Fault};
+use crate::store::reply::Reply;
 
 /// One worker's hold on one attempt.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Lease {
     /// As `reserve` names it: a whole number, up to [`Lease::MAX_TOKEN`].
     Token(u64),
@@ -27,13 +26,15 @@ impl Lease {
         lease.unwrap_or_else(|| Self::Foreign(name.into()))
     }
 
+    pub(super) fn read(reply: &mut Reply) -> Result<Self, Fault> {
+        Ok(Self::parse(&reply.text()?))
+    }
+
     /// The fencing token.
     pub(crate) fn token(&self) -> u64 {
         match self {
             Self::Token(token) => *token,
-            Self::Foreign(name) => {
-                name.split('.').next().and_then(|token| token.parse().ok()).unwrap_or(0)
-            }
+            Self::Foreign(_) => 0,
         }
     }
 
@@ -53,45 +54,6 @@ impl fmt::Display for Lease {
         }
     }
 }
-
-impl Hash for Lease {
-    /// One number for a token, the common case; see [`LeaseHasher`].
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        match self {
-            Self::Token(token) => state.write_u64(*token),
-            Self::Foreign(name) => state.write(name.as_bytes()),
-        }
-    }
-}
-
-/// Tokens are times in microseconds and counted up from there, so multiplying spreads them well enough, and nobody can choose them to
-/// collide. The factor is that of Fibonacci hashing (Knuth, TAOCP 6.4).
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct LeaseHasher(u64);
-
-impl LeaseHasher {
-    const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-}
-
-impl Hasher for LeaseHasher {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        // The table takes the low bits for the place and the high ones for the tag.
-        self.0 = (self.0 ^ number).wrapping_mul(Self::FACTOR).rotate_left(20);
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
-}
-
-/// A table of leases.
-pub(crate) type LeaseMap<V> = HashMap<Lease, V, BuildHasherDefault<LeaseHasher>>;
 
 impl Call {
     pub(crate) fn lease(&mut self, lease: &Lease) -> &mut Self {

@@ -5,8 +5,7 @@ use super::reserve::Reserved;
 use crate::keys::WorkerKeys;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
-use crate::store::reply::Reply;
-use crate::store::{CALL_WITHIN, DAY_TTL_S, SCRIPT_BYTES, script};
+use crate::store::{CALL_WITHIN, DAY_TTL_S, SCRIPT_BYTES, Script};
 
 /// So many are looked at by one call.
 const PAGE: u64 = 100;
@@ -28,21 +27,18 @@ impl Queue {
         after: u64,
         up_to: Option<u64>,
     ) -> Result<Vec<ParkedEntry>, Fault> {
-        let mut call = Call::new(&script::LOOK_PARKED, &[&self.keys.parked]);
+        let mut call = Call::new(Script::LookParked, &[&self.keys.parked]);
         call.number(after);
         match up_to {
             Some(token) => call.number(token),
             None => call.arg("+inf"),
         };
         call.number(PAGE).number(SCRIPT_BYTES as u64).number(self.largest() as u64);
-        let mut reply = Reply::list("look_parked", on.run(&call, CALL_WITHIN).await?)?;
-        let mut entries = Vec::with_capacity(reply.left() / 2);
-        while reply.left() > 0 {
-            let token = token(&reply.text()?)?;
+        on.run(&call, CALL_WITHIN).await?.rest(|reply| {
+            let token = token(&reply.text()?).ok_or_else(|| reply.fault("not a token"))?;
             let payload = Some(reply.bytes()?).filter(|payload| !payload.is_empty());
-            entries.push(ParkedEntry { token, payload });
-        }
-        Ok(entries)
+            Ok(ParkedEntry { token, payload })
+        })
     }
 
     /// Takes parked jobs, each under a lease; those that are gone are left out.
@@ -55,19 +51,19 @@ impl Queue {
     ) -> Result<Reserved, Fault> {
         let keys = &self.keys;
         let mut call = Call::new(
-            &script::TAKE_PARKED,
+            Script::TakeParked,
             &[&worker.record, &worker.progress, &keys.parked, &keys.token],
         );
         call.number(session);
         for (token, _) in &wanted {
             call.number(*token);
         }
-        let mut reply = Reply::list("take_parked", on.run(&call, CALL_WITHIN).await?)?;
+        let mut reply = on.run(&call, CALL_WITHIN).await?;
         match reply.text()?.as_str() {
             "ok" => {}
             "void" => return Ok(Reserved::Void),
             "stale" => return Ok(Reserved::Stale),
-            word => return Err(Fault::reply("take_parked", format!("unknown word `{word}`"))),
+            word => return Err(reply.unknown(word)),
         }
         let mut leases = reply.count()?..;
         let mut jobs = Vec::with_capacity(wanted.len());
@@ -91,25 +87,23 @@ impl Queue {
     ) -> Result<bool, Fault> {
         let keys = &self.keys;
         let stat_of_day = keys.stat_of(day);
-        let mut call = Call::new(
-            &script::BREAK_PARKED,
-            &[&keys.parked, &keys.broken, &keys.stat, &stat_of_day],
-        );
+        let mut call =
+            Call::new(Script::BreakParked, &[&keys.parked, &keys.broken, &keys.stat, &stat_of_day]);
         call.number(self.limits.broken as u64).number(DAY_TTL_S);
         for (token, reason) in overdue {
             call.number(*token).arg(reason);
         }
-        let mut reply = Reply::list("break_parked", on.run(&call, CALL_WITHIN).await?)?;
+        let mut reply = on.run(&call, CALL_WITHIN).await?;
         match reply.text()?.as_str() {
             "ok" => Ok(true),
             "full" => Ok(false),
-            word => Err(Fault::reply("break_parked", format!("unknown word `{word}`"))),
+            word => Err(reply.unknown(word)),
         }
     }
 }
 
 /// A score, which some servers spell as a power of ten. One that is no whole number is somebody else's; the look goes on behind it.
-fn token(score: &str) -> Result<u64, Fault> {
+fn token(score: &str) -> Option<u64> {
     let token = score.parse::<f64>().ok().filter(|token| *token >= 0.0);
-    token.map(|token| token.ceil() as u64).ok_or_else(|| Fault::reply("look_parked", "not a token"))
+    token.map(|token| token.ceil() as u64)
 }

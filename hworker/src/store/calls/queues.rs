@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::time::SystemTime;
 
-use super::scan::{SCAN, list, scan_hash, scanned};
+use super::scan::{SCAN, Scan, scan_hash};
 use crate::keys::{KeySpace, is_name};
 use crate::shards;
-use crate::store::CALL_WITHIN;
 use crate::store::net::{Connection, Fault};
+use crate::store::reply::Reply;
 use crate::time::local_unix_ms;
 
 /// The names of the queues on a server, or in a cluster.
@@ -26,12 +26,9 @@ impl QueueRegistry {
 
     /// Adds queues.
     pub(crate) async fn add(&self, on: &Connection, queues: &[&str]) -> Result<(), Fault> {
-        let mut command = redis::cmd("HSET");
-        command.arg(&self.key);
-        for queue in queues {
-            command.arg(queue).arg(local_unix_ms(SystemTime::now()));
-        }
-        on.call(&command, CALL_WITHIN).await.map(drop)
+        let now = local_unix_ms(SystemTime::now());
+        let fields: Vec<_> = queues.iter().map(|queue| (*queue, now)).collect();
+        on.ask("HSET", (&self.key, fields)).await.map(drop)
     }
 
     /// All that were added. Anybody may have written there, so what is no name is left out.
@@ -42,24 +39,18 @@ impl QueueRegistry {
     }
 
     pub(crate) async fn remove(&self, on: &Connection, queue: &str) -> Result<(), Fault> {
-        on.call(redis::cmd("HDEL").arg(&self.key).arg(queue), CALL_WITHIN).await.map(drop)
+        on.ask("HDEL", (&self.key, queue)).await.map(drop)
     }
 
     /// The queues that have lists on this server.
     pub(crate) async fn with_lists(&self, on: &Connection) -> Result<BTreeSet<String>, Fault> {
-        let (mut names, mut cursor) = (BTreeSet::new(), "0".to_owned());
-        loop {
-            let mut scan = redis::cmd("SCAN");
-            scan.arg(&cursor).arg("MATCH").arg(self.space.lists()).arg("COUNT").arg(SCAN);
-            scan.arg("TYPE").arg("list");
-            let keys;
-            (cursor, keys) = scanned(on.call(&scan, CALL_WITHIN).await?)?;
-            for key in list(keys)?.iter().filter_map(|key| std::str::from_utf8(key).ok()) {
-                names.extend(self.space.queue_of_list(key).map(str::to_owned));
-            }
-            if cursor == "0" {
-                return Ok(names);
+        let (mut names, mut scan) = (BTreeSet::new(), Scan::of_keys());
+        let options = ("MATCH", self.space.lists(), "COUNT", SCAN, "TYPE", "list");
+        while let Some(mut keys) = scan.next(on, &options).await? {
+            for key in keys.rest(Reply::text)? {
+                names.extend(self.space.queue_of_list(&key).map(str::to_owned));
             }
         }
+        Ok(names)
     }
 }

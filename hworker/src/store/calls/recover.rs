@@ -3,8 +3,7 @@
 use super::lease::Lease;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
-use crate::store::reply::{Reply, word};
-use crate::store::{CALL_WITHIN, DAY_TTL_S, script};
+use crate::store::{CALL_WITHIN, DAY_TTL_S, Script};
 
 /// A worker is remembered for so long after its death.
 const BURY_AFTER_S: u64 = 86_400;
@@ -37,7 +36,7 @@ impl Queue {
         let keys = self.keys.worker(worker);
         let stat_of_day = self.keys.stat_of(day);
         let mut call = Call::new(
-            &script::RECOVER,
+            Script::Recover,
             &[
                 &self.keys.workers,
                 &keys.record,
@@ -52,7 +51,7 @@ impl Queue {
         for (lease, envelope) in jobs {
             call.lease(lease).arg(envelope);
         }
-        let mut reply = Reply::list("recover", on.run(&call, CALL_WITHIN).await?)?;
+        let mut reply = on.run(&call, CALL_WITHIN).await?;
         match reply.text()?.as_str() {
             "ok" => Ok(Recovered::Given {
                 jobs: reply.count()?,
@@ -61,7 +60,7 @@ impl Queue {
                 inbox: reply.count()?,
             }),
             "alive" => Ok(Recovered::Alive),
-            word => Err(Fault::reply("recover", format!("unknown word `{word}`"))),
+            word => Err(reply.unknown(word)),
         }
     }
 
@@ -69,10 +68,10 @@ impl Queue {
     pub(crate) async fn bury(&self, on: &Connection, worker: &str) -> Result<bool, Fault> {
         let keys = self.keys.worker(worker);
         let mut call = Call::new(
-            &script::BURY,
+            Script::Bury,
             &[&self.keys.workers, &keys.record, &keys.progress, &keys.inbox],
         );
         call.arg(worker).number(BURY_AFTER_S);
-        Ok(word("bury", on.run(&call, CALL_WITHIN).await?)? == "ok")
+        Ok(on.run(&call, CALL_WITHIN).await?.text()? == "ok")
     }
 }

@@ -9,7 +9,7 @@ use crate::keys::WorkerKeys;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
-use crate::store::{CALL_WITHIN, SCRIPT_BYTES, script};
+use crate::store::{CALL_WITHIN, SCRIPT_BYTES, Script};
 
 /// What `reserve` answers.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Queue {
         within: Duration,
     ) -> Result<Reserved, Fault> {
         let call = self.reserve_call(worker, session, want);
-        reserved(Reply::list("reserve", on.run(&call, within).await?)?)
+        reserved(on.run(&call, within).await?)
     }
 
     /// Settles a batch of acks and reserves, in one call.
@@ -55,9 +55,9 @@ impl Queue {
         want: usize,
     ) -> Result<(Settled, Reserved), Fault> {
         let (mut call, sizes) =
-            self.settle_call(&script::SETTLE_AND_RESERVE, &[&worker.inbox], worker, day, batch);
+            self.settle_call(Script::SettleAndReserve, &[&worker.inbox], worker, day, batch);
         self.ask(&mut call, session, want);
-        let mut reply = Reply::list("reserve", on.run(&call, CALL_WITHIN).await?)?;
+        let mut reply = on.run(&call, CALL_WITHIN).await?;
         let anew = reply.take_last_word("anew ");
         let mut settled = settled(reply.split_last("settle", sizes.len())?, &sizes)?;
         settled.anew = anew;
@@ -67,7 +67,7 @@ impl Queue {
     pub(super) fn reserve_call(&self, worker: &WorkerKeys, session: u64, want: usize) -> Call {
         let keys = &self.keys;
         let mut call = Call::new(
-            &script::RESERVE,
+            Script::Reserve,
             &[
                 &worker.record,
                 &worker.inbox,
@@ -99,7 +99,7 @@ pub(super) fn reserved(mut reply: Reply) -> Result<Reserved, Fault> {
         "ok" => {}
         "void" => return Ok(Reserved::Void),
         "stale" => return Ok(Reserved::Stale),
-        word => return Err(Fault::reply("reserve", format!("unknown word `{word}`"))),
+        word => return Err(reply.unknown(word)),
     }
     let (left, set_aside, first) = (reply.count()?, reply.count()?, reply.count()?);
     let mut jobs = Vec::with_capacity(reply.left());
@@ -122,7 +122,7 @@ mod tests {
     fn what_settle_answers_is_behind_what_reserve_does() {
         let word = |text: &str| Value::BulkString(text.into());
         let both = |values: Vec<Value>, sizes: &[u64]| {
-            let mut reply = Reply::list("reserve", Value::Array(values))?;
+            let mut reply = Reply::new("reserve", Value::Array(values));
             let settled = settled(reply.split_last("settle", sizes.len())?, sizes)?;
             Ok::<_, Fault>((settled, reserved(reply)?))
         };

@@ -1,13 +1,42 @@
 //! Reads of large keys in portions.
 
-use redis::Value;
+use redis::ToRedisArgs;
 
-use crate::store::CALL_WITHIN;
 use crate::store::net::{Connection, Fault};
-use crate::store::reply::{Reply, bytes};
+use crate::store::reply::Reply;
 
 /// Keys that one `SCAN` looks at.
 pub(super) const SCAN: usize = 1000;
+
+/// A cursor over the keys of a server, or over the fields of a hash.
+pub(super) struct Scan {
+    command: &'static str,
+    hash: Option<String>,
+    /// Of the next portion; none after the last.
+    cursor: Option<String>,
+}
+
+impl Scan {
+    pub(super) fn of_keys() -> Self {
+        Self { command: "SCAN", hash: None, cursor: Some("0".into()) }
+    }
+
+    pub(super) fn of_hash(key: &str) -> Self {
+        Self { command: "HSCAN", hash: Some(key.into()), ..Self::of_keys() }
+    }
+
+    /// Reads the next portion, with these options.
+    pub(super) async fn next(
+        &mut self,
+        on: &Connection,
+        options: impl ToRedisArgs,
+    ) -> Result<Option<Reply>, Fault> {
+        let Some(cursor) = &self.cursor else { return Ok(None) };
+        let mut reply = on.ask(self.command, (&self.hash, cursor, options)).await?;
+        self.cursor = Some(reply.text()?).filter(|cursor| cursor != "0");
+        reply.list().map(Some)
+    }
+}
 
 /// How many payloads are asked for at once: so many that their bytes make a reply of some size, going by the largest that came
 /// so far, and few at first.
@@ -48,47 +77,11 @@ pub(super) async fn scan_hash(
 ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fault> {
     // A hash may give a field twice while it is being rehashed.
     let mut entries = std::collections::BTreeMap::new();
-    let (mut cursor, mut portion) = ("0".to_owned(), Portion::new());
-    loop {
-        let mut scan = redis::cmd("HSCAN");
-        scan.arg(key).arg(&cursor).arg("COUNT").arg(portion.count());
-        let fields;
-        (cursor, fields) = scanned(on.call(&scan, CALL_WITHIN).await?)?;
-        let mut fields = Reply::list("HSCAN", fields)?;
-        let mut largest = 0;
-        while fields.left() > 0 {
-            let (field, value) = (fields.bytes()?, fields.bytes()?);
-            largest = largest.max(field.len() + value.len());
-            entries.insert(field, value);
-        }
-        portion.came([largest]);
-        if cursor == "0" {
-            return Ok(entries.into_iter().collect());
-        }
+    let (mut scan, mut portion) = (Scan::of_hash(key), Portion::new());
+    while let Some(mut fields) = scan.next(on, ("COUNT", portion.count())).await? {
+        let fields = fields.rest(|fields| Ok((fields.bytes()?, fields.bytes()?)))?;
+        portion.came(fields.iter().map(|(field, value)| field.len() + value.len()));
+        entries.extend(fields);
     }
-}
-
-pub(super) fn scanned(reply: Value) -> Result<(String, Value), Fault> {
-    let Value::Array(parts) = reply else { return Err(Fault::reply("SCAN", "not a list")) };
-    let mut parts = parts.into_iter();
-    let cursor = bytes("SCAN", parts.next().unwrap_or_default())?;
-    Ok((String::from_utf8_lossy(&cursor).into(), parts.next().unwrap_or_default()))
-}
-
-pub(super) fn list(reply: Value) -> Result<Vec<Vec<u8>>, Fault> {
-    let mut reply = Reply::list("a list", reply)?;
-    let mut values = Vec::with_capacity(reply.left());
-    while reply.left() > 0 {
-        values.push(reply.bytes()?);
-    }
-    Ok(values)
-}
-
-pub(super) fn pairs(reply: Value) -> Result<Vec<(String, String)>, Fault> {
-    let mut reply = Reply::list("a hash", reply)?;
-    let mut pairs = Vec::with_capacity(reply.left() / 2);
-    while reply.left() > 0 {
-        pairs.push((reply.text()?, reply.text()?));
-    }
-    Ok(pairs)
+    Ok(entries.into_iter().collect())
 }

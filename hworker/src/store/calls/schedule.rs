@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
-use crate::store::reply::Reply;
-use crate::store::{CALL_WITHIN, SCRIPT_BYTES, SCRIPT_JOBS, script};
+use crate::store::{CALL_WITHIN, SCRIPT_BYTES, SCRIPT_JOBS, Script};
 
 /// When a scheduled job is due, in ms.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +21,7 @@ impl Queue {
         envelopes: &[(Due, &[u8])],
         within: Duration,
     ) -> Result<(), Fault> {
-        let mut call = Call::new(&script::SCHEDULE, &[&self.keys.scheduled, &self.keys.bell]);
+        let mut call = Call::new(Script::Schedule, &[&self.keys.scheduled, &self.keys.bell]);
         for (due, envelope) in envelopes {
             match due {
                 Due::In(ms) => call.arg("in").number(*ms),
@@ -37,9 +36,9 @@ impl Queue {
 
     /// Moves up to 1000 due jobs to the queue; gives how many, and how long until the next is due.
     pub(crate) async fn promote(&self, on: &Connection) -> Result<(u64, Option<Duration>), Fault> {
-        let mut call = Call::new(&script::PROMOTE, &[&self.keys.scheduled, &self.keys.jobs]);
+        let mut call = Call::new(Script::Promote, &[&self.keys.scheduled, &self.keys.jobs]);
         call.number(SCRIPT_JOBS as u64).number(SCRIPT_BYTES as u64);
-        let mut reply = Reply::list("promote", on.run(&call, CALL_WITHIN).await?)?;
+        let mut reply = on.run(&call, CALL_WITHIN).await?;
         let moved = reply.count()?;
         Ok((moved, u64::try_from(reply.number()?).ok().map(Duration::from_millis)))
     }

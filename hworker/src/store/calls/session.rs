@@ -4,8 +4,7 @@ use super::lease::Lease;
 use crate::keys::{Keys, WorkerKeys};
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
-use crate::store::reply::{Reply, number};
-use crate::store::{CALL_WITHIN, script};
+use crate::store::{CALL_WITHIN, Script};
 
 /// What `reconcile` answers.
 #[derive(Debug)]
@@ -27,25 +26,23 @@ impl Queue {
         record: &[(&str, String)],
     ) -> Result<Reconciled, Fault> {
         let mut call = Call::new(
-            &script::RECONCILE,
+            Script::Reconcile,
             &[&self.keys.workers, &keys.record, &keys.progress, &keys.inbox, &self.keys.token],
         );
         call.arg(worker).arg(if first { "first" } else { "again" });
         for (field, value) in record {
             call.arg(*field).arg(value.as_str());
         }
-        let mut reply = Reply::list("reconcile", on.run(&call, CALL_WITHIN).await?)?;
+        let mut reply = on.run(&call, CALL_WITHIN).await?;
         match reply.text()?.as_str() {
-            "ok" => {}
-            "void" => return Ok(Reconciled::Void),
-            word => return Err(Fault::reply("reconcile", format!("unknown word `{word}`"))),
+            "ok" => Ok(Reconciled::Session {
+                session: reply.count()?,
+                now: reply.count()?,
+                leases: reply.rest(Lease::read)?,
+            }),
+            "void" => Ok(Reconciled::Void),
+            word => Err(reply.unknown(word)),
         }
-        let (session, now) = (reply.count()?, reply.count()?);
-        let mut leases = Vec::with_capacity(reply.left());
-        while reply.left() > 0 {
-            leases.push(Lease::parse(&reply.text()?));
-        }
-        Ok(Reconciled::Session { session, now, leases })
     }
 
     /// A worker's last call; gives how many leases it leaves behind.
@@ -57,8 +54,8 @@ impl Queue {
     ) -> Result<u64, Fault> {
         let Keys { jobs, timer, workers, .. } = &self.keys;
         let keys = [&keys.record, &keys.progress, &keys.inbox, jobs, timer, workers];
-        let mut call = Call::new(&script::RETIRE, &keys.map(String::as_str));
+        let mut call = Call::new(Script::Retire, &keys.map(String::as_str));
         call.arg(worker);
-        Ok(number("retire", &on.run(&call, CALL_WITHIN).await?)?.unsigned_abs())
+        on.run(&call, CALL_WITHIN).await?.count()
     }
 }

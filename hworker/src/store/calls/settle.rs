@@ -1,14 +1,16 @@
 //! Ends leases, many in one call.
 
+use std::collections::BTreeMap;
+
 use redis::Value;
 
 use super::lease::Lease;
-use super::settlement::{End, Need, Settlement};
+use super::settlement::{End, Settlement};
 use crate::keys::WorkerKeys;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
-use crate::store::reply::{Reply, bytes, number};
-use crate::store::{CALL_WITHIN, DAY_TTL_S, script};
+use crate::store::reply::Reply;
+use crate::store::{CALL_WITHIN, DAY_TTL_S, Script};
 
 /// How many leases of a batch were held when it was settled.
 #[derive(Debug, Default)]
@@ -48,13 +50,12 @@ impl Queue {
         if !together.as_ref().is_err_and(Fault::is_of_another_type) {
             return together;
         }
+        let mut by_need = BTreeMap::<_, Vec<_>>::new();
+        for one in batch {
+            by_need.entry(one.end.needs(&self.keys)).or_default().push(one.clone());
+        }
         let mut all = Settled::default();
-        for need in Need::ALL {
-            let ends = batch.iter().filter(|one| one.end.need() == need);
-            let ends: Vec<_> = ends.cloned().collect();
-            if ends.is_empty() {
-                continue;
-            }
+        for (need, ends) in by_need {
             match self.settle_together(on, worker, day, &ends).await {
                 Ok(some) => {
                     all.held += some.held;
@@ -63,7 +64,7 @@ impl Queue {
                     all.not_durable = some.not_durable.or(all.not_durable);
                 }
                 Err(fault) if fault.is_of_another_type() => {
-                    all.refusal = Some(fault.about(need.keys(&self.keys)));
+                    all.refusal = Some(fault.about(need));
                     all.refused.extend(ends.into_iter().map(|one| one.lease));
                 }
                 Err(fault) => return Err(fault),
@@ -79,15 +80,16 @@ impl Queue {
         day: &str,
         batch: &[Settlement],
     ) -> Result<Settled, Fault> {
-        let releases: Vec<_> = batch.iter().filter(|one| one.is_release()).collect();
+        let is_release = |one: &&Settlement| matches!(one.end, End::Released { .. });
+        let releases: Vec<_> = batch.iter().filter(is_release).collect();
         let settle = async {
             if releases.len() == batch.len() {
                 return Ok(Settled::default());
             }
-            let (call, sizes) = self.settle_call(&script::SETTLE, &[], worker, day, batch);
+            let (call, sizes) = self.settle_call(Script::Settle, &[], worker, day, batch);
             let within = CALL_WITHIN + on.confirms_within();
             let (reply, confirmed) = on.run_confirmed(&call, within).await?;
-            let settled = settled(Reply::list("settle", reply)?, &sizes)?;
+            let settled = settled(reply, &sizes)?;
             Ok(Settled { not_durable: confirmed.err(), ..settled })
         };
         let release = async {
@@ -96,7 +98,7 @@ impl Queue {
                 return Ok(Settled::default());
             }
             let call = self.release_call(worker, releases.clone());
-            let held = number("release", &on.run(&call, CALL_WITHIN).await?)?.unsigned_abs();
+            let held = on.run(&call, CALL_WITHIN).await?.count()?;
             let stale = count.saturating_sub(held);
             Ok(Settled { held, stale, ..Settled::default() })
         };
@@ -110,7 +112,7 @@ impl Queue {
     /// it covers.
     pub(super) fn settle_call(
         &self,
-        script: &'static script::Script,
+        script: Script,
         more: &[&str],
         worker: &WorkerKeys,
         day: &str,
@@ -181,7 +183,7 @@ impl Queue {
     fn release_call(&self, worker: &WorkerKeys, mut batch: Vec<&Settlement>) -> Call {
         let keys = &self.keys;
         let mut call = Call::new(
-            &script::RELEASE,
+            Script::Release,
             &[&worker.progress, &keys.jobs, &keys.scheduled, &keys.bell],
         );
         batch.sort_by_key(|settlement| std::cmp::Reverse(settlement.lease.token()));
@@ -219,17 +221,15 @@ fn spans(mut leases: Vec<&Lease>) -> Vec<(&Lease, u64)> {
 pub(super) fn settled(mut reply: Reply, sizes: &[u64]) -> Result<Settled, Fault> {
     let anew = reply.take_last_word("anew ");
     if reply.left() != sizes.len() {
-        return Err(Fault::reply("settle", "not one reply for each operation"));
+        return Err(reply.fault("not one reply for each operation"));
     }
     let mut settled = Settled { anew, ..Settled::default() };
     for size in sizes {
         let held = match reply.value()? {
             Value::Int(held) => held.unsigned_abs().min(*size),
-            other => match bytes("settle", other)?.as_slice() {
-                b"ok" => 1,
-                b"stale" => 0,
-                _ => return Err(Fault::reply("settle", "unknown word")),
-            },
+            Value::BulkString(word) if word == b"ok" => 1,
+            Value::BulkString(word) if word == b"stale" => 0,
+            _ => return Err(reply.fault("unknown word")),
         };
         settled.held += held;
         settled.stale += size - held;

@@ -44,42 +44,19 @@ pub(crate) enum End {
 }
 
 impl End {
-    pub(super) fn need(&self) -> Need {
+    /// The names of the keys that it needs.
+    pub(super) fn needs(&self, keys: &Keys) -> String {
         match self {
-            Self::Acked { .. } => Need::Nothing,
-            Self::Retried { delay_ms: 0, .. } | Self::Released { delay_ms: 0, .. } => Need::Jobs,
-            Self::Retried { .. } | Self::Released { .. } => Need::Scheduled,
-            Self::Failed { .. } => Need::Failed,
-            Self::Broken { .. } => Need::Broken,
-            Self::Parked { .. } => Need::Parked,
-        }
-    }
-}
-
-/// What ends need of the server beside their leases.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Need {
-    Nothing,
-    Jobs,
-    Scheduled,
-    Failed,
-    Broken,
-    Parked,
-}
-
-impl Need {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Nothing, Self::Jobs, Self::Scheduled, Self::Failed, Self::Broken, Self::Parked];
-
-    /// The names of the keys.
-    pub(super) fn keys(self, keys: &Keys) -> String {
-        match self {
-            Self::Nothing => "the leases".into(),
-            Self::Jobs => keys.jobs.clone(),
-            Self::Scheduled => format!("{} or {}", keys.scheduled, keys.bell),
-            Self::Failed => keys.failed.clone(),
-            Self::Broken => format!("{}, {} or {}", keys.broken, keys.parked, keys.token),
-            Self::Parked => format!("{} or {}", keys.parked, keys.token),
+            Self::Acked { .. } => "the leases".into(),
+            Self::Retried { delay_ms: 0, .. } | Self::Released { delay_ms: 0, .. } => {
+                keys.jobs.clone()
+            }
+            Self::Retried { .. } | Self::Released { .. } => {
+                format!("{} or {}", keys.scheduled, keys.bell)
+            }
+            Self::Failed { .. } => keys.failed.clone(),
+            Self::Broken { .. } => format!("{}, {} or {}", keys.broken, keys.parked, keys.token),
+            Self::Parked { .. } => format!("{} or {}", keys.parked, keys.token),
         }
     }
 }
@@ -87,25 +64,21 @@ impl Need {
 impl Settlement {
     /// About how many bytes it sends, or has the server copy.
     pub(crate) fn size(&self) -> usize {
-        let payload = match &self.end {
-            End::Acked { .. } => 0,
-            End::Retried { envelope, .. } => envelope.len(),
-            End::Failed { record, .. } => record.len(),
-            // The server copies it, and some others beside it; no more of them are reserved at once, so that settling keeps up.
-            End::Broken { reason, bytes } => reason.len() + bytes,
-            End::Parked { envelope, bytes } => envelope.as_ref().map_or(0, Vec::len) + bytes,
-            End::Released { envelope, .. } => envelope.as_ref().map_or(0, Vec::len),
+        let copied = match &self.end {
+            // Some others are copied beside it; no more of them are reserved at once, so that settling keeps up.
+            End::Broken { bytes, .. } | End::Parked { bytes, .. } => *bytes,
+            _ => 0,
         };
-        payload + self.lease.name_length()
+        self.kept() + copied
     }
 
     /// How many bytes it takes to remember it.
     pub(crate) fn kept(&self) -> usize {
-        match &self.end {
-            // The payload is not here.
-            End::Broken { bytes, .. } | End::Parked { bytes, .. } => self.size() - bytes,
-            _ => self.size(),
-        }
+        let brought = match &self.end {
+            End::Broken { reason, .. } => reason.len(),
+            _ => self.bytes().map_or(0, <[u8]>::len),
+        };
+        brought + self.lease.name_length()
     }
 
     /// Whether it brings bytes along, for which a server may refuse it.
@@ -126,9 +99,5 @@ impl Settlement {
     /// Whether the job just ends.
     pub(crate) fn is_ack(&self) -> bool {
         matches!(self.end, End::Acked { .. })
-    }
-
-    pub(super) fn is_release(&self) -> bool {
-        matches!(self.end, End::Released { .. })
     }
 }

@@ -2,23 +2,13 @@
 
 use std::time::Duration;
 
-use redis::{Cmd, Value};
-
 use super::reserve::{Reserved, reserved};
 use crate::keys::WorkerKeys;
 use crate::store::CALL_WITHIN;
 use crate::store::net::{Connection, Fault, FaultKind};
 use crate::store::queue::Queue;
-use crate::store::reply::{Reply, number};
 
 impl Queue {
-    fn wait_command(&self, worker: &WorkerKeys, at_most: Duration) -> Cmd {
-        let mut wait = redis::cmd("BLMOVE");
-        wait.arg(&self.keys.jobs).arg(&worker.inbox).arg("RIGHT").arg("LEFT");
-        wait.arg(at_most.as_secs());
-        wait
-    }
-
     /// Waits until the server hands a job into the worker's inbox, at most so long, and hands the inbox over then: sent
     /// together, so that the server does the second as soon as it has done the first.
     ///
@@ -32,9 +22,11 @@ impl Queue {
         session: u64,
         at_most: Duration,
     ) -> Result<Reserved, Fault> {
-        let wait = self.wait_command(worker, at_most);
+        let mut wait = redis::cmd("BLMOVE");
+        wait.arg(&self.keys.jobs).arg(&worker.inbox).arg("RIGHT").arg("LEFT");
+        wait.arg(at_most.as_secs());
         let reserve = self.reserve_call(worker, session, 0);
-        match on.run_after(&wait, &reserve, at_most + CALL_WITHIN).await {
+        match on.run_after(wait, &reserve, at_most + CALL_WITHIN).await {
             Err(fault) if fault.kind == FaultKind::NoScript => {
                 self.reserve(on, worker, session, 0, CALL_WITHIN).await
             }
@@ -43,7 +35,7 @@ impl Queue {
                 on.end();
                 Err(fault)
             }
-            Ok(reply) => reserved(Reply::list("reserve", reply)?),
+            Ok(reply) => reserved(reply),
         }
     }
 
@@ -53,10 +45,9 @@ impl Queue {
         on: &Connection,
         worker: &WorkerKeys,
     ) -> Result<usize, Fault> {
-        let mut command = redis::cmd("LMOVE");
-        command.arg(&worker.inbox).arg(&self.keys.jobs).arg("LEFT").arg("RIGHT");
+        let from_to = (&worker.inbox, &self.keys.jobs, "LEFT", "RIGHT");
         let mut returned = 0;
-        while on.call(&command, CALL_WITHIN).await? != Value::Nil {
+        while on.ask("LMOVE", from_to).await?.left() > 0 {
             returned += 1;
         }
         Ok(returned)
@@ -69,17 +60,13 @@ pub(crate) async fn lengths(
     queue: &Queue,
     keys: &WorkerKeys,
 ) -> Result<(u64, u64), Fault> {
-    let length = async |key: &str| {
-        let length = on.call(redis::cmd("LLEN").arg(key), CALL_WITHIN).await?;
-        number("LLEN", &length).map(i64::unsigned_abs)
-    };
-    Ok((length(&keys.inbox).await?, length(&queue.keys.jobs).await?))
+    let inbox = on.ask("LLEN", &keys.inbox).await?.count()?;
+    Ok((inbox, on.ask("LLEN", &queue.keys.jobs).await?.count()?))
 }
 
 /// The server's number for a connection, by which another connection can end its wait.
 pub(crate) async fn connection_id(on: &Connection) -> Result<u64, Fault> {
-    let id = on.call(redis::cmd("CLIENT").arg("ID"), CALL_WITHIN).await?;
-    Ok(number("CLIENT ID", &id)?.unsigned_abs())
+    on.ask("CLIENT", "ID").await?.count()
 }
 
 /// Ends the wait of a connection to the server of this queue as if its time were over.
@@ -87,9 +74,8 @@ pub(crate) async fn connection_id(on: &Connection) -> Result<u64, Fault> {
 /// A write that changes nothing goes ahead, so that a server whose writes are paused (`CLIENT PAUSE .. WRITE`, `FAILOVER`) keeps this back
 /// too: Redis before 7.2 aborts when it is to end the wait of a client whose command it keeps back itself.
 pub(crate) async fn end_wait(on: &Connection, queue: &Queue, id: u64) -> Result<(), Fault> {
-    let mut nothing = redis::cmd("HDEL");
-    nothing.arg(&queue.keys.stat).arg("");
-    let mut end = redis::cmd("CLIENT");
-    end.arg("UNBLOCK").arg(id);
-    on.call_behind(&nothing, &end, CALL_WITHIN).await.map(drop)
+    let mut both = redis::pipe();
+    both.cmd("HDEL").arg(&queue.keys.stat).arg("").cmd("CLIENT").arg("UNBLOCK").arg(id);
+    let ended = on.ask_all(&both).await?.pop();
+    ended.map_or(Ok(()), |ended| ended.map(drop))
 }

@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use redis::Value;
-
-use crate::store::CALL_WITHIN;
+use crate::keys::WorkerKeys;
 use crate::store::net::{Connection, Fault};
 use crate::store::queue::Queue;
-use crate::store::reply::{Reply, number};
+use crate::store::reply::Reply;
 use crate::time::millis;
 
 /// Workers that are read with one command, or asked about in one write.
@@ -23,12 +21,11 @@ pub(crate) struct Remembered {
 }
 
 impl Remembered {
-    fn read(reply: Value) -> Result<Self, Fault> {
-        let mut reply = Reply::list("HMGET", reply)?;
-        let dead = reply.maybe_bytes()?.is_some();
-        let dead_after = reply.maybe_bytes()?;
+    fn read(mut reply: Reply) -> Result<Self, Fault> {
+        let dead = reply.maybe_payload()?.is_some();
+        let dead_after = reply.maybe_payload()?;
         let dead_after = dead_after.and_then(|ms| String::from_utf8(ms).ok()?.parse().ok());
-        let stopping = reply.maybe_bytes()?.is_some();
+        let stopping = reply.maybe_payload()?.is_some();
         Ok(Self { dead, dead_after: dead_after.map(Duration::from_millis), stopping })
     }
 }
@@ -40,18 +37,11 @@ impl Queue {
         on: &Connection,
         workers: &[&str],
     ) -> Result<Vec<Remembered>, Fault> {
-        let mut remembered = Vec::with_capacity(workers.len());
-        for some in workers.chunks(SILENT_AT_ONCE) {
-            let mut ask = redis::pipe();
-            for worker in some {
-                ask.cmd("HMGET").arg(self.keys.worker(worker).record).arg("dead");
-                ask.arg("dead_after").arg("stopping");
-            }
-            for reply in on.call_all(&ask, CALL_WITHIN).await? {
-                remembered.push(reply.and_then(Remembered::read).unwrap_or_default());
-            }
-        }
-        Ok(remembered)
+        let replies = self.ask_of_each(on, workers, |keys, ask| {
+            ask.cmd("HMGET").arg(keys.record).arg("dead").arg("dead_after").arg("stopping");
+        });
+        let read = |reply: Result<_, _>| reply.and_then(Remembered::read).unwrap_or_default();
+        Ok(replies.await?.into_iter().map(read).collect())
     }
 
     /// The workers that were last heard of more than 2 s before `now`, and no longer ago than `window`, or after it, however many
@@ -70,17 +60,12 @@ impl Queue {
         let mut silent = Vec::new();
         for (from, to) in &ranges {
             for offset in (0..).step_by(SILENT_AT_ONCE) {
-                let mut command = redis::cmd("ZRANGEBYSCORE");
-                command.arg(&self.keys.workers).arg(from).arg(to);
-                command.arg("WITHSCORES").arg("LIMIT").arg(offset).arg(SILENT_AT_ONCE);
-                let Value::Array(entries) = on.call(&command, CALL_WITHIN).await? else {
-                    return Err(Fault::reply("ZRANGEBYSCORE", "not a list"));
-                };
-                let last = entries.len() < SILENT_AT_ONCE;
-                for entry in entries {
-                    let mut entry = Reply::list("ZRANGEBYSCORE", entry)?;
-                    silent.push((entry.text()?, entry.text()?));
-                }
+                let limits = ("LIMIT", offset, SILENT_AT_ONCE);
+                let range = (&self.keys.workers, from, to, "WITHSCORES", limits);
+                let some =
+                    on.ask("ZRANGEBYSCORE", range).await?.rest(|entry| entry.list()?.pair())?;
+                let last = some.len() < SILENT_AT_ONCE;
+                silent.extend(some);
                 if last {
                     break;
                 }
@@ -95,17 +80,27 @@ impl Queue {
         on: &Connection,
         workers: &[&str],
     ) -> Result<Vec<bool>, Fault> {
-        let mut hold = Vec::with_capacity(workers.len());
+        let replies = self.ask_of_each(on, workers, |keys, ask| {
+            ask.cmd("EXISTS").arg(keys.inbox).arg(keys.progress);
+        });
+        replies.await?.into_iter().map(|reply| Ok(reply?.count()? > 0)).collect()
+    }
+
+    /// Asks one thing of each of these workers.
+    async fn ask_of_each(
+        &self,
+        on: &Connection,
+        workers: &[&str],
+        add: impl Fn(WorkerKeys, &mut redis::Pipeline),
+    ) -> Result<Vec<Result<Reply, Fault>>, Fault> {
+        let mut replies = Vec::with_capacity(workers.len());
         for some in workers.chunks(SILENT_AT_ONCE) {
             let mut ask = redis::pipe();
             for worker in some {
-                let keys = self.keys.worker(worker);
-                ask.cmd("EXISTS").arg(keys.inbox).arg(keys.progress);
+                add(self.keys.worker(worker), &mut ask);
             }
-            for reply in on.call_all(&ask, CALL_WITHIN).await? {
-                hold.push(number("EXISTS", &reply?)? > 0);
-            }
+            replies.extend(on.ask_all(&ask).await?);
         }
-        Ok(hold)
+        Ok(replies)
     }
 }

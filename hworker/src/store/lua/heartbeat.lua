@@ -43,7 +43,6 @@ if not keeper or keeper == worker then
 end
 
 -- A worker lives whatever somebody made of that key.
--- Of another type, it keeps nothing else from going on.
 local function parked_between(from, to)
   local count = redis.pcall('ZCOUNT', parked, from, to)
   return type(count) == 'number' and count or 0

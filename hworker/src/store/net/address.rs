@@ -32,6 +32,31 @@ enum Deployment {
     Cluster(Arc<Cluster>),
 }
 
+impl Deployment {
+    fn parse(url: &str, tls_files: &TlsFiles) -> Result<Self, String> {
+        let tls = ["rediss:", "rediss-sentinel:", "rediss-cluster:"];
+        let tls = tls.iter().any(|scheme| url.starts_with(scheme));
+        // Read once, however many servers there are.
+        let tls = tls.then(|| certificates(tls_files)).transpose()?;
+        let before_at = url.rsplit_once('@').map(|(before, _)| before);
+        if !url.contains("unix://") && before_at.is_some_and(|before| before.contains(['?', '#'])) {
+            return Err("an `@` stands behind a `?` or a `#`; write `%40`, `%3F`, `%23`".into());
+        }
+        let Some(several) = Several::of(url) else {
+            return Ok(Self::Single(Arc::new(server(url, tls)?)));
+        };
+        if several.kind == "sentinel" {
+            return Ok(Self::Sentinel(Arc::new(Sentinels::parse(&several, tls.as_ref())?)));
+        }
+        let servers = several.urls().into_iter().map(|url| server(&url, tls.clone()));
+        let servers: Vec<_> = servers.collect::<Result<_, _>>()?;
+        if servers.iter().any(|server| server.info.redis_settings().db() != 0) {
+            return Err("a cluster has no database but 0".into());
+        }
+        Ok(Self::Cluster(Arc::new(Cluster::new(servers).ok_or("it names no server")?)))
+    }
+}
+
 /// The server that has a queue: one of a cluster, or the only one.
 pub(crate) type Home = Option<Node>;
 
@@ -40,7 +65,7 @@ impl Address {
     /// and, with the feature `tls`, `rediss://`, `rediss-sentinel://` and `rediss-cluster://`, with these certificates.
     pub(crate) fn parse(url: &str, source: UrlSource, tls_files: &TlsFiles) -> Result<Self, Error> {
         let shown: Arc<str> = format!("{} ({source})", without_secrets(url)).into();
-        let wrong = |why: &dyn std::fmt::Display| {
+        let wrong = |why| {
             Error::config(format!(
                 "the Redis URL {shown} cannot be used: {why}; write `redis://user:password@host:6379/0`, \
                  `redis+unix:///path`, `redis-sentinel://user:password@host:26379,other-host:26379/master/0`, \
@@ -48,32 +73,7 @@ impl Address {
                  `%23` for a `#` in a password and the like"
             ))
         };
-        let tls = ["rediss:", "rediss-sentinel:", "rediss-cluster:"];
-        let tls = tls.iter().any(|scheme| url.starts_with(scheme));
-        // Read once, however many servers there are.
-        let tls = tls.then(|| certificates(tls_files)).transpose().map_err(|why| wrong(&why))?;
-        let before_at = url.rsplit_once('@').map(|(before, _)| before);
-        if !url.contains("unix://") && before_at.is_some_and(|before| before.contains(['?', '#'])) {
-            return Err(wrong(&"an `@` stands behind a `?` or a `#`; write `%40`, `%3F`, `%23`"));
-        }
-        let deployment = match Several::of(url) {
-            None => Deployment::Single(Arc::new(server(url, tls).map_err(|why| wrong(&why))?)),
-            Some(several) if several.kind == "sentinel" => {
-                let sentinels =
-                    Sentinels::parse(&several, tls.as_ref()).map_err(|why| wrong(&why))?;
-                Deployment::Sentinel(Arc::new(sentinels))
-            }
-            Some(several) => {
-                let servers: Result<Vec<_>, _> =
-                    several.urls().iter().map(|url| server(url, tls.clone())).collect();
-                let servers = servers.map_err(|why| wrong(&why))?;
-                if servers.iter().any(|server| server.info.redis_settings().db() != 0) {
-                    return Err(wrong(&"a cluster has no database but 0"));
-                }
-                let cluster = Cluster::new(servers).ok_or_else(|| wrong(&"it names no server"))?;
-                Deployment::Cluster(Arc::new(cluster))
-            }
-        };
+        let deployment = Deployment::parse(url, tls_files).map_err(wrong)?;
         Ok(Self { deployment, shown })
     }
 
@@ -116,18 +116,13 @@ impl Address {
         }
     }
 
-    /// Makes a connection to the server that has this queue, driven by the current runtime.
-    pub(crate) async fn connect(&self, to: &Queue) -> Result<Connection, Fault> {
-        self.connect_to(&self.home(to.slot).await?, None).await
-    }
-
-    /// As [`Address::connect`]; the meter counts the bytes of the connection.
-    pub(crate) async fn connect_metered(
+    /// Makes a connection to the server that has this queue; else as [`Address::connect_to`].
+    pub(crate) async fn connect(
         &self,
-        meter: &Arc<Meter>,
         to: &Queue,
+        meter: Option<&Arc<Meter>>,
     ) -> Result<Connection, Fault> {
-        self.connect_to(&self.home(to.slot).await?, Some(meter)).await
+        self.connect_to(&self.home(to.slot).await?, meter).await
     }
 }
 
@@ -145,7 +140,16 @@ impl std::fmt::Debug for Address {
 
 #[cfg(test)]
 mod tests {
-    use super::{Address, Several, TlsFiles, UrlSource, without_secrets};
+    use super::{Address, Error, Several, TlsFiles, UrlSource, without_secrets};
+
+    fn parse(url: &str) -> Result<Address, Error> {
+        Address::parse(url, UrlSource::Program, &TlsFiles::default())
+    }
+
+    fn is_refused(url: &str, why: &str) {
+        let error = parse(url).expect_err(url).to_string();
+        assert!(error.contains(why) && !error.contains("s3cret"), "{url}: {error}");
+    }
 
     #[test]
     fn no_password_is_shown_however_the_url_is_written() {
@@ -169,10 +173,7 @@ mod tests {
             ("redis://user:1?protocol=s3cret@host", "stands behind"),
             ("redis-sentinel://h/jobs?sentinel_pass=p@s3cret", "stands behind"),
         ] {
-            let error = Address::parse(url, UrlSource::Program, &TlsFiles::default())
-                .expect_err("refused")
-                .to_string();
-            assert!(error.contains(why) && !error.contains("s3cret"), "{error}");
+            is_refused(url, why);
         }
     }
 
@@ -185,10 +186,7 @@ mod tests {
             "rediss-sentinel://a/jobs#insecure",
             "rediss-cluster://a/#insecure",
         ] {
-            let error = Address::parse(url, UrlSource::Program, &TlsFiles::default())
-                .expect_err(url)
-                .to_string();
-            assert!(error.contains(why), "{url}: {error}");
+            is_refused(url, why);
         }
     }
 
@@ -213,14 +211,8 @@ mod tests {
             ("redis-sentinel:///jobs", "names no sentinel"),
             ("redis-sentinel://a/jobs/one", "cannot be used"),
         ] {
-            let error = Address::parse(url, UrlSource::Program, &TlsFiles::default())
-                .expect_err(url)
-                .to_string();
-            assert!(error.contains(why), "{url}: {error}");
+            is_refused(url, why);
         }
-        let cluster =
-            Address::parse("redis-cluster://[::1]:1,b", UrlSource::Program, &TlsFiles::default())
-                .expect("a cluster");
-        assert!(cluster.is_cluster());
+        assert!(parse("redis-cluster://[::1]:1,b").expect("a cluster").is_cluster());
     }
 }

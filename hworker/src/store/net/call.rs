@@ -1,37 +1,22 @@
 //! A script with its keys and arguments.
 
-use redis::Cmd;
+use redis::{Cmd, Value};
 
-use crate::store::script::Script;
-
-/// Room for the name of the command, the hash and the arguments of a call for a job or a few; more is made when needed.
-const FEW_ARGUMENTS: usize = 24;
-const FEW_BYTES: usize = 256;
+use crate::store::Script;
+use crate::store::reply::Reply;
 
 /// A script with its keys and arguments.
 #[derive(Debug)]
 pub(crate) struct Call {
-    script: &'static Script,
-    by_hash: Cmd,
+    pub(super) script: Script,
+    pub(super) by_hash: Cmd,
 }
 
 impl Call {
-    pub(crate) fn new(script: &'static Script, keys: &[&str]) -> Self {
-        let bytes: usize = keys.iter().map(|key| key.len()).sum();
-        let mut by_hash = Cmd::with_capacity(keys.len() + FEW_ARGUMENTS, bytes + FEW_BYTES);
-        by_hash.arg("EVALSHA").arg(script.hash()).arg(keys.len());
-        for key in keys {
-            by_hash.arg(*key);
-        }
+    pub(crate) fn new(script: Script, keys: &[&str]) -> Self {
+        let mut by_hash = redis::cmd("EVALSHA");
+        by_hash.arg(script.hash()).arg(keys.len()).arg(keys);
         Self { script, by_hash }
-    }
-
-    pub(super) fn script(&self) -> &'static Script {
-        self.script
-    }
-
-    pub(super) fn by_hash(&self) -> &Cmd {
-        &self.by_hash
     }
 
     pub(crate) fn arg(&mut self, argument: impl AsRef<[u8]>) -> &mut Self {
@@ -42,6 +27,10 @@ impl Call {
     pub(crate) fn number(&mut self, number: u64) -> &mut Self {
         self.by_hash.arg(number);
         self
+    }
+
+    pub(super) fn reply(&self, value: Value) -> Reply {
+        Reply::new(self.script.name(), value)
     }
 
     pub(super) fn by_text(&self) -> Cmd {

@@ -115,7 +115,7 @@ impl Cluster {
                     *self.slots.map() = Map { ranges, nodes, asked, ..Map::default() };
                     return Ok(());
                 }
-                Ok(Err(fault)) => failed = Some(fault.without_a_job().after(failed)),
+                Ok(Err(fault)) => failed = Some(fault.certainly_not_done().after(failed)),
                 Err(_) => {}
             }
         }
@@ -141,21 +141,17 @@ impl Cluster {
     async fn ask_one(&self, node: &Node) -> Result<(Vec<Range>, Vec<Node>), Fault> {
         let connection = open(node.at(&self.common), None).await?;
         let reply = connection.call(redis::cmd("CLUSTER").arg("SLOTS"), ASK_WITHIN).await;
-        connection.end();
-        let (ranges, nodes) = read(reply.map_err(|fault| explained(fault, node))?, node);
+        let reply = reply.map_err(|fault| {
+            let no_cluster = fault.to_string().contains("cluster support disabled");
+            let why = format!("the server {node} is no cluster; write redis:// for it");
+            if no_cluster { Fault::denied(why) } else { fault }
+        });
+        let (ranges, nodes) = read(reply?, node);
         if ranges.is_empty() {
             return Err(Fault::not_sent(format!("the server {node} knows no owner of any slot")));
         }
         Ok((ranges, nodes))
     }
-}
-
-fn explained(fault: Fault, node: &Node) -> Fault {
-    if fault.to_string().contains("cluster support disabled") {
-        let why = format!("the server {node} is no cluster; write redis:// for it");
-        return Fault::denied(why);
-    }
-    fault
 }
 
 #[cfg(test)]
@@ -167,6 +163,11 @@ mod tests {
 
     use super::super::url::server;
     use super::*;
+
+    fn cluster(port: u16) -> Cluster {
+        let server = server(&format!("redis://127.0.0.1:{port}"), None).expect("a URL");
+        Cluster::new(vec![server]).expect("a cluster")
+    }
 
     #[tokio::test]
     async fn those_who_ask_at_once_share_a_failure() {
@@ -183,8 +184,7 @@ mod tests {
                 drop(connection);
             }
         });
-        let server = server(&format!("redis://127.0.0.1:{port}"), None).expect("a URL");
-        let cluster = Arc::new(Cluster::new(vec![server]).expect("a cluster"));
+        let cluster = Arc::new(cluster(port));
         let mut asked = JoinSet::new();
         for _ in 0..10 {
             let cluster = Arc::clone(&cluster);
@@ -203,7 +203,7 @@ mod tests {
     async fn a_map_that_is_not_answered_says_nothing_of_a_job() {
         // The greeting is answered, and the connection ends at the question for the owners -> an enqueue may be tried again, because its
         // job is certainly not in.
-        // Guard: `Fault::without_a_job`.
+        // Guard: `Fault::certainly_not_done`.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("its number").port();
         std::thread::spawn(move || {
@@ -221,9 +221,7 @@ mod tests {
                 }
             }
         });
-        let server = server(&format!("redis://127.0.0.1:{port}"), None).expect("a URL");
-        let cluster = Cluster::new(vec![server]).expect("a cluster");
-        let fault = cluster.owner(0).await.expect_err("no owner");
+        let fault = cluster(port).owner(0).await.expect_err("no owner");
         assert!(fault.is_retryable(), "{fault:?}");
         assert!(!fault.to_string().contains("has slot"), "{fault}");
     }

@@ -12,7 +12,7 @@ use super::connection::Connection;
 use super::fault::{Fault, FaultKind};
 use crate::durability::Durability;
 use crate::store::limits::LAST_MOMENT;
-use crate::store::reply::{Reply, number};
+use crate::store::reply::Reply;
 use crate::time::millis;
 
 /// In addition to the time that replicas and disks are given.
@@ -115,13 +115,10 @@ impl Connection {
     async fn wait_for_writes(&self, asked: Durability) -> Result<(), Fault> {
         // Also if another call met an error, such as a slot that has moved: earlier writes still need their answer.
         let reached = match self.send(&barrier(asked, asked.time()), self.confirms_within()).await {
-            Ok(reply) => Reached::read(asked, &reply),
+            Ok(reply) => reached(asked, reply),
             Err(fault) => Err(fault),
         };
-        let confirmed = match reached {
-            Ok(reached) => reached.suffices(asked),
-            Err(fault) => Err(fault.to_string()),
-        };
+        let confirmed = reached.unwrap_or_else(|fault| Err(fault.to_string()));
         confirmed
             .map_err(|why| Fault::not_durable(format!("{asked} was asked for, but {why} in time")))
     }
@@ -134,7 +131,7 @@ impl Connection {
         &self,
         script: &Call,
         within: Duration,
-    ) -> Result<(Value, Result<(), Fault>), Fault> {
+    ) -> Result<(Reply, Result<(), Fault>), Fault> {
         let confirm = || async {
             match self.barriers() {
                 Some(barriers) => self.wait_for_writes(barriers.asked()).await,
@@ -152,18 +149,15 @@ impl Connection {
         script: &Call,
         within: Duration,
         follow: impl Fn() -> F,
-    ) -> Result<(Value, T), Fault> {
+    ) -> Result<(Reply, T), Fault> {
         let command = self.spelled(script);
-        let (reply, followed) = tokio::join!(biased; self.call(&command, within), follow());
-        match reply {
-            // Nothing was written yet that could have been confirmed.
-            Err(fault) if fault.kind == FaultKind::NoScript => {
-                let text = script.by_text();
-                let (reply, followed) = tokio::join!(biased; self.call(&text, within), follow());
-                Ok((reply?, followed))
-            }
-            reply => Ok((reply?, followed)),
+        let mut made = tokio::join!(biased; self.call(&command, within), follow());
+        if made.0.as_ref().is_err_and(|fault| fault.kind == FaultKind::NoScript) {
+            // The server has forgotten it. Nothing was written yet that could have been confirmed.
+            let text = script.by_text();
+            made = tokio::join!(biased; self.call(&text, within), follow());
         }
+        Ok((script.reply(made.0?), made.1))
     }
 
     /// Checks, before anything is written, whether the server can confirm writes now. A barrier without writes of its own needs a sign
@@ -181,9 +175,8 @@ impl Connection {
             // Nothing is written yet.
             reply => reply.map_err(|fault| fault.about(format_args!("durability {asked}")))?,
         };
-        let reached = Reached::read(asked, &reply)?;
         let cannot = |why| Fault::not_sent(format!("{asked} is asked for, but {why} now"));
-        reached.suffices(asked).map_err(cannot)
+        reached(asked, reply)?.map_err(cannot)
     }
 }
 
@@ -199,31 +192,15 @@ fn barrier(asked: Durability, time: Duration) -> Cmd {
     command
 }
 
-/// Where the writes are.
-#[derive(Debug)]
-struct Reached {
-    own_disk: bool,
-    replicas: u64,
-}
-
-impl Reached {
-    fn read(asked: Durability, reply: &Value) -> Result<Self, Fault> {
-        if !asked.on_disk() {
-            let replicas = number("WAIT", reply)?.unsigned_abs();
-            return Ok(Self { own_disk: false, replicas });
-        }
-        let mut reply = Reply::list("WAITAOF", reply.clone())?;
-        Ok(Self { own_disk: reply.count()? > 0, replicas: reply.count()? })
+/// Whether the writes are where they were asked to be, or else which are not.
+fn reached(asked: Durability, reply: Value) -> Result<Result<(), String>, Fault> {
+    let mut reply = Reply::new("WAIT", reply);
+    if asked.on_disk() && reply.count()? == 0 {
+        return Ok(Err("the server's own disk did not have it".into()));
     }
-
-    fn suffices(&self, asked: Durability) -> Result<(), String> {
-        let wanted = u64::from(asked.replicas());
-        if asked.on_disk() && !self.own_disk {
-            return Err("the server's own disk did not have it".into());
-        }
-        if self.replicas < wanted {
-            return Err(format!("{} of {wanted} replicas had it", self.replicas));
-        }
-        Ok(())
+    let (replicas, wanted) = (reply.count()?, u64::from(asked.replicas()));
+    if replicas < wanted {
+        return Ok(Err(format!("{replicas} of {wanted} replicas had it")));
     }
+    Ok(Ok(()))
 }

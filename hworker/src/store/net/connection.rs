@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use redis::aio::MultiplexedConnection;
-use redis::{Cmd, ConnectionAddr, RedisError, Value};
+use redis::{Cmd, ConnectionAddr, RedisError, ToRedisArgs, Value};
 use tokio::task::AbortHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -16,11 +16,16 @@ use super::fault::{Fault, FaultKind};
 use super::meter::Meter;
 use super::slots::{Node, Slots};
 use crate::durability::Durability;
+use crate::store::limits::CALL_WITHIN;
+use crate::store::reply::Reply;
 use crate::store::script::Sent;
 use crate::time::within;
 
 /// How often within its time a line is checked for new bytes.
 const LOOKS: u32 = 5;
+
+/// For a command that has none.
+pub(super) const NO_ARGUMENTS: Option<&str> = None;
 
 /// A connection; clones share it.
 #[derive(Clone)]
@@ -122,9 +127,7 @@ impl Connection {
     ///
     /// Not cancel safe: a call that is dropped may have been executed.
     pub(crate) async fn call(&self, command: &Cmd, within: Duration) -> Result<Value, Fault> {
-        if !self.is_alive() {
-            return Err(Fault::not_sent("the connection has ended"));
-        }
+        self.line()?;
         self.send(command, within).await
     }
 
@@ -137,18 +140,14 @@ impl Connection {
         self.answer(sent, within).await
     }
 
-    /// Sends two commands in one write, and awaits the reply of the second.
-    ///
-    /// Not cancel safe, as [`Connection::call`].
-    pub(crate) async fn call_behind(
+    /// As [`Connection::call`], with these arguments, and [`CALL_WITHIN`].
+    pub(crate) async fn ask(
         &self,
-        first: &Cmd,
-        second: &Cmd,
-        within: Duration,
-    ) -> Result<Value, Fault> {
-        let mut both = redis::Pipeline::with_capacity(2);
-        both.add_command(first.clone()).add_command(second.clone());
-        self.call_together(&both, 1, within).await
+        command: &'static str,
+        arguments: impl ToRedisArgs,
+    ) -> Result<Reply, Fault> {
+        let reply = self.call(redis::cmd(command).arg(arguments), CALL_WITHIN).await?;
+        Ok(Reply::new(command, reply))
     }
 
     /// Sends a command whose reply is left out, and a script behind it; awaits the reply of that.
@@ -156,57 +155,44 @@ impl Connection {
     /// Not cancel safe, as [`Connection::call`].
     pub(crate) async fn run_after(
         &self,
-        command: &Cmd,
+        command: Cmd,
         script: &Call,
         within: Duration,
-    ) -> Result<Value, Fault> {
-        let mut unanswered = redis::cmd("CLIENT");
-        unanswered.arg("REPLY").arg("SKIP");
+    ) -> Result<Reply, Fault> {
         let mut together = redis::Pipeline::with_capacity(3);
-        together.add_command(unanswered).add_command(command.clone());
+        together.cmd("CLIENT").arg("REPLY").arg("SKIP").add_command(command);
         together.add_command(self.spelled(script).into_owned());
-        self.call_together(&together, 0, within).await
+        let mut line = self.line()?;
+        let last = async {
+            let mut replies = line.send_packed_commands(&together, 0, 1).await?;
+            Ok(replies.pop().unwrap_or_default())
+        };
+        Ok(script.reply(self.answer(last, within).await?))
     }
 
     /// Sends commands in one write, and awaits the replies of all.
-    pub(crate) async fn call_all(
+    pub(crate) async fn ask_all(
         &self,
         commands: &redis::Pipeline,
-        within: Duration,
-    ) -> Result<Vec<Result<Value, Fault>>, Fault> {
-        if !self.is_alive() {
-            return Err(Fault::not_sent("the connection has ended"));
-        }
-        let mut inner = self.inner.clone();
+    ) -> Result<Vec<Result<Reply, Fault>>, Fault> {
+        let mut line = self.line()?;
         let replies = async {
-            inner.send_packed_commands(commands, 0, commands.len()).await.map(Value::Array)
+            line.send_packed_commands(commands, 0, commands.len()).await.map(Value::Array)
         };
-        let Value::Array(replies) = self.answer(replies, within).await? else {
+        let Value::Array(replies) = self.answer(replies, CALL_WITHIN).await? else {
             return Err(Fault::reply("several commands", "not one for each"));
         };
         let refused = |reply| match reply {
             Value::ServerError(error) => Err(self.fault(error.into())),
-            reply => Ok(reply),
+            reply => Ok(Reply::new("one of several commands", reply)),
         };
         Ok(replies.into_iter().map(refused).collect())
     }
 
-    /// Sends commands in one write, and awaits the reply that follows so many others.
-    async fn call_together(
-        &self,
-        commands: &redis::Pipeline,
-        others: usize,
-        within: Duration,
-    ) -> Result<Value, Fault> {
-        if !self.is_alive() {
-            return Err(Fault::not_sent("the connection has ended"));
-        }
-        let mut inner = self.inner.clone();
-        let last = async {
-            let mut replies = inner.send_packed_commands(commands, others, 1).await?;
-            Ok(replies.pop().unwrap_or_default())
-        };
-        self.answer(last, within).await
+    /// The line, where it has not ended.
+    fn line(&self) -> Result<MultiplexedConnection, Fault> {
+        let ended = || Fault::not_sent("the connection has ended");
+        self.is_alive().then(|| self.inner.clone()).ok_or_else(ended)
     }
 
     /// Waits for the reply of a call, and ends the connection if it failed.
@@ -220,7 +206,7 @@ impl Connection {
             None => Err(Fault::no_answer(within)),
             // The connection had already ended, or ended before anything was written on it; nothing will be written on it now.
             Some(Err(error)) if self.meter.written() == written => {
-                Err(self.fault(error).certainly_not_sent())
+                Err(self.fault(error).certainly_not_done())
             }
             Some(Err(error)) => Err(self.fault(error)),
             Some(Ok(Value::ServerError(error))) => Err(self.fault(error.into())),
@@ -285,23 +271,19 @@ impl Connection {
     /// How a script is sent on this connection: the first time by its text, later by its hash. The server may have started just now; a
     /// refused hash would cost the jobs a round trip and count as an error in the server's statistics.
     pub(super) fn spelled<'a>(&self, script: &'a Call) -> Cow<'a, Cmd> {
-        if self.sent.is_first(script.script()) {
+        if self.sent.is_first(script.script) {
             Cow::Owned(script.by_text())
         } else {
-            Cow::Borrowed(script.by_hash())
+            Cow::Borrowed(&script.by_hash)
         }
     }
 
     /// Runs a script; if the server has forgotten it, sends its text.
     ///
     /// Not cancel safe, as [`Connection::call`].
-    pub(crate) async fn run(&self, script: &Call, within: Duration) -> Result<Value, Fault> {
-        match self.call(&self.spelled(script), within).await {
-            Err(fault) if fault.kind == FaultKind::NoScript => {
-                self.call(&script.by_text(), within).await
-            }
-            result => result,
-        }
+    pub(crate) async fn run(&self, script: &Call, within: Duration) -> Result<Reply, Fault> {
+        let (reply, ()) = self.run_beside(script, within, || std::future::ready(())).await?;
+        Ok(reply)
     }
 }
 

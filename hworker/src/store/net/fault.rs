@@ -52,11 +52,6 @@ impl Fault {
         self.may_be_under_way() || self.cause.to_string().contains("Protocol error")
     }
 
-    /// For a call of which no byte has left.
-    pub(super) fn certainly_not_sent(self) -> Self {
-        Self { sent: false, ..self }
-    }
-
     pub(crate) fn not_sent(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self { kind: FaultKind::Connection, sent: false, cause: Arc::from(cause.into()) }
     }
@@ -155,8 +150,8 @@ impl Fault {
         Self { kind: FaultKind::Connection, ..self }
     }
 
-    /// For a read: whatever became of it, it changed nothing.
-    pub(crate) fn without_a_job(self) -> Self {
+    /// For a call that certainly changed nothing: no byte of it has left, or it is a read.
+    pub(crate) fn certainly_not_done(self) -> Self {
         Self { sent: false, ..self }
     }
 

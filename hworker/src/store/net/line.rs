@@ -9,7 +9,7 @@ use redis::{ConnectionAddr, ConnectionInfo};
 use tokio::net::{TcpStream, lookup_host};
 use tokio::task::JoinSet;
 
-use super::meter::{Meter, Metered, Socket};
+use super::meter::{Meter, Metered, Stream};
 use super::tls::Certificates;
 
 /// So many bytes at most wait in the kernel until the network takes them: what waits there does not show whether it is under way.
@@ -34,23 +34,23 @@ impl Endpoint {
     }
 
     /// Makes a line, on which this meter counts.
-    pub(super) async fn connect(&self, meter: &Arc<Meter>) -> io::Result<Line> {
+    pub(super) async fn connect(&self, meter: &Arc<Meter>) -> io::Result<Box<dyn Stream>> {
         let settings = self.info.tcp_settings();
-        let socket: Box<dyn Socket> = match (self.info.addr(), &self.certificates) {
-            (ConnectionAddr::Tcp(host, port), _) => Box::new(tcp(host, *port, settings).await?),
+        Ok(match (self.info.addr(), &self.certificates) {
+            (ConnectionAddr::Tcp(host, port), _) => {
+                Box::new(Metered::new(tcp(host, *port, settings).await?, meter))
+            }
             #[cfg(unix)]
             (ConnectionAddr::Unix(path), _) => {
-                Box::new(tokio::net::UnixStream::connect(path).await?)
+                Box::new(Metered::new(tokio::net::UnixStream::connect(path).await?, meter))
             }
             (ConnectionAddr::TcpTls { host, port, .. }, Some(certificates)) => {
-                let tcp = tcp(host, *port, settings).await?;
                 // What passes shows before a whole record of TLS is there.
-                let tcp = Metered::new(tcp, meter);
+                let tcp = Metered::new(tcp(host, *port, settings).await?, meter);
                 Box::new(super::tls::connect(certificates, host, tcp).await?)
             }
             _ => return Err(io::Error::other("this kind of address is not supported here")),
-        };
-        Ok(Metered::new(socket, meter))
+        })
     }
 }
 
@@ -58,9 +58,6 @@ impl Endpoint {
 pub(super) fn encrypted(host: String, port: u16) -> ConnectionAddr {
     ConnectionAddr::TcpTls { host, port, insecure: false, tls_params: None }
 }
-
-/// A line to a server.
-pub(super) type Line = Metered<Box<dyn Socket>>;
 
 /// Connects to whichever address of a host answers first: one that is silent holds up no other.
 async fn tcp(host: &str, port: u16, settings: &TcpSettings) -> io::Result<TcpStream> {

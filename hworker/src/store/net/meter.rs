@@ -17,7 +17,12 @@ use tokio::net::TcpStream;
 const QUIET: Duration = Duration::from_micros(200);
 
 /// What is read from and written to.
-pub(super) trait Socket: AsyncRead + AsyncWrite + Send + Unpin {
+pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+
+/// What a line consists of.
+pub(super) trait Socket: Stream {
     /// Whether there is something to read, if only that the line has ended, which a write would not tell.
     fn has_unread(&self) -> bool {
         false
@@ -34,12 +39,6 @@ impl Socket for TcpStream {
 // A write to one that the other side has closed fails.
 #[cfg(unix)]
 impl Socket for tokio::net::UnixStream {}
-
-impl Socket for Box<dyn Socket> {
-    fn has_unread(&self) -> bool {
-        (**self).has_unread()
-    }
-}
 
 /// What passes over a line, or over those of one loop one after the other.
 #[derive(Debug, Default)]
@@ -115,12 +114,6 @@ impl<S: Socket> Metered<S> {
         }
         self.full = written.is_pending();
         written
-    }
-}
-
-impl<S: Socket> Socket for Metered<S> {
-    fn has_unread(&self) -> bool {
-        self.socket.has_unread()
     }
 }
 

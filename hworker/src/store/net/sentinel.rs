@@ -23,7 +23,7 @@ use super::tls::Certificates;
 use super::url::{Several, server};
 use crate::log::say;
 use crate::reconnect::Reconnect;
-use crate::store::reply::{Reply, bytes};
+use crate::store::reply::Reply;
 
 /// One sentinel is asked at most so long; then the next is.
 const ASK_WITHIN: Duration = Duration::from_secs(1);
@@ -116,13 +116,10 @@ impl Sentinels {
     ) -> Result<Connection, Fault> {
         let connection =
             open_with(master.at(&self.common), moved.child_token(), None, meter).await?;
-        let why = match is_master(&connection).await {
-            Ok(true) => return Ok(connection),
-            Ok(false) => Fault::not_sent("it is not the master, or not yet"),
-            Err(fault) => fault,
-        };
-        connection.end();
-        Err(why)
+        if !is_master(&connection).await? {
+            return Err(Fault::not_sent("it is not the master, or not yet"));
+        }
+        Ok(connection)
     }
 
     /// Whether what a sentinel names can take the place of the master that is known. One that is behind names a server that was it
@@ -132,9 +129,7 @@ impl Sentinels {
             return Ok(());
         }
         let connected = self.connect_to(named, &CancellationToken::new(), None).await;
-        connected
-            .map(|connection| connection.end())
-            .map_err(|fault| fault.about(format_args!("master {named}")))
+        connected.map(drop).map_err(|fault| fault.about(format_args!("master {named}")))
     }
 
     fn addresses(&self) -> MutexGuard<'_, Vec<Endpoint>> {
@@ -179,7 +174,6 @@ impl Sentinels {
             match timeout(ASK_WITHIN, self.subscribe(endpoint, &changed)).await {
                 Ok(Ok((sentinel, master))) => {
                     if let Err(fault) = self.confirm(before.as_ref(), &master).await {
-                        sentinel.end();
                         failed = Some(fault);
                         continue;
                     }
@@ -208,33 +202,24 @@ impl Sentinels {
         let told = Some(Arc::clone(changed));
         let connection = open_with(sentinel, CancellationToken::new(), told, None).await?;
         // Before the question, so that nothing is missed. One that forbids it still knows where the master is.
-        let subscribed = match connection.subscribe(&EVENTS, ASK_WITHIN).await {
-            Err(fault) if fault.kind != FaultKind::Denied => Err(fault),
-            _ => Ok(()),
-        };
-        let master = async { subscribed.and(self.ask(&connection).await) }.await;
-        match master {
-            Ok(master) => Ok((connection, master)),
-            Err(fault) => {
-                connection.end();
-                Err(fault)
-            }
+        match connection.subscribe(&EVENTS, ASK_WITHIN).await {
+            Err(fault) if fault.kind != FaultKind::Denied => return Err(fault),
+            _ => {}
         }
+        let master = self.ask(&connection).await?;
+        Ok((connection, master))
     }
 
     /// Asks a sentinel where the master is.
     async fn ask(&self, sentinel: &Connection) -> Result<Node, Fault> {
         let mut command = redis::cmd("SENTINEL");
         command.arg("GET-MASTER-ADDR-BY-NAME").arg(&*self.name);
-        match sentinel.call(&command, ASK_WITHIN).await? {
-            Value::Nil => Err(Fault::denied(format!("knows no master `{}`", self.name))),
-            reply => {
-                let mut reply = Reply::list("SENTINEL", reply)?;
-                let (host, port) = (reply.text()?, reply.text()?);
-                let port = port.parse().map_err(|_| Fault::reply("SENTINEL", "not a port"))?;
-                Ok(Node::new(&host, port))
-            }
+        let mut reply = Reply::new("SENTINEL", sentinel.call(&command, ASK_WITHIN).await?);
+        if reply.left() == 0 {
+            return Err(Fault::denied(format!("knows no master `{}`", self.name)));
         }
+        let (host, port) = reply.pair()?;
+        Ok(Node::new(&host, port.parse().map_err(|_| reply.fault("not a port"))?))
     }
 }
 
@@ -304,13 +289,11 @@ fn follow(
 
 /// Whether the server says that it is a master. `ROLE` would need a permission that a user for jobs need not have.
 async fn is_master(server: &Connection) -> Result<bool, Fault> {
-    let Value::Map(said) = server.call(&redis::cmd("HELLO"), ASK_WITHIN).await? else {
-        return Err(Fault::reply("HELLO", "not a map"));
-    };
-    for (field, value) in said {
-        if bytes("HELLO", field)? == b"role" {
-            return Ok(bytes("HELLO", value)? == b"master");
+    let mut said = Reply::new("HELLO", server.call(&redis::cmd("HELLO"), ASK_WITHIN).await?);
+    while said.left() > 0 {
+        if let ("role", role) = (said.text()?.as_str(), said.value()?) {
+            return Ok(role == Value::BulkString("master".into()));
         }
     }
-    Err(Fault::reply("HELLO", "it names no role"))
+    Err(said.fault("it names no role"))
 }

@@ -1,9 +1,7 @@
 //! What the server is, and whether it is set up to keep jobs.
 
-use super::connection::Connection;
+use super::connection::{Connection, NO_ARGUMENTS};
 use super::fault::{Fault, FaultKind};
-use crate::store::CALL_WITHIN;
-use crate::store::reply::{Reply, bytes};
 
 /// The oldest Redis that has what the scripts use (`LMOVE`, `HRANDFIELD`), and in which `CLIENT REPLY SKIP` holds for a command that
 /// blocks.
@@ -55,19 +53,15 @@ impl ServerInfo {
 
 /// Asks the server what it is.
 pub(crate) async fn server_info(on: &Connection) -> Result<ServerInfo, Fault> {
-    let info = match on.call(&redis::cmd("INFO"), CALL_WITHIN).await? {
-        redis::Value::VerbatimString { text, .. } => text,
-        value => String::from_utf8_lossy(&bytes("INFO", value)?).into_owned(),
-    };
-    Ok(ServerInfo::parse(&info))
+    Ok(ServerInfo::parse(&on.ask("INFO", NO_ARGUMENTS).await?.text()?))
 }
 
 /// Whether the server runs scripts for us, by their text and by their hash: nothing but plain enqueues works without.
 pub(crate) async fn runs_scripts(on: &Connection) -> Result<(), Fault> {
     const NOTHING: &str = "return 1";
-    on.call(redis::cmd("EVAL").arg(NOTHING).arg(0), CALL_WITHIN).await?;
+    on.ask("EVAL", (NOTHING, 0)).await?;
     let hash = redis::Script::new(NOTHING);
-    match on.call(redis::cmd("EVALSHA").arg(hash.get_hash()).arg(0), CALL_WITHIN).await {
+    match on.ask("EVALSHA", (hash.get_hash(), 0)).await {
         // It may have forgotten it meanwhile.
         Err(fault) if fault.kind == FaultKind::NoScript => Ok(()),
         answer => answer.map(drop),
@@ -76,7 +70,7 @@ pub(crate) async fn runs_scripts(on: &Connection) -> Result<(), Fault> {
 
 /// The server's time in ms.
 pub(crate) async fn server_time(on: &Connection) -> Result<u64, Fault> {
-    let mut time = Reply::list("TIME", on.call(&redis::cmd("TIME"), CALL_WITHIN).await?)?;
+    let mut time = on.ask("TIME", NO_ARGUMENTS).await?;
     Ok(time.count()? * 1000 + time.count()? / 1000)
 }
 

@@ -9,6 +9,7 @@ use redis::{RedisError, Value};
 
 use super::fault::Fault;
 use super::line::Endpoint;
+use crate::store::reply::Reply;
 
 /// While a slot is known to have moved, the servers are asked at most so often: the server that had it said where to.
 const MOVED_AGAIN_AFTER: Duration = Duration::from_secs(1);
@@ -119,12 +120,11 @@ impl Map {
 /// left out, so that a newer server may say more.
 pub(super) fn read(reply: Value, said_by: &Node) -> (Vec<Range>, Vec<Node>) {
     let (mut ranges, mut nodes) = (Vec::new(), Vec::new());
-    for range in list(reply) {
-        let mut parts = list(range).into_iter();
-        let (Some(Value::Int(first)), Some(Value::Int(last))) = (parts.next(), parts.next()) else {
-            continue;
-        };
-        let owners: Vec<_> = parts.map(|part| node_of(part, said_by)).collect();
+    let mut reply = Reply::new("CLUSTER SLOTS", reply);
+    while let Ok(mut range) = reply.list() {
+        let (Ok(first), Ok(last)) = (range.number(), range.number()) else { continue };
+        let owners = range.rest(|owner| Ok(node_of(&mut owner.list()?, said_by)));
+        let owners = owners.unwrap_or_default();
         if let (Ok(first), Ok(last), Some(Some(owner))) =
             (u16::try_from(first), u16::try_from(last), owners.first())
         {
@@ -138,43 +138,22 @@ pub(super) fn read(reply: Value, said_by: &Node) -> (Vec<Range>, Vec<Node>) {
     (ranges, nodes)
 }
 
-fn list(value: Value) -> Vec<Value> {
-    if let Value::Array(values) = value { values } else { Vec::new() }
-}
-
-/// Reads `{host, port, id, {"ip", ip, "hostname", name}}`. No host, or an empty one, means that of the server that was
+/// Reads `{host, port, id, {"ip": ip, "hostname": name}}`. No host, or an empty one, means that of the server that was
 /// asked; `?` that it should have a name and has none, and then its address serves.
-fn node_of(value: Value, said_by: &Node) -> Option<Node> {
-    let mut parts = list(value).into_iter();
-    let host = parts.next()?;
-    let Some(Value::Int(port)) = parts.next() else { return None };
-    let port = u16::try_from(port).ok()?;
-    let host: Arc<str> = match text(host).as_deref() {
-        None | Some("") => Arc::clone(&said_by.host),
-        Some("?") => {
-            let more = match parts.nth(1)? {
-                Value::Map(pairs) => pairs,
-                other => pairs_of(list(other)),
-            };
-            let ip = more.into_iter().find(|(name, _)| text(name.clone()).as_deref() == Some("ip"));
-            text(ip?.1).filter(|ip| !ip.is_empty())?.into()
+fn node_of(node: &mut Reply, said_by: &Node) -> Option<Node> {
+    let host = node.maybe_payload().ok()?.unwrap_or_default();
+    let port = u16::try_from(node.number().ok()?).ok()?;
+    let host: Arc<str> = match std::str::from_utf8(&host).ok()? {
+        "" => Arc::clone(&said_by.host),
+        "?" => {
+            node.value().ok()?;
+            let more = node.list().ok()?.rest(Reply::pair).ok()?;
+            let (_, ip) = more.into_iter().find(|(name, ip)| name == "ip" && !ip.is_empty())?;
+            ip.into()
         }
-        Some(host) => host.into(),
+        host => host.into(),
     };
     Some(Node { host, port })
-}
-
-fn pairs_of(values: Vec<Value>) -> Vec<(Value, Value)> {
-    let mut values = values.into_iter();
-    std::iter::from_fn(|| Some((values.next()?, values.next()?))).collect()
-}
-
-fn text(value: Value) -> Option<String> {
-    match value {
-        Value::BulkString(bytes) => String::from_utf8(bytes).ok(),
-        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text),
-        _ => None,
-    }
 }
 
 /// Reads the `host:port` of a `MOVED`; an address of version 6 has colons of its own and no brackets.
@@ -192,40 +171,36 @@ fn node_at(address: &str, said_by: &Node) -> Option<Node> {
 mod tests {
     use super::*;
 
-    fn node(host: &str, port: u16) -> Node {
-        Node::new(host, port)
-    }
-
     fn bulk(text: &str) -> Value {
         Value::BulkString(text.into())
     }
 
     #[test]
     fn every_way_in_which_servers_say_where_they_are() {
-        let asked = node("here", 7000);
+        let asked = Node::new("here", 7000);
         for (address, is) in [
-            ("10.0.0.1:7001", Some(node("10.0.0.1", 7001))),
-            ("redis-1.internal:7001", Some(node("redis-1.internal", 7001))),
-            (":7001", Some(node("here", 7001))),
-            ("fe80::1:7001", Some(node("fe80::1", 7001))),
-            ("[fe80::1]:7001", Some(node("fe80::1", 7001))),
+            ("10.0.0.1:7001", Some(Node::new("10.0.0.1", 7001))),
+            ("redis-1.internal:7001", Some(Node::new("redis-1.internal", 7001))),
+            (":7001", Some(Node::new("here", 7001))),
+            ("fe80::1:7001", Some(Node::new("fe80::1", 7001))),
+            ("[fe80::1]:7001", Some(Node::new("fe80::1", 7001))),
             ("?:7001", None),
             ("nonsense", None),
         ] {
             assert_eq!(node_at(address, &asked), is, "{address}");
         }
-        let meta = || Value::Array(vec![bulk("ip"), bulk("10.0.0.9")]);
+        let meta = || Value::Map(vec![(bulk("ip"), bulk("10.0.0.9"))]);
         for (host, meta, is) in [
             (bulk("10.0.0.1"), Value::Array(Vec::new()), Some("10.0.0.1")),
             (bulk("fe80::1"), Value::Array(Vec::new()), Some("fe80::1")),
             (bulk(""), Value::Array(Vec::new()), Some("here")),
             (Value::Nil, meta(), Some("here")),
             (bulk("?"), meta(), Some("10.0.0.9")),
-            (bulk("?"), Value::Map(vec![(bulk("ip"), bulk("10.0.0.9"))]), Some("10.0.0.9")),
             (bulk("?"), Value::Array(Vec::new()), None),
         ] {
             let said = Value::Array(vec![host.clone(), Value::Int(7001), bulk("id"), meta]);
-            assert_eq!(node_of(said, &asked), is.map(|host| node(host, 7001)), "{host:?}");
+            let is = is.map(|host| Node::new(host, 7001));
+            assert_eq!(node_of(&mut Reply::new("a node", said), &asked), is, "{host:?}");
         }
     }
 
@@ -236,18 +211,18 @@ mod tests {
             Value::Array(vec![Value::Int(first), Value::Int(last), server(port), server(port + 10)])
         };
         let reply = Value::Array(vec![range(100, 16_000, 2), range(0, 99, 1), Value::Nil]);
-        let (ranges, nodes) = read(reply, &node("h", 1));
-        assert_eq!(nodes, [1, 2, 11, 12].map(|port| node("h", port)));
+        let (ranges, nodes) = read(reply, &Node::new("h", 1));
+        assert_eq!(nodes, [1, 2, 11, 12].map(|port| Node::new("h", port)));
         let mut map = Map { ranges, asked: Some(Instant::now()), ..Map::default() };
         assert_eq!(
             [0, 99, 100].map(|slot| map.owner(slot)),
-            [Some(&node("h", 1)), Some(&node("h", 1)), Some(&node("h", 2))]
+            [Some(&Node::new("h", 1)), Some(&Node::new("h", 1)), Some(&Node::new("h", 2))]
         );
-        assert_eq!([16_000, 16_001].map(|slot| map.owner(slot)), [Some(&node("h", 2)), None]);
+        assert_eq!([16_000, 16_001].map(|slot| map.owner(slot)), [Some(&Node::new("h", 2)), None]);
         assert!(map.is_sure_of(0) && !map.is_sure_of(16_001));
-        map.moved.insert(0, node("h", 2));
-        assert_eq!(map.owner(0), Some(&node("h", 2)));
-        map.doubted.insert(node("h", 2));
+        map.moved.insert(0, Node::new("h", 2));
+        assert_eq!(map.owner(0), Some(&Node::new("h", 2)));
+        map.doubted.insert(Node::new("h", 2));
         assert!(!map.is_sure_of(0) && !map.is_sure_of(100) && map.is_sure_of(1));
     }
 }

@@ -10,10 +10,9 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ConfigBuilder, RootCertStore};
 use tokio_rustls::TlsConnector;
-
 use tokio_rustls::client::TlsStream;
 
-use super::meter::Socket;
+use super::meter::Stream;
 use crate::config::TlsFiles;
 
 /// The authorities to trust, and the client's own certificate.
@@ -86,18 +85,12 @@ fn system_roots() -> Result<RootCertStore, String> {
     Ok(roots)
 }
 
-impl<S: Socket> Socket for TlsStream<S> {
-    fn has_unread(&self) -> bool {
-        self.get_ref().0.has_unread()
-    }
-}
-
 /// Encrypts a line to this host.
-pub(super) async fn connect<S: Socket>(
+pub(super) async fn connect<S: Stream>(
     certificates: &Certificates,
     host: &str,
     socket: S,
-) -> io::Result<impl Socket + use<S>> {
+) -> io::Result<TlsStream<S>> {
     let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
     TlsConnector::from(Arc::clone(certificates)).connect(name, socket).await
 }

@@ -33,7 +33,7 @@ pub(crate) async fn connect(
     first: bool,
 ) -> Result<Option<(Connection, u64)>, Fault> {
     let address = session.core.client.address();
-    let connection = address.connect_metered(&consumer.line, &consumer.queue).await?;
+    let connection = address.connect(&consumer.queue, Some(&consumer.line)).await?;
     let connection = connection.confirming(session.core.config.settles());
     let believed = consumer.leases.believed();
     let record = record(session);

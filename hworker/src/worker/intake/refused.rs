@@ -1,11 +1,12 @@
 //! Jobs that are too large for the line to the server, or for the server.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use crate::log::say;
 
 use crate::envelope::{JobId, Rewrite};
-use crate::store::{End, Fault, LeaseMap, Reserved, Settlement};
+use crate::store::{End, Fault, Lease, Reserved, Settlement};
 use crate::worker::state::{Consumer, Core, Reason, Warning, is_large};
 
 /// Logs the largest job of a call that took long.
@@ -39,7 +40,7 @@ fn id_of(bytes: &[u8]) -> Option<JobId> {
 
 /// How often the connection ended when a settlement was sent alone, by lease.
 #[derive(Debug, Default)]
-pub(crate) struct Refused(LeaseMap<u32>);
+pub(crate) struct Refused(HashMap<Lease, u32>);
 
 impl Refused {
     /// Returns the settlements to send in place of those whose connection has ended.

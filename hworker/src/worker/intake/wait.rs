@@ -41,7 +41,7 @@ pub(crate) async fn run(session: Arc<Session>, consumer: Arc<Consumer>) {
     while !consumer.stopping.is_cancelled() {
         let connected = async {
             let address = session.core.client.address();
-            let connection = address.connect(&consumer.queue).await?;
+            let connection = address.connect(&consumer.queue, None).await?;
             let id = connection_id(&connection).await?;
             Ok::<_, Fault>((connection, id))
         };

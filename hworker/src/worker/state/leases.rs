@@ -4,8 +4,8 @@
 //! and nothing starts or settles it again. A settlement is remembered for a while after the server has it, in case a failover brings the
 //! lease back.
 
-use std::collections::HashSet;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::job::{Job, Running};
 use super::recent::{Recent, Total};
-use crate::store::{Lease, LeaseMap, Settlement};
+use crate::store::{Lease, Settlement};
 
 /// How long settlements are remembered after the server has them.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
@@ -27,7 +27,7 @@ pub(crate) struct Leases {
 
 #[derive(Debug)]
 struct Table {
-    held: LeaseMap<State>,
+    held: HashMap<Lease, State>,
     /// The session number under which the list of leases was last reconciled.
     session_number: u64,
     settled: Recent,
@@ -79,7 +79,7 @@ impl Table {
 impl Leases {
     pub(crate) fn new(total: Arc<Total>) -> Self {
         let settled = Recent::new(total);
-        let table = Table { held: LeaseMap::default(), session_number: 0, settled };
+        let table = Table { held: HashMap::new(), session_number: 0, settled };
         Self { table: Mutex::new(table), emptied: Notify::new() }
     }
 

@@ -237,7 +237,7 @@ impl HeartbeatLoop {
             let (session, queue) = (Arc::clone(&self.session), self.consumer.queue.clone());
             let of_session = Arc::clone(&session);
             let keep = async move {
-                let connection = session.core.client.address().connect(&queue).await?;
+                let connection = session.core.client.address().connect(&queue, None).await?;
                 scheduler::keep_timer(&queue, &connection).await
             };
             let task = tokio::spawn(of_session.with(async move {

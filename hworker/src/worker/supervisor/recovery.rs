@@ -195,6 +195,6 @@ async fn recover(
     let core = &session.core;
     let shared = core.client.connection(queue).await?;
     // On the heap, since only a few make one at a time.
-    let connect = Box::pin(core.client.address().connect(queue));
+    let connect = Box::pin(core.client.address().connect(queue, None));
     monitor::recover(queue, &shared, connect, &core.clock, (worker, seen), is_dead).await
 }

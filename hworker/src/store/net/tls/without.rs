@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::meter::Socket;
+use super::meter::Stream;
 use crate::config::TlsFiles;
 
 #[derive(Clone)]
@@ -13,7 +13,7 @@ pub(super) fn certificates(_: &TlsFiles) -> Result<Certificates, String> {
 }
 
 #[expect(clippy::unused_async, reason = "as the one with the feature")]
-pub(super) async fn connect<S: Socket>(
+pub(super) async fn connect<S: Stream>(
     certificates: &Certificates,
     _: &str,
     _: S,

@@ -110,7 +110,7 @@ fn every_part_says_what_it_needs_and_has_several_users() {
 
 #[test]
 fn what_is_included_stands_in_its_place() {
-    for (name, text) in SCRIPTS.iter() {
+    for (name, text) in SCRIPTS {
         let left = text.lines().find(|line| line.trim_start().starts_with("-- include"));
         assert_eq!(left, None, "{name}");
     }

@@ -9,7 +9,7 @@ use std::io::{BufReader, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,7 +25,7 @@ const SETTLE_AND_RESERVE: &str = "settle_and_reserve";
 mod lua;
 
 /// The scripts of hworker: what each is called, and its text.
-pub static SCRIPTS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| lua::SCRIPTS.clone());
+pub const SCRIPTS: &[(&str, &str)] = lua::SCRIPTS;
 
 /// What happens to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

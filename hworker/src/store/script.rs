@@ -13,7 +13,7 @@
 //! - A part, in `lua/lib`, has no `KEYS` and no `ARGV`: its head says which locals it `Needs` and `Makes`. It never ends a script.
 
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::lua::{SCRIPTS, Script};
 
@@ -36,16 +36,21 @@ impl Script {
     }
 }
 
-/// Which scripts a server was sent by their text, a bit for each.
-#[derive(Debug, Default)]
-pub(crate) struct Sent(AtomicU32);
+/// Which scripts a server was sent by their text.
+#[derive(Debug)]
+pub(crate) struct Sent([AtomicBool; SCRIPTS.len()]);
+
+impl Default for Sent {
+    fn default() -> Self {
+        Self([const { AtomicBool::new(false) }; SCRIPTS.len()])
+    }
+}
 
 impl Sent {
     /// Whether this one was not sent before. It counts as sent from now on.
     pub(crate) fn is_first(&self, script: Script) -> bool {
-        let bit = 1 << script as u32;
+        let sent = &self.0[script as usize];
         // Read alone first: that is all that any but the first call needs.
-        self.0.load(Ordering::Relaxed) & bit == 0
-            && self.0.fetch_or(bit, Ordering::Relaxed) & bit == 0
+        !sent.load(Ordering::Relaxed) && !sent.swap(true, Ordering::Relaxed)
     }
 }

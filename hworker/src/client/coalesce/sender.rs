@@ -129,7 +129,9 @@ impl Sender {
                         // Before the answer: a caller that enqueues one job after the other then sends the next itself.
                         self.end_if_idle();
                     }
-                    jobs.into_iter().for_each(|job| job.caller.tell(result.clone()));
+                    for job in jobs {
+                        job.caller.tell(result.clone());
+                    }
                 }
             }
         }

@@ -1,10 +1,8 @@
 //! The scripts and their texts. The tests compile this file too, so it uses nothing of the crate.
 //!
-//! A line `-- include <name>` in a Lua file is replaced by the text of that part: the text stands where the line
+//! A line `-- include <name>` in a Lua file is replaced by the text of that part when the crate is compiled: the text stands where the line
 //! was, so a part costs a script no function, no call, and nothing before the line is reached. A part has no `KEYS` and no `ARGV`; its
 //! first lines say which locals it needs and which it makes.
-
-use std::sync::LazyLock;
 
 macro_rules! scripts {
     ($($name:ident = $file:literal;)*) => {
@@ -15,9 +13,18 @@ macro_rules! scripts {
         }
 
         /// Each script: the name of its file, and its text with all parts.
-        pub(crate) static SCRIPTS: LazyLock<Vec<(&str, &str)>> = LazyLock::new(|| {
-            vec![$(($file, &*with_parts(include_str!(concat!($file, ".lua"))).leak()),)*]
-        });
+        pub(crate) const SCRIPTS: &[(&str, &str)] = &[$(($file, {
+            const SOURCE: &[u8] = include_str!(concat!($file, ".lua")).as_bytes();
+            const TEXT: [u8; put(SOURCE, &mut [], 0)] = {
+                let mut text = [0; put(SOURCE, &mut [], 0)];
+                put(SOURCE, &mut text, 0);
+                text
+            };
+            match std::str::from_utf8(&TEXT) {
+                Ok(text) => text,
+                Err(_) => panic!("no UTF-8"),
+            }
+        }),)*];
     };
 }
 
@@ -51,14 +58,60 @@ const PARTS: &[(&str, &str)] = &[
     ("settle", include_str!("settle.lua")),
 ];
 
-fn with_parts(text: &str) -> String {
-    let lines = text.split_inclusive('\n');
-    let texts = lines.map(|line| match line.trim().strip_prefix("-- include ") {
-        None => line.to_owned(),
-        Some(name) => {
-            let part = PARTS.iter().find(|(part, _)| *part == name);
-            with_parts(part.expect("a script includes a part").1)
+const INCLUDE: &[u8] = b"-- include ";
+
+/// Puts a text with its parts into `to`, from `at` on, as far as there is room. Gives where it ends.
+const fn put(text: &[u8], to: &mut [u8], mut at: usize) -> usize {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let (line, after) = rest.split_at(first_line(rest));
+        rest = after;
+        if let Some(part) = included(line) {
+            at = put(part.as_bytes(), to, at);
+            continue;
         }
-    });
-    texts.collect()
+        let mut i = 0;
+        while i < line.len() {
+            if at < to.len() {
+                to[at] = line[i];
+            }
+            at += 1;
+            i += 1;
+        }
+    }
+    at
+}
+
+/// The length of the first line, with its end.
+const fn first_line(text: &[u8]) -> usize {
+    let mut i = 0;
+    while i < text.len() && text[i] != b'\n' {
+        i += 1;
+    }
+    if i < text.len() { i + 1 } else { i }
+}
+
+/// The part that this line stands for.
+const fn included(line: &[u8]) -> Option<&'static str> {
+    let line = line.trim_ascii();
+    let Some((sign, name)) = line.split_at_checked(INCLUDE.len()) else { return None };
+    if !is_same(sign, INCLUDE) {
+        return None;
+    }
+    let mut i = 0;
+    while i < PARTS.len() {
+        if is_same(PARTS[i].0.as_bytes(), name) {
+            return Some(PARTS[i].1);
+        }
+        i += 1;
+    }
+    panic!("a script includes what is no part")
+}
+
+const fn is_same(one: &[u8], other: &[u8]) -> bool {
+    let mut i = 0;
+    while i < one.len() && i < other.len() && one[i] == other[i] {
+        i += 1;
+    }
+    i == one.len() && i == other.len()
 }

@@ -33,8 +33,8 @@ pub(crate) fn to_vec(value: &impl Serialize) -> Result<(Vec<u8>, bool), Error> {
     json
 }
 
-/// Writes the value behind what is there, as JSON. Says whether it is doubtful that it can be read again: whether there is
-/// something in it that not every type reads which writes it, and nearly nothing has.
+/// Appends the value as JSON. Returns whether it has something in it that its type may not be able to read again, which is rare: the caller
+/// then checks it.
 pub(crate) fn write(value: &impl Serialize, buffer: &mut Vec<u8>) -> Result<bool, Error> {
     let mut signs = Signs::default();
     value.serialize(&mut Serializer::with_formatter(buffer, Watched(&mut signs)))?;

@@ -159,8 +159,8 @@ impl<J: Job> Enqueue<J> {
 
     /// Enqueues the job: one round trip. `Ok` means that the server has it.
     ///
-    /// Enqueues that several tasks of a runtime make at the same time share a write, without a delay for any of them and
-    /// without a say in what becomes of the others. For many jobs at once there is [`Bulk`](crate::Bulk).
+    /// Concurrent enqueues of one runtime may share a write. None waits for another, and dropping or refusing one does not affect the
+    /// others. For many jobs at once there is [`Bulk`](crate::Bulk).
     ///
     /// Dropping the future before it is ready leaves the job enqueued or not, never half.
     ///
@@ -207,12 +207,12 @@ impl<J: Job> Enqueue<J> {
         let now = since_1970(SystemTime::now());
         let id = JobId::fresh_at(now);
         let refused = |source| Error::Encode { job: J::NAME, source: Cause::new(source) };
-        let (args, sealed_doubtful) = match client.keys_for(J::DEFINITION)? {
+        let (args, check_sealed) = match client.keys_for(J::DEFINITION)? {
             None => (Args::Plain(&self.job), false),
             Some(keys) => {
                 let owner = Owner { job: J::NAME, id: id.as_str() };
-                let (sealed, doubtful) = keys.seal(&self.job, owner).map_err(refused)?;
-                (Args::Sealed(sealed), doubtful)
+                let (sealed, check) = keys.seal(&self.job, owner).map_err(refused)?;
+                (Args::Sealed(sealed), check)
             }
         };
         let envelope = NewEnvelope {
@@ -226,9 +226,9 @@ impl<J: Job> Enqueue<J> {
             backoff: self.backoff.as_deref(),
             retry_until: self.retry_until,
         };
-        let (envelope, doubtful) =
+        let (envelope, check_plain) =
             strict_json::to_vec(&envelope).map_err(|error| refused(error.into()))?;
-        if sealed_doubtful || doubtful {
+        if check_sealed || check_plain {
             read_back(&self.job).map_err(refused)?;
         }
         let (bytes, limit) = (envelope.len(), client.max_payload());

@@ -10,12 +10,12 @@ use tokio::sync::{OnceCell, oneshot};
 use crate::durability::Durability;
 use crate::store::{Connection, Fault, Queue, SCRIPT_BYTES, SCRIPT_JOBS, WRITE_BYTES};
 
-/// Commands that one write has at most; a command holds 1000 jobs or 1 MB, a write 4 MB. What is beyond stays
-/// withdrawable.
+/// How many commands one write has at most; a command holds 1000 jobs or 1 MB, a write 4 MB. Further jobs wait, and can still be
+/// withdrawn.
 pub(super) const COMMANDS: usize = 8;
 
-/// Callers that may each send their own job at once. With one, two callers in turn would pay for a task that has nothing to share;
-/// with more, fewer jobs share a write.
+/// How many callers may each send their own job at once. With one, two callers would pay for a task that has nothing to share; with more,
+/// fewer jobs share a write.
 const ALONE: usize = 2;
 
 /// The coalescers of a client: one for each queue, or shard of one, and runtime.
@@ -168,9 +168,8 @@ impl Coalescer {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A turn of one's own, where hardly anybody's job is under way and the connection is there. What follows is not held up
-    /// by it, whether its future is polled or not: it is behind it on the same connection. Where it would be, since the server
-    /// waits for replicas, more go together.
+    /// Lets a caller send its own job if fewer than [`ALONE`] others do, a connection exists and no confirmation is asked; else leaves the
+    /// job to the sender. Later jobs go behind it on the same connection, so they do not wait for its future to be polled.
     pub(super) fn enter(&self, envelope: Vec<u8>, give_up: Instant) -> Turn<'_> {
         let mut state = self.state();
         if self.confirms.is_none() && state.direct < ALONE && !state.has_sender {

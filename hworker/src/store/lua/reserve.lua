@@ -13,11 +13,12 @@
 -- ARGV[3] bytes        stop taking at so many bytes
 -- ARGV[4] max_payload  in bytes; what is larger is broken
 -- ARGV[5] broken_limit how many broken payloads are kept
--- ARGV[6] known        {session, dead} of the record, where `settle` has run just before: it looked at them, and removed something
+-- ARGV[6] known        from settle_and_reserve alone: {session, dead} as `settle` has read them; it has also made the first write
 --
 -- Returns {'ok', jobs left, set aside as broken or, where there is no room, parked, first token, envelope, envelope, ...}: the
 -- leases are the tokens, counted up from the first; {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
 -- Invariant: an envelope leaves its list and enters `progress` in the same script.
+-- Called by Queue::reserve, by Queue::reserve_when_handed behind a BLMOVE (want 0), and from settle_and_reserve.
 
 -- As in settle.lua.
 local call = redis.call
@@ -30,9 +31,10 @@ local known = ARGV[6] or call('HMGET', record, 'session', 'dead')
 if not known[1] or known[2] then return {'void'} end
 if known[1] ~= session then return {'stale'} end
 
--- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
+-- Checked before the first write: a key of another type is an error here, and not half-way.
 local handed, waiting = call('LLEN', inbox), call('LLEN', jobs)
--- Asked for once something is too large, which waits, with all behind it, until it can be set aside.
+-- `sets_aside`: `broken` and `parked` are of the right type, checked at the first envelope that is too large. `held_up`: they are not, so
+-- this envelope stays in its list, and all behind it.
 local sets_aside, held_up = nil, false
 if handed == 0 and (waiting == 0 or want == 0) then return {'ok', waiting, 0, 0} end
 
@@ -44,7 +46,7 @@ if not ARGV[6] then call('HDEL', progress, '') end
 local reply, replied, taken, filled = {'ok', 0, 0, token + 1}, 4, {}, 0
 local largest, quarantined, beyond = 1, 0, nil
 
--- It is given what it needs: what a function reaches for outside of it every call sets up anew. Says whether it is set aside.
+-- Its values are arguments because Lua makes the variables around a function anew at each call. False if `broken` is full.
 local function quarantine(payload, broken, broken_limit, now)
   if broken_limit == 0 then return true end
   local old = call('HGET', broken, payload)
@@ -69,7 +71,7 @@ while true do
     if size > max_payload and sets_aside then
       quarantined = quarantined + 1
       if quarantine(envelope, broken, broken_limit, now) then
-        -- A figure holds up no job: where it cannot be counted up, `settle` has it begin anew.
+        -- A counter never fails the call; `settle` resets one that cannot be incremented.
         redis.pcall('HINCRBY', stat, 'broken', 1)
       else
         beyond = beyond or {}
@@ -101,7 +103,7 @@ while true do
   waiting = waiting - #popped
 end
 
--- The error is that of the key.
+-- Nothing could be reserved: the same looks again, so that the caller gets the server's WRONGTYPE error.
 if held_up and filled == 0 then
   call('HLEN', broken)
   call('ZCARD', parked)

@@ -15,18 +15,19 @@
 -- ARGV[2] broken_limit  how many payloads are kept
 -- ARGV[3] day_ttl       seconds that the counters of a day are kept
 -- ARGV[4] then, repeated:
---   'ack', job, n, lease, count, lease, count ..   done: n times a lease and how many have the tokens from there on, or 0 and
---                                           just the one of that name
---   'end', job, lease, n, duties            ends otherwise; `job` is '' where its name is not registered. n times a duty with its arguments:
+--   'ack', job, n, lease, count, lease, count ..   done: n spans, each its first token and how many tokens follow one another from there;
+--                                           a count of 0 is one lease whose name is no number
+--   'end', job, lease, n, duties            ends otherwise; `job` is '' where its name is not registered. n duties, each with its arguments:
 --     'retry', delay in ms, envelope          runs again
 --     'record', record                        does not run again
 --     'break', reason                         cannot be decoded; parked where `broken` is full
 --     'park', envelope                        cannot be run by this worker ('' keeps the bytes)
 --   What needs the payload, which is 'break' and 'park', is the first duty.
 --
--- Returns for each, in order: for 'ack' how many leases were held, else 'ok' or 'stale'; behind these, where counters could not be counted
--- up, 'anew' and their names; and to a script around it what it found in the record, {session, dead}.
--- Invariant: a lease is removed before anything is done in its name, and nothing is done where it was gone.
+-- Returns for each, in order: for 'ack' how many leases were held, else 'ok' or 'stale'; behind these, if counters were reset, 'anew' and
+-- their names. To a script that includes this one it also returns {session, dead} of the worker's record (KEYS[9]).
+-- Invariant: a lease is removed before anything is done in its name, and nothing is done if it was gone.
+-- Called by Queue::settle, and from settle_and_reserve. `release` gives jobs back.
 
 -- Looked up once for all commands, since a call for one job has seventeen of them.
 local call = redis.call
@@ -57,8 +58,8 @@ local at = 4
 while ARGV[at] == 'ack' do at = at + 3 + 2 * ARGV[at + 2] end
 if ARGV[at] then
   arguments = {retry = 2, record = 1, ['break'] = 1, park = 1}
-  -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way. Only what these
-  -- need: it holds up no ends that can do without it, once they are sent apart.
+  -- Checked before the first write: a key of another type is an error here, and not half-way. Only the keys that this call needs: the
+  -- caller sends the ends again by the keys that they need, so such a key stops only the ends that need it.
   local needed = {}
   while ARGV[at] do
     local n = tonumber(ARGV[at + 3])
@@ -125,7 +126,7 @@ if ARGV[at] then
   end
 end
 
--- A figure holds up no job: one that cannot be counted up, as a text, a key of another type, or at the end of the numbers, begins anew.
+-- A counter never fails the call: one that cannot be incremented (a text, a key of another type, the end of 64 bits) is reset and named.
 local anew = {}
 local function count_up(key, field, n)
   local done = redis.pcall('HINCRBY', key, field, n)

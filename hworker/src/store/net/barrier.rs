@@ -6,7 +6,7 @@ use tokio::sync::watch;
 
 use super::fault::Fault;
 use crate::durability::Durability;
-use crate::store::limits::CALLS_IN_FLIGHT;
+use crate::store::bounds::CALLS_IN_FLIGHT;
 
 /// Calls that one barrier covers. A connection has room for more at once, so each call is sent at once, ahead of the barrier.
 const CALLS: usize = CALLS_IN_FLIGHT / 2;

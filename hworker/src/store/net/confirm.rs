@@ -11,7 +11,7 @@ use super::call::Call;
 use super::connection::Connection;
 use super::fault::{Fault, FaultKind};
 use crate::durability::Durability;
-use crate::store::limits::LAST_MOMENT;
+use crate::store::bounds::LAST_MOMENT;
 use crate::store::reply::Reply;
 use crate::time::millis;
 

@@ -16,7 +16,7 @@ use super::fault::{Fault, FaultKind};
 use super::meter::Meter;
 use super::slots::{Node, Slots};
 use crate::durability::Durability;
-use crate::store::limits::CALL_WITHIN;
+use crate::store::bounds::CALL_WITHIN;
 use crate::store::reply::Reply;
 use crate::store::script::Sent;
 use crate::time::within;

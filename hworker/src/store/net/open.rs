@@ -14,7 +14,7 @@ use super::fault::Fault;
 use super::line::Endpoint;
 use super::meter::Meter;
 use super::probe::refusal;
-use crate::store::limits::CALLS_IN_FLIGHT;
+use crate::store::bounds::CALLS_IN_FLIGHT;
 use crate::time::within;
 
 /// How long making a connection may take.

@@ -16,7 +16,7 @@ use super::leases::Leases;
 use super::outbox::Outbox;
 use super::pace::Pace;
 use super::parked::Parked;
-use super::recent::Total;
+use super::recent::Recent;
 use super::slots::{Slot, Slots};
 use super::suspects::Suspects;
 use crate::context::Scope;
@@ -100,7 +100,7 @@ impl Consumer {
             served: Arc::clone(&shared.served),
             job_waits: Notify::new(),
             queue: queue.clone(),
-            leases: Leases::new(Arc::clone(&shared.recent)),
+            leases: Leases::new(Arc::clone(&shared.recent), Arc::clone(&queue.label)),
             buffer: Buffer::default(),
             outbox: Outbox::default(),
             pace: Pace::default(),
@@ -250,7 +250,7 @@ impl Drop for Vital<'_> {
 pub(crate) struct Shared {
     pub(crate) tokens: Tokens,
     served: Arc<AtomicUsize>,
-    recent: Arc<Total>,
+    recent: Arc<Recent>,
     slots: Slots,
     rooms: Mutex<HashMap<Arc<str>, Room>>,
 }

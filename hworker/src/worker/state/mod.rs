@@ -1,7 +1,6 @@
 //! The state of a worker, a session and its queues. Nothing here uses the other folders.
 
 mod buffer;
-mod census;
 mod claims;
 mod consumer;
 mod core;
@@ -21,11 +20,10 @@ mod suspects;
 mod thread;
 
 pub(crate) use buffer::{Next, WaitingJob};
-pub(crate) use census::Census;
 pub(crate) use consumer::Consumer;
 pub(crate) use core::Core;
 pub(crate) use job::{Admitted, Job, Running};
-pub(crate) use liveness::{Liveness, STUCK};
+pub(crate) use liveness::STUCK;
 pub(crate) use log_limit::{LogLimit, Reason, Warning};
 pub(crate) use outages::{News, Outages, Side};
 pub(crate) use outbox::{WakeAt, fitting, is_large};

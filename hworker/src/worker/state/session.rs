@@ -1,6 +1,7 @@
 //! One session of a worker, under one id. A worker that was declared dead while it was only paused ends its session and begins another.
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,7 +10,6 @@ use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::census::Census;
 use super::consumer::{Consumer, Shared, Vital};
 use super::core::Core;
 use super::liveness::Liveness;
@@ -39,7 +39,10 @@ pub(crate) struct Session {
     pub(crate) runtime: Liveness,
     pub(crate) intake: Liveness,
     pub(crate) supervisor: Liveness,
-    pub(crate) census: Census,
+    /// It is time to look which queues exist, once a minute. The heartbeat loop of the first queue tells when.
+    pub(crate) census: Notify,
+    /// Whether this worker keeps the timer of the first queue.
+    pub(crate) keeps_timer: AtomicBool,
     /// A heartbeat is sent. The supervisor's checks go with it, so that an idle worker wakes once for all of them.
     pub(crate) beat: Notify,
 }
@@ -61,7 +64,8 @@ impl Session {
             runtime: Liveness::default(),
             intake: Liveness::default(),
             supervisor: Liveness::default(),
-            census: Census::default(),
+            census: Notify::new(),
+            keeps_timer: AtomicBool::new(false),
             beat: Notify::new(),
             shared,
         };
@@ -74,6 +78,11 @@ impl Session {
     /// The queues that it serves now.
     pub(crate) fn consumers(&self) -> Consumers {
         Arc::clone(&self.consumers.borrow())
+    }
+
+    /// How many bodies run.
+    pub(crate) fn running(&self) -> usize {
+        self.consumers().iter().map(|consumer| consumer.leases.running().len()).sum()
     }
 
     /// Serves this queue, or this shard of a queue, from now on.

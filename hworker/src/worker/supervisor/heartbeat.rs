@@ -222,7 +222,8 @@ impl HeartbeatLoop {
             .first()
             .is_some_and(|consumer| Arc::ptr_eq(consumer, &self.consumer));
         if is_first && self.asked_for_everyone() {
-            self.session.census.tell(heard.keeps_timer);
+            self.session.keeps_timer.store(heard.keeps_timer, Ordering::Release);
+            self.session.census.notify_one();
         }
         let everyone = self.asked_for_everyone();
         let at = (&self.session, &*self.consumer, connection);

@@ -265,7 +265,7 @@ fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
         Ok(Err(StartError::Args(error))) => {
             let mut why = describe(&error);
             // Names in encrypted arguments are as secret as their values. The names of missing fields are those of the program.
-            if job.is_encrypted() && why.starts_with("unknown field") {
+            if job.opened.is_some() && why.starts_with("unknown field") {
                 why = format!("unknown field at line {} column {}", error.line(), error.column());
             }
             let why = bounded(&why, REASON_BYTES);

@@ -13,7 +13,6 @@ use crate::context::{Context, blocks_in_body_of};
 use crate::log::say;
 use crate::outcome::Returned;
 use crate::worker::attempt::decide::Finish;
-use crate::worker::attempt::finish::{Ended, finished};
 use crate::worker::attempt::panic::{self, Caught, Panic};
 use crate::worker::state::{Core, Job};
 
@@ -22,13 +21,14 @@ pub(crate) const BLOCKING_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) type BlockingBody = Box<dyn FnOnce() -> Returned + Send>;
 
-/// Runs a blocking body on a thread of its own: dropping the runtime would wait for a thread of tokio's pool.
+/// Runs a blocking body on a thread of its own: dropping the runtime would wait for a thread of tokio's pool. Returns `None` if it is
+/// cancelled.
 pub(crate) async fn run(
     mut body: Caught<BlockingBody>,
     span: Span,
     (job, context): (&Job, &Context),
     core: &Core,
-) -> Ended {
+) -> Option<Finish> {
     let name = job.definition.name;
     let (done, mut result) = oneshot::channel();
     let runtime = Handle::current();
@@ -48,14 +48,14 @@ pub(crate) async fn run(
     if let Err(error) = spawned {
         threads.fetch_sub(1, Ordering::AcqRel);
         let error = format!("no thread to run it on: {error}").into();
-        return Ended::Finish(Finish::Returned(Returned::Error(error)));
+        return Some(Finish::Returned(Returned::Error(error)));
     }
     tokio::select! {
         biased;
-        () = context.cancelled() => return Ended::Cancelled,
+        () = context.cancelled() => return None,
         result = &mut result => {
             let result = result.ok().and_then(|mut result| result.take());
-            return finished(result.unwrap_or_else(|| Err(vanished())));
+            return Some(result.unwrap_or_else(|| Err(vanished())).into());
         }
         () = sleep_until(context.deadline().into()) => {}
     }
@@ -68,7 +68,7 @@ pub(crate) async fn run(
             "a blocking body did not return within {BLOCKING_GRACE:?} of its timeout; its thread is left to itself"
         );
     }
-    Ended::Finish(Finish::TimedOut(job.timeout))
+    Some(Finish::TimedOut(job.timeout))
 }
 
 /// The thread ended without a result. A panic does not cause this.

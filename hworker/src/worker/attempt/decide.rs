@@ -21,6 +21,12 @@ pub(crate) enum Finish {
     TimedOut(Duration),
 }
 
+impl From<Result<Returned, Panic>> for Finish {
+    fn from(result: Result<Returned, Panic>) -> Self {
+        result.map_or_else(Self::Panicked, Self::Returned)
+    }
+}
+
 /// What happens to the job.
 #[derive(Debug)]
 pub(crate) enum Transition {

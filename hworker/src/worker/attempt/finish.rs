@@ -7,31 +7,17 @@ use crate::envelope::bounded;
 use crate::job::Policy;
 use crate::log::{one_line, say};
 use crate::outcome::Returned;
-use crate::store::End;
+use crate::store::{End, Settlement};
 use crate::worker::attempt::decide::{
     Attempts, Evidence, Finish, MESSAGE_BYTES, Transition, decide,
 };
-use crate::worker::attempt::panic::{self, Caught, Panic};
+use crate::worker::attempt::panic::{self, Caught};
 use crate::worker::attempt::record;
 use crate::worker::state::{Consumer, Core, Job};
 
-/// How a body ended.
-pub(crate) enum Ended {
-    Finish(Finish),
-    /// The lease was lost, or the worker gives it back.
-    Cancelled,
-}
-
-pub(crate) fn finished(result: Result<Returned, Panic>) -> Ended {
-    Ended::Finish(match result {
-        Ok(returned) => Finish::Returned(returned),
-        Err(panic) => Finish::Panicked(panic),
-    })
-}
-
 /// The outcome of a job, in one word.
-pub(crate) fn outcome(end: Option<&End>) -> &'static str {
-    match end {
+pub(crate) fn outcome(settlement: Option<&Settlement>) -> &'static str {
+    match settlement.map(|settlement| &settlement.end) {
         Some(End::Acked { .. }) => "done",
         Some(End::Retried { .. }) => "retried",
         Some(End::Failed { .. }) => "failed",

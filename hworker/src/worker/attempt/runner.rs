@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::context::in_body_of;
-use crate::worker::attempt::run::{self, First, Over, Pending};
+use crate::worker::attempt::run::{self, Over, Pending};
 use crate::worker::state::{Consumer, Core, Next, Slot};
 
 /// How long a busy thread starts jobs before it looks for new events and lets other tasks run.
@@ -82,7 +82,7 @@ async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
         };
         in_a_row += 1;
         match run::start(&core, &consumer, job, slot, now).await {
-            First::Pending(pending) => {
+            Ok(pending) => {
                 let slot = run_slot(Arc::clone(&core), Arc::clone(&consumer), pending);
                 tokio::spawn(in_body_of(Arc::clone(&core.states), slot));
                 woke = true;
@@ -90,7 +90,7 @@ async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
                     consumer.changed.notify_one();
                 }
             }
-            First::Ended(over) => (kept, woke) = over.settle(&consumer),
+            Err(over) => (kept, woke) = over.settle(&consumer),
         }
     }
 }
@@ -98,10 +98,8 @@ async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
 /// Waits for the end of a body, then starts waiting jobs. This needs no other task.
 async fn run_slot(core: Arc<Core>, consumer: Arc<Consumer>, mut pending: Pending) {
     let _vital = consumer.vital();
-    // The task of the runner did the first poll.
-    let mut polled = false;
     loop {
-        let over = pending.over(&core, &consumer, polled).await;
+        let over = pending.over(&core, &consumer).await;
         let (mut kept, mut woke) = over.settle(&consumer);
         let mut in_a_row = 0;
         pending = loop {
@@ -121,11 +119,10 @@ async fn run_slot(core: Arc<Core>, consumer: Arc<Consumer>, mut pending: Pending
             }
             in_a_row += 1;
             match run::start(&core, &consumer, job, slot, now).await {
-                First::Pending(pending) => break pending,
-                First::Ended(over) => (kept, woke) = over.settle(&consumer),
+                Ok(pending) => break pending,
+                Err(over) => (kept, woke) = over.settle(&consumer),
             }
         };
-        polled = true;
         if consumer.buffer.is_empty() {
             consumer.changed.notify_one();
         }
@@ -143,8 +140,8 @@ impl Over {
     /// Settles the attempt and frees its slot. Keeps the slot for the next body if there is only one queue and no task waits for a slot;
     /// several queues take turns. Also returns whether the free slot woke a task.
     fn settle(self, consumer: &Consumer) -> (Option<Slot>, bool) {
-        let Self(settlement, room) = self;
-        let mut slot = Some(room.into_slot());
+        let Self(settlement, slot) = self;
+        let mut slot = Some(slot);
         let keeps =
             consumer.is_alone() && !consumer.buffer.is_empty() && !consumer.slots.are_awaited();
         let kept = if keeps { slot.take() } else { None };

@@ -35,6 +35,8 @@ pub(crate) struct Consumer {
     pub(crate) leases: Leases,
     pub(crate) buffer: Buffer,
     pub(crate) outbox: Outbox,
+    /// Settlements of the supervisor.
+    pub(crate) given_up: Outbox,
     pub(crate) pace: Pace,
     pub(crate) freshness: Freshness,
     pub(crate) suspects: Suspects,
@@ -103,6 +105,7 @@ impl Consumer {
             leases: Leases::new(Arc::clone(&shared.recent), Arc::clone(&queue.label)),
             buffer: Buffer::default(),
             outbox: Outbox::default(),
+            given_up: Outbox::default(),
             pace: Pace::default(),
             freshness: Freshness::default(),
             suspects: room.suspects,
@@ -186,11 +189,14 @@ impl Consumer {
         self.cut_off.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Ends a lease, unless it ended already or was lost.
+    /// Ends a lease. Returns its settlement; `None` if it ended already or was lost.
+    pub(crate) fn end(&self, lease: &Lease, end: impl FnOnce() -> End) -> Option<Settlement> {
+        self.leases.end(lease).then(|| Settlement { lease: lease.clone(), end: end() })
+    }
+
+    /// Ends a lease and settles it.
     pub(crate) fn finish(&self, lease: &Lease, end: End) {
-        if self.leases.end(lease) {
-            self.settle(Some(Settlement { lease: lease.clone(), end }));
-        }
+        self.settle(self.end(lease, || end));
     }
 
     /// Gives back a job that was not started.

@@ -26,7 +26,7 @@ pub(crate) use job::{Admitted, Job, Running};
 pub(crate) use liveness::STUCK;
 pub(crate) use log_limit::{LogLimit, Reason, Warning};
 pub(crate) use outages::{News, Outages, Side};
-pub(crate) use outbox::{WakeAt, fitting, is_large};
+pub(crate) use outbox::{WakeAt, is_large};
 pub(crate) use pace::{AHEAD_AT_MOST, Paces};
 pub(crate) use session::Session;
 pub(crate) use slots::Slot;

@@ -108,7 +108,7 @@ impl Outbox {
 }
 
 /// How many of these one script carries, from the first on.
-pub(crate) fn fitting<'a>(settlements: impl ExactSizeIterator<Item = &'a Settlement>) -> usize {
+fn fitting<'a>(settlements: impl ExactSizeIterator<Item = &'a Settlement>) -> usize {
     let (all, mut bytes, mut moves) = (settlements.len(), 0, 0);
     let fitting = settlements.take(SCRIPT_JOBS).take_while(|settlement| {
         bytes += settlement.size();

@@ -77,29 +77,24 @@ impl Watch {
         heard: &mut Heard,
     ) -> Result<(), Fault> {
         while let Some(done) = self.recoveries.try_join_next() {
-            if let Ok((worker, seen, result)) = done {
-                self.recovering.remove(&worker);
-                let look_after = match result {
-                    Ok(Recovery::Alive) => {
-                        self.unfinished.remove(&worker);
-                        continue;
-                    }
-                    Ok(Recovery::Done) => None,
-                    Ok(Recovery::WithAnother) => {
-                        Some(OTHERS_LOOK_AFTER.mul_f64(1.0 + fastrand::f64()))
-                    }
-                    Ok(Recovery::Failed) => Some(Duration::ZERO),
-                    Err(fault) => {
-                        say!(DEBUG, worker, "it is not known whether it is dead: {fault}");
-                        continue;
-                    }
-                };
+            let Ok((worker, seen, result)) = done else { continue };
+            self.recovering.remove(&worker);
+            let look_after = match result {
+                Ok(Recovery::Alive | Recovery::Done) => None,
+                Ok(Recovery::WithAnother) => Some(OTHERS_LOOK_AFTER.mul_f64(1.0 + fastrand::f64())),
+                Ok(Recovery::Failed) => Some(Duration::ZERO),
+                Err(fault) => {
+                    say!(DEBUG, worker, "it is not known whether it is dead: {fault}");
+                    continue;
+                }
+            };
+            if !matches!(result, Ok(Recovery::Alive)) {
                 self.monitor.is_dead(&worker);
-                match look_after {
-                    Some(after) => self.unfinished.insert(worker, (seen, Instant::now() + after)),
-                    None => self.unfinished.remove(&worker),
-                };
             }
+            match look_after {
+                Some(after) => self.unfinished.insert(worker, (seen, Instant::now() + after)),
+                None => self.unfinished.remove(&worker),
+            };
         }
         let mut silent = std::mem::take(&mut heard.silent);
         let own = session.core.config.dead_after;
@@ -139,7 +134,7 @@ impl Watch {
         self.sweep((session, consumer, connection), heard.now, dead).await
     }
 
-    /// `is_dead`: it was declared dead before, and something is left.
+    /// Moves the jobs of a dead worker on a connection of its own. `is_dead`: it was declared dead before, and something is left.
     fn start_recovery(
         &mut self,
         (session, consumer): (&Arc<Session>, &Consumer),
@@ -152,7 +147,15 @@ impl Watch {
             let (session, at_once) = (Arc::clone(session), Arc::clone(&self.recoveries_at_once));
             self.recoveries.spawn(of_session.with(async move {
                 let _turn = at_once.acquire_owned().await;
-                let result = recover(&session, &queue, &worker, &seen, is_dead).await;
+                let core = &session.core;
+                let recovered = async {
+                    let shared = core.client.connection(&queue).await?;
+                    // There may be many jobs, and heartbeats must not queue behind them. On the heap, since only a few make one at a time.
+                    let connect = Box::pin(core.client.address().connect(&queue));
+                    let dead = (&*worker, &*seen);
+                    monitor::recover(&queue, &shared, connect, &core.clock, dead, is_dead).await
+                };
+                let result = recovered.await;
                 (worker, seen, result)
             }));
         }
@@ -182,19 +185,4 @@ impl Watch {
         }
         Ok(())
     }
-}
-
-/// Moves the jobs of a dead worker on a connection of its own: there may be many, and heartbeats must not queue behind them.
-async fn recover(
-    session: &Session,
-    queue: &crate::store::Queue,
-    worker: &str,
-    seen: &str,
-    is_dead: bool,
-) -> Result<Recovery, Fault> {
-    let core = &session.core;
-    let shared = core.client.connection(queue).await?;
-    // On the heap, since only a few make one at a time.
-    let connect = Box::pin(core.client.address().connect(queue));
-    monitor::recover(queue, &shared, connect, &core.clock, (worker, seen), is_dead).await
 }

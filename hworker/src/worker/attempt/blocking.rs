@@ -1,7 +1,6 @@
 //! Runs bodies that block, each on a thread of its own.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -32,9 +31,7 @@ pub(crate) async fn run(
     let name = job.definition.name;
     let (done, mut result) = oneshot::channel();
     let runtime = Handle::current();
-    let threads = Arc::clone(&core.blocking_threads);
-    threads.fetch_add(1, Ordering::AcqRel);
-    let count = Arc::clone(&threads);
+    let counted = Arc::clone(&core.blocking_threads);
     let states = Arc::clone(&core.states);
     let spawned = std::thread::Builder::new().name(format!("hworker-{name}")).spawn(move || {
         let _runtime = runtime.enter();
@@ -42,11 +39,10 @@ pub(crate) async fn run(
             || Err(vanished()),
             |body| panic::catch(|| span.in_scope(|| blocks_in_body_of(states, body))),
         );
-        count.fetch_sub(1, Ordering::AcqRel);
+        drop(counted);
         let _ = done.send(Caught::new(result));
     });
     if let Err(error) = spawned {
-        threads.fetch_sub(1, Ordering::AcqRel);
         let error = format!("no thread to run it on: {error}").into();
         return Some(Finish::Returned(Returned::Error(error)));
     }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::envelope::bounded;
-use crate::job::Policy;
+use crate::job::{OnFault, Policy};
 use crate::log::{one_line, say};
 use crate::outcome::Returned;
 use crate::store::{End, Settlement};
@@ -45,17 +45,10 @@ pub(crate) fn decided(core: &Core, job: &Job, finish: Finish, policy: &Policy) -
     };
     // `backoff` and `on_error` may be functions of the user.
     let transition = panic::catch(|| decide(&finish, &attempts)).unwrap_or_else(|panic| {
-        let evidence =
-            Evidence::new("panic", format!("`backoff` or `on_error` panicked: {}", panic.message));
-        if job.number < job.max_attempts {
-            let error = evidence.message.clone().into();
-            Transition::Retry(
-                crate::backoff::delay(&Backoff::DEFAULT, None, job.number, &error),
-                evidence,
-            )
-        } else {
-            Transition::Fail(evidence)
-        }
+        let message = format!("`backoff` or `on_error` panicked: {}", panic.message);
+        let policy = Policy { backoff: Backoff::DEFAULT, ..*policy };
+        let attempts = Attempts { policy: &policy, backoff: None, time_left: None, ..attempts };
+        attempts.after(OnFault::Retry, Evidence::new("panic", message))
     });
     drop(Caught::new(finish));
     transition

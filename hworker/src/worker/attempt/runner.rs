@@ -35,7 +35,6 @@ async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
     consumer.buffer.begin_runner();
     let mut kept: Option<Slot> = None;
     let mut began = Instant::now();
-    let mut in_a_row = 0;
     let mut behind = false;
     // A task was woken on this thread. No other thread takes it from there, and the next body may block the thread.
     let mut woke = false;
@@ -51,11 +50,11 @@ async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
         woke |= waiting > 1 && consumer.call_runner(behind);
         if woke && waiting > 0 {
             let_others_run().await;
-            (now, woke, in_a_row) = (Instant::now(), false, 0);
-        } else if in_a_row > 0 && now.duration_since(began) >= IN_A_ROW {
+            (now, woke) = (Instant::now(), false);
+        } else if now.duration_since(began) >= IN_A_ROW {
             consumer.buffer.yield_now().await;
             now = Instant::now();
-            (began, in_a_row) = (now, 0);
+            began = now;
         }
         let (job, slot) = match consumer.buffer.next(&mut kept, now) {
             Next::Start { job, slot, since, freed } => {
@@ -75,12 +74,11 @@ async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
             Next::Empty => {
                 woke |= kept.take().is_some() && consumer.slots.are_awaited();
                 if consumer.buffer.called().await {
-                    (began, in_a_row, woke) = (Instant::now(), 0, false);
+                    (began, woke) = (Instant::now(), false);
                 }
                 continue;
             }
         };
-        in_a_row += 1;
         match run::start(&core, &consumer, job, slot, now).await {
             Ok(pending) => {
                 let slot = run_slot(Arc::clone(&core), Arc::clone(&consumer), pending);

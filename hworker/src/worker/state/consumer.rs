@@ -90,10 +90,10 @@ impl Consumer {
         let at_most_once = |definition: &&Definition| {
             definition.policy.on_crash == OnFault::Fail && definition.queue == &*queue.name
         };
-        let room = shared.room(core, queue);
+        let (slots, suspects) = shared.room(core, queue);
         Self {
             keys: queue.keys.worker(&worker),
-            slots: room.slots.clone(),
+            slots,
             stopping: shared.tokens.stopping.child_token(),
             retiring: shared.tokens.retiring.child_token(),
             retired: CancellationToken::new(),
@@ -108,7 +108,7 @@ impl Consumer {
             given_up: Outbox::default(),
             pace: Pace::default(),
             freshness: Freshness::default(),
-            suspects: room.suspects,
+            suspects,
             parked: Parked::default(),
             fetches_ahead: core.config.prefetch && !core.jobs.values().any(at_most_once),
             scope: Arc::new(Scope {
@@ -235,13 +235,7 @@ impl Consumer {
 }
 
 /// Ends the session if a panic drops it.
-pub(crate) struct Vital<'a>(&'a CancellationToken);
-
-impl<'a> Vital<'a> {
-    pub(crate) fn of(broken: &'a CancellationToken) -> Self {
-        Self(broken)
-    }
-}
+pub(crate) struct Vital<'a>(pub(super) &'a CancellationToken);
 
 impl Drop for Vital<'_> {
     fn drop(&mut self) {
@@ -258,7 +252,8 @@ pub(crate) struct Shared {
     served: Arc<AtomicUsize>,
     recent: Arc<Recent>,
     slots: Slots,
-    rooms: Mutex<HashMap<Arc<str>, Room>>,
+    /// What the shards of a queue share, by the queue's name. Its limits count for the queue, not for each shard.
+    rooms: Mutex<HashMap<Arc<str>, (Slots, Suspects)>>,
 }
 
 /// The tokens that end a session, or a part of it.
@@ -268,13 +263,6 @@ pub(crate) struct Tokens {
     pub(crate) retiring: CancellationToken,
     pub(crate) void: CancellationToken,
     pub(crate) broken: CancellationToken,
-}
-
-/// What the shards of a queue share. Its limits count for the queue, not for each shard.
-#[derive(Debug)]
-struct Room {
-    slots: Slots,
-    suspects: Suspects,
 }
 
 impl Shared {
@@ -293,13 +281,13 @@ impl Shared {
         self.served.store(queues, Ordering::Relaxed);
     }
 
-    fn room(&self, core: &Core, queue: &Queue) -> Room {
+    fn room(&self, core: &Core, queue: &Queue) -> (Slots, Suspects) {
         let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = rooms.entry(Arc::clone(&queue.name)).or_insert_with(|| {
+        let (slots, suspects) = rooms.entry(Arc::clone(&queue.name)).or_insert_with(|| {
             let limit = core.config.queue_limit(&queue.name);
             let suspects = Suspects::new(limit.unwrap_or(core.config.concurrency));
-            Room { slots: self.slots.limited(limit), suspects }
+            (self.slots.limited(limit), suspects)
         });
-        Room { slots: room.slots.clone(), suspects: room.suspects.of_another_shard() }
+        (slots.clone(), suspects.of_another_shard())
     }
 }

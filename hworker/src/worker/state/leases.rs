@@ -54,16 +54,6 @@ pub(crate) struct Comparison {
     pub(crate) lost: Vec<Lease>,
 }
 
-impl Table {
-    /// Turns a lease to ending and returns its state before; `None` if it is ending already, or unknown.
-    fn end(&mut self, lease: &Lease) -> Option<State> {
-        match self.held.get_mut(lease)? {
-            State::Ending => None,
-            state => Some(std::mem::replace(state, State::Ending)),
-        }
-    }
-}
-
 impl Leases {
     pub(crate) fn new(recent: Arc<Recent>, label: Arc<str>) -> Self {
         Self { table: Mutex::default(), emptied: Notify::new(), recent, label }
@@ -102,11 +92,15 @@ impl Leases {
         }
     }
 
-    /// Ends the lease. True for the one caller that must settle it.
+    /// Turns the lease to ending. True for the one caller that must settle it; false if it is ending already, or unknown.
     pub(crate) fn end(&self, lease: &Lease) -> bool {
-        let ended = self.table().end(lease);
-        // The state is dropped here, outside the lock.
-        ended.is_some()
+        // The guard is a temporary: the state before is dropped outside the lock.
+        let before = match self.table().held.get_mut(lease) {
+            None | Some(State::Ending) => return false,
+            Some(state) => std::mem::replace(state, State::Ending),
+        };
+        drop(before);
+        true
     }
 
     /// Notes that a lease that was never seen is given back: its job must never start.
@@ -169,7 +163,7 @@ impl Leases {
     pub(crate) fn lose(&self, lease: &Lease) -> Option<Arc<Job>> {
         let mut table = self.table();
         // An ending lease is gone because this worker settled it.
-        if !matches!(table.held.get(lease), Some(State::Reserved { .. } | State::Running(_))) {
+        if matches!(table.held.get(lease)?, State::Ending) {
             return None;
         }
         let state = table.held.remove(lease);

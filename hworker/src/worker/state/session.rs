@@ -161,7 +161,7 @@ impl Session {
 
     /// Each task and thread of this session holds this while it runs, so that no panic goes unseen.
     pub(crate) fn vital(&self) -> Vital<'_> {
-        Vital::of(&self.broken)
+        Vital(&self.broken)
     }
 
     /// Runs a task of this session.

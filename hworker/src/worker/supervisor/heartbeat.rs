@@ -48,9 +48,9 @@ pub(crate) struct HeartbeatLoop {
 impl HeartbeatLoop {
     pub(crate) fn new(session: Arc<Session>, consumer: Arc<Consumer>) -> Self {
         Self {
+            watch: Watch::new(Arc::clone(&session), consumer.queue.clone()),
             session,
             consumer,
-            watch: Watch::default(),
             verifier: Verifier::default(),
             keeps_timer: false,
             everyone_in: 0,
@@ -118,7 +118,7 @@ impl HeartbeatLoop {
     async fn beat(&self, connection: &Connection) -> Result<Beat, Fault> {
         let (consumer, worker) = (&self.consumer, &self.consumer.worker);
         let asked = Asked {
-            window: self.watch.window(&self.session),
+            window: self.watch.window(),
             everyone: self.everyone_in == 0,
             looked: consumer.parked.looked(),
             unknown_for: self.session.core.config.unknown_for,
@@ -213,8 +213,7 @@ impl HeartbeatLoop {
             self.session.keeps_timer.store(heard.keeps_timer, Ordering::Release);
             self.session.census.notify_one();
         }
-        let at = (&self.session, &*self.consumer, connection);
-        self.watch.watch(at, sent, everyone, &mut heard).await?;
+        self.watch.watch(connection, sent, everyone, &mut heard).await?;
         self.verifier.verify(&self.consumer, connection, wait, &heard).await
     }
 

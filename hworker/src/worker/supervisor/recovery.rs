@@ -9,8 +9,8 @@ use tokio::task::JoinSet;
 
 use crate::log::say;
 use crate::monitor::{self, Monitor, Recovery, Sweeps, Task};
-use crate::store::{Connection, Fault, Heard};
-use crate::worker::state::{Consumer, Session};
+use crate::store::{Connection, Fault, Heard, Queue};
+use crate::worker::state::Session;
 
 /// The time between two heartbeats.
 pub(crate) const BEAT_EVERY: Duration = Duration::from_millis(1_500);
@@ -33,6 +33,8 @@ const LONG_SILENT: Duration = Duration::from_secs(86_400);
 
 /// The watched workers of one queue.
 pub(crate) struct Watch {
+    session: Arc<Session>,
+    queue: Queue,
     monitor: Monitor,
     recovering: HashSet<String>,
     /// Dead workers that may have left something: their last heartbeats, and when to look again.
@@ -42,9 +44,11 @@ pub(crate) struct Watch {
     recoveries: JoinSet<(String, String, Result<Recovery, Fault>)>,
 }
 
-impl Default for Watch {
-    fn default() -> Self {
+impl Watch {
+    pub(crate) fn new(session: Arc<Session>, queue: Queue) -> Self {
         Self {
+            session,
+            queue,
             monitor: Monitor::default(),
             recovering: HashSet::new(),
             unfinished: HashMap::new(),
@@ -52,12 +56,10 @@ impl Default for Watch {
             recoveries: JoinSet::new(),
         }
     }
-}
 
-impl Watch {
     /// How far back the next heartbeat asks for silent workers.
-    pub(crate) fn window(&self, session: &Session) -> Duration {
-        let now = session.core.clock.unix_ms();
+    pub(crate) fn window(&self) -> Duration {
+        let now = self.session.core.clock.unix_ms();
         // The next heartbeat is one interval later, and an estimated clock may be off by as much.
         let watched = self.monitor.watches_back(now).map(|back| back + 4 * BEAT_EVERY);
         watched.map_or(RECENT, |watched| watched.max(RECENT))
@@ -71,7 +73,7 @@ impl Watch {
     /// Watches the other workers and recovers the jobs of dead ones.
     pub(crate) async fn watch(
         &mut self,
-        (session, consumer, connection): (&Arc<Session>, &Consumer, &Connection),
+        connection: &Connection,
         sent: Instant,
         everyone: bool,
         heard: &mut Heard,
@@ -97,11 +99,10 @@ impl Watch {
             };
         }
         let mut silent = std::mem::take(&mut heard.silent);
-        let own = session.core.config.dead_after;
-        let queue = consumer.queue.clone();
+        let own = self.session.core.config.dead_after;
         if silent.len() >= NAMED {
-            let window = (!everyone || !heard.keeps_timer).then(|| self.window(session));
-            silent = queue.silent(connection, heard.now, window).await?;
+            let window = (!everyone || !heard.keeps_timer).then(|| self.window());
+            silent = self.queue.silent(connection, heard.now, window).await?;
         }
         if everyone {
             self.monitor.remembers_only(&silent);
@@ -115,14 +116,12 @@ impl Watch {
         for task in self.monitor.accepted(sent, own, heard.now, sweeps, silent) {
             match task {
                 Task::Learn { worker, seen } => unknown.push((worker, seen)),
-                Task::Recover { worker, seen } => {
-                    self.start_recovery((session, consumer), worker, seen, false);
-                }
+                Task::Recover { worker, seen } => self.start_recovery(worker, seen, false),
                 Task::Sweep { worker, seen } => dead.push((worker, seen)),
             }
         }
         let ids: Vec<_> = unknown.iter().map(|(worker, _)| worker.as_str()).collect();
-        let records = queue.remembered(connection, &ids).await?;
+        let records = self.queue.remembered(connection, &ids).await?;
         for ((worker, seen), record) in unknown.into_iter().zip(records) {
             if self.monitor.learn(&worker, record.dead, record.dead_after) {
                 dead.push((worker, seen));
@@ -131,21 +130,15 @@ impl Watch {
         let now = Instant::now();
         let due = self.unfinished.iter().filter(|(_, (_, at))| *at <= now);
         dead.extend(due.map(|(worker, (seen, _))| (worker.clone(), seen.clone())));
-        self.sweep((session, consumer, connection), heard.now, dead).await
+        self.sweep(connection, heard.now, dead).await
     }
 
     /// Moves the jobs of a dead worker on a connection of its own. `is_dead`: it was declared dead before, and something is left.
-    fn start_recovery(
-        &mut self,
-        (session, consumer): (&Arc<Session>, &Consumer),
-        worker: String,
-        seen: String,
-        is_dead: bool,
-    ) {
+    fn start_recovery(&mut self, worker: String, seen: String, is_dead: bool) {
         if self.recovering.insert(worker.clone()) {
-            let (of_session, queue) = (Arc::clone(session), consumer.queue.clone());
-            let (session, at_once) = (Arc::clone(session), Arc::clone(&self.recoveries_at_once));
-            self.recoveries.spawn(of_session.with(async move {
+            let (session, queue) = (Arc::clone(&self.session), self.queue.clone());
+            let at_once = Arc::clone(&self.recoveries_at_once);
+            self.recoveries.spawn(Arc::clone(&session).with(async move {
                 let _turn = at_once.acquire_owned().await;
                 let core = &session.core;
                 let recovered = async {
@@ -165,21 +158,20 @@ impl Watch {
     /// long.
     async fn sweep(
         &mut self,
-        (session, consumer, connection): (&Arc<Session>, &Consumer, &Connection),
+        connection: &Connection,
         now: u64,
         dead: Vec<(String, String)>,
     ) -> Result<(), Fault> {
-        let queue = consumer.queue.clone();
         let ids: Vec<_> = dead.iter().map(|(worker, _)| worker.as_str()).collect();
-        let holds = queue.hold_anything(connection, &ids).await?;
+        let holds = self.queue.hold_anything(connection, &ids).await?;
         for ((worker, seen), holds) in dead.into_iter().zip(holds) {
             if holds {
-                self.start_recovery((session, consumer), worker, seen, true);
+                self.start_recovery(worker, seen, true);
                 continue;
             }
             self.unfinished.remove(&worker);
             let long_dead = monitor::silent_for(&seen, now) > LONG_SILENT;
-            if long_dead && queue.bury(connection, &worker).await? {
+            if long_dead && self.queue.bury(connection, &worker).await? {
                 self.monitor.forget(&worker);
             }
         }

@@ -28,7 +28,7 @@ pub(crate) fn admit(
         if let End::Broken { reason, .. } = &end {
             let text = format!("a job is broken: {reason}");
             let warning = Warning { text, ..Warning::default() };
-            core.log_limit.warn(&consumer.queue.name, Reason::Broken, warning);
+            core.log_limit.warn(1, &consumer.queue.name, Reason::Broken, warning);
         }
         consumer.end(&lease, || end)
     })

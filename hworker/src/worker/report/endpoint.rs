@@ -102,7 +102,6 @@ async fn serve(listener: TcpListener, health: Health) {
     }
 }
 
-/// Answers one request.
 async fn answer(stream: TcpStream, health: Health) {
     let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
         let response = respond(&health, request.method(), request.uri().path());

@@ -1,7 +1,7 @@
 //! Logs an outage, from the first connection of a worker that loses the server to the last that has it back.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::log::say;
 use crate::store::Fault;
@@ -26,9 +26,9 @@ pub(crate) fn lost(session: &Session, consumer: &Consumer, side: Side, fault: &F
         }
         Some(News::Away(away)) => {
             let running = session.running();
-            say!(WARN, %worker, %server, %queue, running, away = %rounded(away), "the server still cannot be used, trying again: {fault}");
+            say!(WARN, %worker, %server, %queue, running, away = %format_args!("{away:.1?}"), "the server still cannot be used, trying again: {fault}");
         }
-        Some(News::Back(_)) | None => {}
+        None => {}
     }
 }
 
@@ -36,15 +36,11 @@ pub(crate) fn lost(session: &Session, consumer: &Consumer, side: Side, fault: &F
 pub(crate) fn back(session: &Session, consumer: &Consumer, side: Side) {
     let core = &session.core;
     let who = (side, Arc::clone(&consumer.queue.label));
-    if let Some(News::Back(away)) = core.outages.back(&who, Instant::now()) {
+    if let Some(away) = core.outages.back(&who, Instant::now()) {
         let results: usize =
             session.consumers().iter().map(|consumer| consumer.outbox.count()).sum();
         let (worker, server) = (session.id.clone(), core.client.address().to_string());
         let running = session.running();
-        say!(INFO, %worker, %server, running, results, away = %rounded(away), "the server is back: jobs start again, results that were kept are sent");
+        say!(INFO, %worker, %server, running, results, away = %format_args!("{away:.1?}"), "the server is back: jobs start again, results that were kept are sent");
     }
-}
-
-fn rounded(away: Duration) -> String {
-    format!("{away:.1?}")
 }

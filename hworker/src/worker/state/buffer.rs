@@ -177,7 +177,6 @@ impl Buffer {
         }
     }
 
-    /// Adds one to the number of runners.
     pub(crate) fn begin_runner(&self) {
         self.runners.fetch_add(1, Ordering::SeqCst);
     }
@@ -234,7 +233,6 @@ impl Buffer {
         self.count() == 0
     }
 
-    /// How many jobs wait.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
@@ -276,7 +274,6 @@ impl Buffer {
         taken
     }
 
-    /// Takes out all jobs.
     pub(crate) fn take_all(&self) -> Vec<WaitingJob> {
         let taken = std::mem::take(&mut *self.inner());
         self.count.store(0, Ordering::Release);

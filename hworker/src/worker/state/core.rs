@@ -39,7 +39,6 @@ impl Core {
         names.join(",")
     }
 
-    /// The first of the served queues.
     pub(crate) fn first_queue(&self) -> Option<Queue> {
         self.queues.borrow().first().cloned()
     }
@@ -56,7 +55,6 @@ impl Core {
         });
     }
 
-    /// Stops serving this queue.
     pub(crate) fn remove_queue(&self, name: &str) {
         self.queues.send_modify(|queues| queues.retain(|queue| &*queue.name != name));
     }

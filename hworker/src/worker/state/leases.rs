@@ -174,7 +174,6 @@ impl Leases {
         Some(running.job)
     }
 
-    /// Loses every lease.
     pub(crate) fn lose_all(&self) {
         for lease in self.believed() {
             self.lose(&lease);
@@ -196,7 +195,6 @@ impl Leases {
         }
     }
 
-    /// The running bodies.
     pub(crate) fn running(&self) -> Vec<Running> {
         let table = self.table();
         let running = table.held.values().filter_map(|state| match state {

@@ -72,13 +72,8 @@ impl State {
 }
 
 impl LogLimit {
-    /// Writes a line, or counts it for the next one.
-    pub(crate) fn warn(&self, queue: &Arc<str>, reason: Reason, warning: Warning) {
-        self.warn_of(1, queue, reason, warning);
-    }
-
-    /// As `warn`, for this many jobs at once.
-    pub(crate) fn warn_of(&self, jobs: u64, queue: &Arc<str>, reason: Reason, warning: Warning) {
+    /// Writes a line about this many jobs, or counts them for the next one.
+    pub(crate) fn warn(&self, jobs: u64, queue: &Arc<str>, reason: Reason, warning: Warning) {
         match self.note(jobs, queue, reason, warning, Instant::now()) {
             Some((warning, jobs)) => write(queue, warning, jobs),
             None => self.held_back.notify_one(),

@@ -65,7 +65,6 @@ impl Outbox {
         wakes
     }
 
-    /// Sets when the fetch loop is woken next.
     pub(crate) fn set_wake_at(&self, wake_at: WakeAt) {
         self.waiting().wake_at = wake_at;
     }

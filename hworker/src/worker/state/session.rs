@@ -3,11 +3,9 @@
 use std::collections::HashMap;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::consumer::{Consumer, Shared, Vital};
@@ -80,7 +78,6 @@ impl Session {
         Arc::clone(&self.consumers.borrow())
     }
 
-    /// How many bodies run.
     pub(crate) fn running(&self) -> usize {
         self.consumers().iter().map(|consumer| consumer.leases.running().len()).sum()
     }
@@ -174,10 +171,5 @@ impl Session {
     pub(crate) fn was_told_to_stop(&self) -> bool {
         let over = self.void.is_cancelled() || self.broken.is_cancelled();
         self.stopping.is_cancelled() && !over
-    }
-
-    /// Waits until the next heartbeat of any queue is sent, at most this long.
-    pub(crate) async fn beat_or(&self, at_most: Duration) {
-        let _ = timeout(at_most, self.beat.notified()).await;
     }
 }

@@ -79,7 +79,6 @@ impl Suspects {
         drop(slots);
     }
 
-    /// Takes out the suspects that were kept.
     pub(crate) fn take_held_back(&self) -> Vec<(Admitted, Option<Slot>)> {
         std::mem::take(&mut *self.held_back())
     }
@@ -101,7 +100,6 @@ impl Suspects {
         self.held_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a suspect was met.
     pub(crate) fn note(&self) {
         *self.places.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }

@@ -56,7 +56,6 @@ impl Thread {
         self.ended.cancelled().await;
     }
 
-    /// Tells the thread to end.
     pub(crate) fn end(&self) {
         self.ends.cancel();
     }

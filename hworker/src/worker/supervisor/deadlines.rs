@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::backoff::Backoff;
 use crate::job::Policy;
@@ -32,7 +32,8 @@ pub(crate) async fn keep(session: &Arc<Session>) {
             // With many queues heartbeats come all the time: one check per tick is enough for all of them.
             let looked = Instant::now();
             while looked.elapsed() < TICK {
-                session.beat_or(IDLE_TICK.saturating_sub(looked.elapsed())).await;
+                let rest = IDLE_TICK.saturating_sub(looked.elapsed());
+                let _ = timeout(rest, session.beat.notified()).await;
             }
         } else {
             sleep(TICK).await;

@@ -13,7 +13,6 @@ use tokio::task::JoinSet;
 use crate::worker::state::{Session, Thread};
 use heartbeat::HeartbeatLoop;
 
-/// Starts the thread.
 pub(crate) fn spawn(session: &Arc<Session>) -> std::io::Result<Thread> {
     Thread::spawn("hworker-supervisor", session, |session| &session.supervisor, run)
 }

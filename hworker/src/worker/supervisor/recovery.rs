@@ -65,7 +65,6 @@ impl Watch {
         watched.map_or(RECENT, |watched| watched.max(RECENT))
     }
 
-    /// Notes that a heartbeat was not accepted.
     pub(crate) fn missed(&mut self, connection_lost: bool) {
         self.monitor.missed(connection_lost);
     }

@@ -21,7 +21,7 @@ const CRASHES_COUNT_FOR_MS: u64 = 86_400_000;
 pub(crate) fn admit(
     core: &Core,
     consumer: &Consumer,
-    lease: Lease,
+    lease: &Lease,
     payload: Vec<u8>,
 ) -> Result<Admitted, Option<Settlement>> {
     check(core, consumer, lease.clone(), payload).map_err(|end| {
@@ -30,7 +30,7 @@ pub(crate) fn admit(
             let warning = Warning { text, ..Warning::default() };
             core.log_limit.warn(1, &consumer.queue.name, Reason::Broken, warning);
         }
-        consumer.end(&lease, || end)
+        consumer.end(lease, || end)
     })
 }
 

@@ -130,7 +130,7 @@ async fn begin(
 ) -> Result<(Started, Unfinished), Option<Settlement>> {
     let Admitted { job, suspect } = match job {
         WaitingJob::Admitted(admitted) => admitted,
-        WaitingJob::Reserved(lease, payload) => admit(core, consumer, lease, payload)?,
+        WaitingJob::Reserved(lease, payload) => admit(core, consumer, &lease, payload)?,
     };
     if consumer.stopping.is_cancelled() {
         let end = || End::Released { delay_ms: 0, envelope: None };

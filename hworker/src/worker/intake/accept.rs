@@ -33,7 +33,7 @@ pub(crate) fn accept(
             start.push(WaitingJob::Reserved(lease, payload));
             continue;
         }
-        match admit(core, consumer, lease, payload) {
+        match admit(core, consumer, &lease, payload) {
             Ok(admitted) if admitted.suspect.is_some() => suspects.push(admitted),
             Ok(admitted) => start.push(WaitingJob::Admitted(admitted)),
             Err(settlement) => consumer.settle(settlement),

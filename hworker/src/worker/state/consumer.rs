@@ -94,11 +94,11 @@ impl Consumer {
         Self {
             keys: queue.keys.worker(&worker),
             slots,
-            stopping: shared.tokens.stopping.child_token(),
-            retiring: shared.tokens.retiring.child_token(),
+            stopping: shared.stopping.child_token(),
+            retiring: shared.retiring.child_token(),
             retired: CancellationToken::new(),
-            void: shared.tokens.void.clone(),
-            broken: shared.tokens.broken.clone(),
+            void: shared.void.clone(),
+            broken: shared.broken.clone(),
             served: Arc::clone(&shared.served),
             job_waits: Notify::new(),
             queue: queue.clone(),
@@ -248,37 +248,30 @@ impl Drop for Vital<'_> {
 /// What all queues of a session share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) tokens: Tokens,
-    served: Arc<AtomicUsize>,
+    pub(super) stopping: CancellationToken,
+    pub(super) retiring: CancellationToken,
+    pub(super) void: CancellationToken,
+    pub(super) broken: CancellationToken,
+    /// How many queues the session serves.
+    pub(super) served: Arc<AtomicUsize>,
     recent: Arc<Recent>,
     slots: Slots,
     /// What the shards of a queue share, by the queue's name. Its limits count for the queue, not for each shard.
     rooms: Mutex<HashMap<Arc<str>, (Slots, Suspects)>>,
 }
 
-/// The tokens that end a session, or a part of it.
-#[derive(Debug, Default)]
-pub(crate) struct Tokens {
-    pub(crate) stopping: CancellationToken,
-    pub(crate) retiring: CancellationToken,
-    pub(crate) void: CancellationToken,
-    pub(crate) broken: CancellationToken,
-}
-
 impl Shared {
     pub(crate) fn new(concurrency: usize) -> Self {
         Self {
-            tokens: Tokens::default(),
+            stopping: CancellationToken::new(),
+            retiring: CancellationToken::new(),
+            void: CancellationToken::new(),
+            broken: CancellationToken::new(),
             served: Arc::default(),
             recent: Arc::default(),
             slots: Slots::new(concurrency),
             rooms: Mutex::default(),
         }
-    }
-
-    /// Sets how many queues the session serves.
-    pub(crate) fn serves(&self, queues: usize) {
-        self.served.store(queues, Ordering::Relaxed);
     }
 
     fn room(&self, core: &Core, queue: &Queue) -> (Slots, Suspects) {

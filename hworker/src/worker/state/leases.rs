@@ -71,7 +71,6 @@ impl Leases {
         if session_number != table.session_number {
             jobs.clear();
         }
-        table.held.reserve(jobs.len());
         jobs.retain(|(lease, _)| match table.held.entry(lease.clone()) {
             Entry::Vacant(place) => {
                 place.insert(State::Reserved { since });
@@ -207,10 +206,9 @@ impl Leases {
     /// The leases that were reserved longer than `age` ago and did not start.
     pub(crate) fn not_started_for(&self, age: Duration) -> Vec<Lease> {
         let table = self.table();
-        let stuck = table.held.iter().filter(|(_, state)| match state {
-            State::Reserved { since } => since.elapsed() > age,
-            _ => false,
-        });
+        let is_stuck =
+            |state: &State| matches!(state, State::Reserved { since } if since.elapsed() > age);
+        let stuck = table.held.iter().filter(|(_, state)| is_stuck(state));
         stuck.map(|(lease, _)| lease.clone()).collect()
     }
 

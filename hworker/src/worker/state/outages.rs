@@ -59,14 +59,11 @@ impl Outages {
         if first {
             state.begun += 1;
             state.since = now.checked_sub(heard.unwrap_or_default());
-            state.said = Some(now);
-            return Some(News::Lost);
+        } else if state.said.is_some_and(|said| now.duration_since(said) < AGAIN_AFTER) {
+            return None;
         }
-        let again = state.said.is_none_or(|said| now.duration_since(said) >= AGAIN_AFTER);
-        again.then(|| {
-            state.said = Some(now);
-            News::Away(state.away(now))
-        })
+        state.said = Some(now);
+        Some(if first { News::Lost } else { News::Away(state.away(now)) })
     }
 
     /// Returns how long the server was away, if the last of the loops has it back.

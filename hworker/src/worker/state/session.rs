@@ -1,7 +1,7 @@
 //! One session of a worker, under one id. A worker that was declared dead while it was only paused ends its session and begins another.
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{Notify, watch};
@@ -49,16 +49,15 @@ impl Session {
     pub(crate) fn new(core: &Arc<Core>) -> Self {
         let random = uuid::Uuid::new_v4().simple().to_string();
         let shared = Shared::new(core.config.concurrency);
-        let tokens = &shared.tokens;
         let session = Self {
             id: format!("{}.{}", core.config.name, &random[..12]).into(),
             core: Arc::clone(core),
             consumers: watch::Sender::new(Arc::new([])),
             begun: Mutex::default(),
-            stopping: tokens.stopping.clone(),
-            retiring: tokens.retiring.clone(),
-            void: tokens.void.clone(),
-            broken: tokens.broken.clone(),
+            stopping: shared.stopping.clone(),
+            retiring: shared.retiring.clone(),
+            void: shared.void.clone(),
+            broken: shared.broken.clone(),
             runtime: Liveness::default(),
             intake: Liveness::default(),
             supervisor: Liveness::default(),
@@ -95,7 +94,7 @@ impl Session {
         let consumer = Arc::new(Consumer::new(queue, id, &self.core, &self.shared));
         self.consumers.send_modify(|consumers| {
             *consumers = consumers.iter().cloned().chain([consumer]).collect();
-            self.shared.serves(consumers.len());
+            self.shared.served.store(consumers.len(), Ordering::Relaxed);
         });
     }
 
@@ -109,7 +108,7 @@ impl Session {
         self.consumers.send_modify(|consumers| {
             *consumers =
                 consumers.iter().filter(|other| !Arc::ptr_eq(other, &consumer)).cloned().collect();
-            self.shared.serves(consumers.len());
+            self.shared.served.store(consumers.len(), Ordering::Relaxed);
         });
     }
 

@@ -153,7 +153,9 @@ async fn send(session: &Session, consumer: &Consumer) {
                     && batch.iter().any(is_large)
                     && session.runtime.silent() < STUCK =>
             {
-                batch.into_iter().for_each(|one| consumer.settle(Some(one)));
+                for one in batch {
+                    consumer.settle(Some(one));
+                }
             }
             Err(_) => return consumer.given_up.put_back(batch),
         }

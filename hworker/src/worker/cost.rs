@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::attempt::run::{self, First, Over};
+use super::attempt::run::{self, Over};
 use super::builder::WorkerBuilder;
 use super::state::{Session, WaitingJob};
 use crate::client::Client;
@@ -69,8 +69,8 @@ async fn work<J: Job>(ends: fn(&End) -> bool) {
             let slot = consumer.slots.try_acquire().expect("a slot");
             let job = WaitingJob::Reserved(lease, payload);
             let begun = run::start(&session.core, consumer, job, slot, Instant::now()).await;
-            let First::Ended(Over(settlement, room)) = begun else { panic!("it has not ended") };
-            consumer.settle_and_free(settlement, room.into_slot());
+            let Err(Over(settlement, slot)) = begun else { panic!("it has not ended") };
+            consumer.settle_and_free(settlement, slot);
         }
         let batch = consumer.outbox.take();
         assert!(batch.len() == TOGETHER && batch.iter().all(|settlement| ends(&settlement.end)));

@@ -18,7 +18,6 @@ mod tests;
 
 use std::future::Future;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 pub use builder::WorkerBuilder;
 pub use handle::{Stopped, WorkerHandle};
@@ -172,7 +171,7 @@ impl Worker {
             };
             if let Ending::Over { cut_off } = ended {
                 self.core.log_limit.tell_all();
-                let blocking_bodies_left = self.core.blocking_threads.load(Ordering::Acquire);
+                let blocking_bodies_left = Arc::strong_count(&self.core.blocking_threads) - 1;
                 say!(INFO, { worker = session.id.clone() }, %worker, blocking_bodies_left, "worker stopped");
                 return Ok(Stopped { blocking_bodies_left, cut_off });
             }

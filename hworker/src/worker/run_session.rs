@@ -10,7 +10,7 @@ use super::attempt::record::released;
 use super::attempt::runner;
 use super::handle::WorkerHandle;
 use super::intake::{self, parked};
-use super::report::{census, show_liveness};
+use super::report::census;
 use super::state::{Consumer, Running, Session};
 use super::supervisor;
 use crate::error::Error;
@@ -111,17 +111,14 @@ pub(super) async fn run_session(
 async fn drain(handle: &WorkerHandle, session: &Session) -> bool {
     let grace = session.core.config.shutdown_grace;
     say!(INFO, { worker = session.id.clone() }, %worker, ?grace, "worker stops: it takes no more jobs");
-    let running = || {
-        session.consumers().iter().map(|consumer| consumer.leases.running().len()).sum::<usize>()
-    };
-    let ran = running();
+    let ran = session.running();
     tokio::select! {
         // If the server no longer knew the worker, its bodies were cut off.
         () = emptied(session) => return ran > 0 && session.void.is_cancelled(),
         () = sleep(grace) => {}
         () = handle.now.cancelled() => {}
     }
-    let running = running();
+    let running = session.running();
     say!(WARN, { worker = session.id.clone() }, %worker, running, "the grace is over: jobs that still run are given back");
     give_back(session).await;
     running > 0
@@ -132,7 +129,8 @@ fn tasks_of_bodies(session: &Arc<Session>) -> JoinSet<()> {
     let threads = tokio::runtime::Handle::current().metrics().num_workers();
     let clone = || Arc::clone(session);
     let mut tasks = JoinSet::new();
-    tasks.spawn(clone().with(show_liveness::show(clone())));
+    let shown = clone();
+    tasks.spawn(clone().with(async move { shown.runtime.show().await }));
     tasks.spawn(clone().with(census::run(clone())));
     let core = Arc::clone(&session.core);
     tasks.spawn(clone().with(async move { core.log_limit.keep_telling().await }));

@@ -1,7 +1,6 @@
 //! Runs bodies that block, each on a thread of its own.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -13,7 +12,6 @@ use crate::context::{Context, blocks_in_body_of};
 use crate::log::say;
 use crate::outcome::Returned;
 use crate::worker::attempt::decide::Finish;
-use crate::worker::attempt::finish::{Ended, finished};
 use crate::worker::attempt::panic::{self, Caught, Panic};
 use crate::worker::state::{Core, Job};
 
@@ -22,19 +20,18 @@ pub(crate) const BLOCKING_GRACE: Duration = Duration::from_secs(2);
 
 pub(crate) type BlockingBody = Box<dyn FnOnce() -> Returned + Send>;
 
-/// Runs a blocking body on a thread of its own: dropping the runtime would wait for a thread of tokio's pool.
+/// Runs a blocking body on a thread of its own: dropping the runtime would wait for a thread of tokio's pool. Returns `None` if it is
+/// cancelled.
 pub(crate) async fn run(
     mut body: Caught<BlockingBody>,
     span: Span,
     (job, context): (&Job, &Context),
     core: &Core,
-) -> Ended {
+) -> Option<Finish> {
     let name = job.definition.name;
     let (done, mut result) = oneshot::channel();
     let runtime = Handle::current();
-    let threads = Arc::clone(&core.blocking_threads);
-    threads.fetch_add(1, Ordering::AcqRel);
-    let count = Arc::clone(&threads);
+    let counted = Arc::clone(&core.blocking_threads);
     let states = Arc::clone(&core.states);
     let spawned = std::thread::Builder::new().name(format!("hworker-{name}")).spawn(move || {
         let _runtime = runtime.enter();
@@ -42,20 +39,19 @@ pub(crate) async fn run(
             || Err(vanished()),
             |body| panic::catch(|| span.in_scope(|| blocks_in_body_of(states, body))),
         );
-        count.fetch_sub(1, Ordering::AcqRel);
+        drop(counted);
         let _ = done.send(Caught::new(result));
     });
     if let Err(error) = spawned {
-        threads.fetch_sub(1, Ordering::AcqRel);
         let error = format!("no thread to run it on: {error}").into();
-        return Ended::Finish(Finish::Returned(Returned::Error(error)));
+        return Some(Finish::Returned(Returned::Error(error)));
     }
     tokio::select! {
         biased;
-        () = context.cancelled() => return Ended::Cancelled,
+        () = context.cancelled() => return None,
         result = &mut result => {
             let result = result.ok().and_then(|mut result| result.take());
-            return finished(result.unwrap_or_else(|| Err(vanished())));
+            return Some(result.unwrap_or_else(|| Err(vanished())).into());
         }
         () = sleep_until(context.deadline().into()) => {}
     }
@@ -68,7 +64,7 @@ pub(crate) async fn run(
             "a blocking body did not return within {BLOCKING_GRACE:?} of its timeout; its thread is left to itself"
         );
     }
-    Ended::Finish(Finish::TimedOut(job.timeout))
+    Some(Finish::TimedOut(job.timeout))
 }
 
 /// The thread ended without a result. A panic does not cause this.

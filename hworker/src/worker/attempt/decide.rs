@@ -21,6 +21,12 @@ pub(crate) enum Finish {
     TimedOut(Duration),
 }
 
+impl From<Result<Returned, Panic>> for Finish {
+    fn from(result: Result<Returned, Panic>) -> Self {
+        result.map_or_else(Self::Panicked, Self::Returned)
+    }
+}
+
 /// What happens to the job.
 #[derive(Debug)]
 pub(crate) enum Transition {
@@ -66,28 +72,27 @@ pub(crate) fn decide(finish: &Finish, attempts: &Attempts<'_>) -> Transition {
             Transition::Fail(Evidence::new("failure", message.as_str()))
         }
         Finish::Returned(Returned::Retry(message)) => {
-            let error: BoxError = message.clone().into();
-            attempts.again(OnFault::Retry, Evidence::new("retry", message.as_str()), &error)
+            attempts.after(OnFault::Retry, Evidence::new("retry", message.as_str()))
         }
         Finish::Returned(Returned::Error(error)) => attempts.after_error(error),
         Finish::Panicked(panic) => {
-            let error: BoxError = panic.message.clone().into();
             let Panic { message, place, backtrace } = panic.clone();
-            attempts.again(
-                policy.on_panic,
-                Evidence { kind: "panic", message, place, backtrace },
-                &error,
-            )
+            attempts.after(policy.on_panic, Evidence { kind: "panic", message, place, backtrace })
         }
         Finish::TimedOut(timeout) => {
             let message = format!("ran longer than its timeout of {timeout:?}");
-            let error: BoxError = message.clone().into();
-            attempts.again(policy.on_timeout, Evidence::new("timeout", message), &error)
+            attempts.after(policy.on_timeout, Evidence::new("timeout", message))
         }
     }
 }
 
 impl Attempts<'_> {
+    /// After an attempt that left no error: its message stands for one.
+    pub(crate) fn after(&self, fault: OnFault, evidence: Evidence) -> Transition {
+        let error = evidence.message.clone().into();
+        self.again(fault, evidence, &error)
+    }
+
     fn after_error(&self, error: &BoxError) -> Transition {
         let evidence = Evidence::new("error", chain(error));
         // If the chain panics there is no verdict, and the evidence says so.

@@ -148,5 +148,5 @@ pub(crate) fn park(core: &Core, consumer: &Consumer, reason: Reason, why: Warnin
         "{}: parked for a worker that can run it; broken if there is none within {unknown_for:?}{advice}",
         why.text
     );
-    core.log_limit.warn(&consumer.queue.name, reason, Warning { text, ..why });
+    core.log_limit.warn(1, &consumer.queue.name, reason, Warning { text, ..why });
 }

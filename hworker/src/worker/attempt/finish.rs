@@ -4,34 +4,19 @@ use std::time::Duration;
 
 use crate::backoff::Backoff;
 use crate::envelope::bounded;
-use crate::job::Policy;
+use crate::job::{OnFault, Policy};
 use crate::log::{one_line, say};
-use crate::outcome::Returned;
-use crate::store::End;
+use crate::store::{End, Settlement};
 use crate::worker::attempt::decide::{
     Attempts, Evidence, Finish, MESSAGE_BYTES, Transition, decide,
 };
-use crate::worker::attempt::panic::{self, Caught, Panic};
+use crate::worker::attempt::panic::{self, Caught};
 use crate::worker::attempt::record;
 use crate::worker::state::{Consumer, Core, Job};
 
-/// How a body ended.
-pub(crate) enum Ended {
-    Finish(Finish),
-    /// The lease was lost, or the worker gives it back.
-    Cancelled,
-}
-
-pub(crate) fn finished(result: Result<Returned, Panic>) -> Ended {
-    Ended::Finish(match result {
-        Ok(returned) => Finish::Returned(returned),
-        Err(panic) => Finish::Panicked(panic),
-    })
-}
-
 /// The outcome of a job, in one word.
-pub(crate) fn outcome(end: Option<&End>) -> &'static str {
-    match end {
+pub(crate) fn outcome(settlement: Option<&Settlement>) -> &'static str {
+    match settlement.map(|settlement| &settlement.end) {
         Some(End::Acked { .. }) => "done",
         Some(End::Retried { .. }) => "retried",
         Some(End::Failed { .. }) => "failed",
@@ -45,10 +30,6 @@ pub(crate) fn outcome(end: Option<&End>) -> &'static str {
 
 /// Decides what happens to the job, with the user's `backoff` and `on_error`.
 pub(crate) fn decided(core: &Core, job: &Job, finish: Finish, policy: &Policy) -> Transition {
-    // The fast path: success.
-    if matches!(finish, Finish::Returned(Returned::Success)) {
-        return Transition::Ack;
-    }
     let time_left = |until: u64| Duration::from_millis(until.saturating_sub(core.clock.unix_ms()));
     let attempts = Attempts {
         policy,
@@ -59,17 +40,10 @@ pub(crate) fn decided(core: &Core, job: &Job, finish: Finish, policy: &Policy) -
     };
     // `backoff` and `on_error` may be functions of the user.
     let transition = panic::catch(|| decide(&finish, &attempts)).unwrap_or_else(|panic| {
-        let evidence =
-            Evidence::new("panic", format!("`backoff` or `on_error` panicked: {}", panic.message));
-        if job.number < job.max_attempts {
-            let error = evidence.message.clone().into();
-            Transition::Retry(
-                crate::backoff::delay(&Backoff::DEFAULT, None, job.number, &error),
-                evidence,
-            )
-        } else {
-            Transition::Fail(evidence)
-        }
+        let message = format!("`backoff` or `on_error` panicked: {}", panic.message);
+        let policy = Policy { backoff: Backoff::DEFAULT, ..*policy };
+        let attempts = Attempts { policy: &policy, backoff: None, time_left: None, ..attempts };
+        attempts.after(OnFault::Retry, Evidence::new("panic", message))
     });
     drop(Caught::new(finish));
     transition

@@ -105,17 +105,11 @@ fn attempt_error(core: &Core, consumer: &Consumer, job: &Job, evidence: Evidence
     }
 }
 
-/// The envelope with the job's id.
+/// The envelope with the job's id, even if it came without one: a sorted set merges equal bytes, and the body may have used the id.
 fn rewrite(job: &Job) -> Option<Rewrite<'_>> {
     let mut rewrite = Rewrite::of(job.payload.as_bytes())?;
     rewrite.set("id", &job.id);
     Some(rewrite)
-}
-
-/// The envelope to give back. It has the job's id even if it came without one: a sorted set merges equal bytes, and the body may have used
-/// the id.
-fn identified(job: &Job) -> Option<Vec<u8>> {
-    rewrite(job).map(|rewrite| rewrite.to_bytes())
 }
 
 /// The end of a job that another worker may be able to run.
@@ -126,7 +120,7 @@ pub(crate) fn parked(payload: &[u8]) -> End {
 
 /// The end of a lease whose job is given back, after a delay in ms.
 pub(crate) fn released(job: &Job, delay_ms: u64) -> End {
-    End::Released { delay_ms, envelope: identified(job) }
+    End::Released { delay_ms, envelope: rewrite(job).map(|rewrite| rewrite.to_bytes()) }
 }
 
 /// The end of a job whose payload of this many bytes cannot run.

@@ -23,8 +23,8 @@ use crate::worker::attempt::admit::admit;
 use crate::worker::attempt::blocking::{self, BlockingBody};
 use crate::worker::attempt::decide::Finish;
 use crate::worker::attempt::decode::{park, read};
-use crate::worker::attempt::finish::{Ended, conclude, decided, finished, outcome};
-use crate::worker::attempt::panic::{self, Caught, Panic};
+use crate::worker::attempt::finish::{conclude, decided, outcome};
+use crate::worker::attempt::panic::{self, Caught};
 use crate::worker::attempt::record;
 use crate::worker::state::{
     Admitted, Consumer, Core, Job, Reason, Running, Slot, WaitingJob, Warning,
@@ -33,34 +33,14 @@ use crate::worker::state::{
 /// How many bytes are kept and logged of the reason why arguments could not be read.
 const REASON_BYTES: usize = 500;
 
-/// The room of a running body; dropping it makes room for the next.
-#[derive(Debug)]
-pub(crate) struct Room {
-    slot: Slot,
-    _suspect: Option<OwnedSemaphorePermit>,
-}
-
-impl Room {
-    pub(crate) fn into_slot(self) -> Slot {
-        self.slot
-    }
-}
-
-/// The result of the first poll of a body.
-pub(crate) enum First {
-    /// It is not ready.
-    Pending(Pending),
-    Ended(Over),
-}
-
-/// An attempt is over: its settlement, `None` if its lease has ended elsewhere, and its room.
-pub(crate) struct Over(pub(crate) Option<Settlement>, pub(crate) Room);
+/// An attempt is over: its settlement, `None` if its lease has ended elsewhere, and its slot.
+pub(crate) struct Over(pub(crate) Option<Settlement>, pub(crate) Slot);
 
 /// A body that was polled once, or is about to start on a thread of its own.
 pub(crate) struct Pending {
     started: Started,
     body: Unfinished,
-    room: Room,
+    slot: Slot,
 }
 
 enum Unfinished {
@@ -72,38 +52,31 @@ enum Unfinished {
 type AsyncBody = Instrumented<Pin<Box<dyn Future<Output = Returned> + Send>>>;
 
 impl Pending {
-    /// Waits for the end of the body. `polled`: this task has polled it and not yielded since; a wake in between polls the task again.
-    pub(crate) async fn over(self, core: &Core, consumer: &Consumer, polled: bool) -> Over {
-        let Self { started, body, room } = self;
-        let ended = match body {
-            Unfinished::Async(body) => run_async(body, &started, polled).await,
+    /// Waits for the end of the body.
+    pub(crate) async fn over(self, core: &Core, consumer: &Consumer) -> Over {
+        let Self { started, body, slot } = self;
+        let finish = match body {
+            Unfinished::Async(body) => run_async(body, &started).await,
             Unfinished::Blocking(body, span) => {
                 blocking::run(body, span, (&started.job, &started.context), core).await
             }
         };
-        Over(started.end(core, consumer, ended), room)
+        Over(started.end(core, consumer, finish), slot)
     }
 }
 
-/// Starts a reserved job. If it cannot run, returns its settlement.
+/// Starts a reserved job and polls its body once. An error if the attempt is over with that, or cannot run.
 pub(crate) async fn start(
     core: &Arc<Core>,
     consumer: &Arc<Consumer>,
     job: WaitingJob,
     slot: Slot,
     now: Instant,
-) -> First {
-    let admitted = match job {
-        WaitingJob::Admitted(admitted) => Ok(admitted),
-        WaitingJob::Reserved(lease, payload) => admit(core, consumer, lease, payload),
-    };
-    let Admitted { job, suspect } = match admitted {
-        Ok(admitted) => admitted,
-        Err(settlement) => return First::Ended(Over(settlement, Room { slot, _suspect: None })),
-    };
-    let room = Room { slot, _suspect: suspect };
-    let started = Started { context: context(consumer, &job, now + job.timeout), job, at: now };
-    run(core, consumer, started, room).await
+) -> Result<Pending, Over> {
+    match begin(core, consumer, job, now).await {
+        Ok((started, body)) => Ok(Pending { started, body, slot }),
+        Err(settlement) => Err(Over(settlement, slot)),
+    }
 }
 
 /// An attempt that has started.
@@ -111,29 +84,27 @@ struct Started {
     job: Arc<Job>,
     context: Context,
     at: Instant,
+    _suspect: Option<OwnedSemaphorePermit>,
 }
 
 impl Started {
-    /// Makes the settlement of an attempt that has ended.
-    fn end(&self, core: &Core, consumer: &Consumer, ended: Ended) -> Option<Settlement> {
-        let Self { job, context, at } = self;
+    /// Makes the settlement of an attempt that has ended; without a finish it was cancelled.
+    fn end(&self, core: &Core, consumer: &Consumer, finish: Option<Finish>) -> Option<Settlement> {
+        let Self { job, context, at, .. } = self;
         context.end();
         let elapsed = at.elapsed();
         consumer.pace.ran(elapsed);
         // All code of the user runs before the lease ends: until then the supervisor keeps the deadline.
-        let transition = match ended {
-            Ended::Cancelled => None,
-            Ended::Finish(mut finish) => {
-                // A result after the deadline does not count.
-                if elapsed >= job.timeout {
-                    let timed_out = Finish::TimedOut(job.timeout);
-                    drop(Caught::new(std::mem::replace(&mut finish, timed_out)));
-                }
-                Some(decided(core, job, finish, &job.definition.policy))
+        let transition = finish.map(|mut finish| {
+            // A result after the deadline does not count.
+            if elapsed >= job.timeout {
+                let timed_out = Finish::TimedOut(job.timeout);
+                drop(Caught::new(std::mem::replace(&mut finish, timed_out)));
             }
-        };
+            decided(core, job, finish, &job.definition.policy)
+        });
         // If the supervisor settled it, or it was lost, this result does not count.
-        let end = consumer.leases.end(&job.lease).then(|| match transition {
+        let settlement = consumer.end(&job.lease, || match transition {
             None => record::released(job, 0),
             Some(transition) => conclude(core, consumer, job, transition),
         });
@@ -142,41 +113,38 @@ impl Started {
             guarded(|| {
                 debug!(
                     job = job.definition.name, id = %job.id, queue = %consumer.queue.name, attempt = job.number,
-                    outcome = outcome(end.as_ref()), elapsed_ms = elapsed.as_millis(), "attempt ended"
+                    outcome = outcome(settlement.as_ref()), elapsed_ms = elapsed.as_millis(), "attempt ended"
                 );
             });
         }
-        Some(Settlement { lease: job.lease.clone(), end: end? })
+        settlement
     }
 }
 
-/// Starts the body of an admitted job and polls it once.
-async fn run(core: &Core, consumer: &Consumer, started: Started, room: Room) -> First {
-    let job = &started.job;
+/// As [`start`]. An error has the settlement.
+async fn begin(
+    core: &Core,
+    consumer: &Consumer,
+    job: WaitingJob,
+    now: Instant,
+) -> Result<(Started, Unfinished), Option<Settlement>> {
+    let Admitted { job, suspect } = match job {
+        WaitingJob::Admitted(admitted) => admitted,
+        WaitingJob::Reserved(lease, payload) => admit(core, consumer, &lease, payload)?,
+    };
     if consumer.stopping.is_cancelled() {
-        let end = End::Released { delay_ms: 0, envelope: None };
-        return First::Ended(Over(unstarted(consumer, job, || end), room));
+        let end = || End::Released { delay_ms: 0, envelope: None };
+        return Err(consumer.end(&job.lease, end));
     }
+    let context = context(consumer, &job, now + job.timeout);
+    let started = Started { job, context, at: now, _suspect: suspect };
+    let job = &started.job;
     let body = match body(job, &started.context) {
         Ok(body) => body,
-        Err(Unstarted::Unfit(reason)) => {
-            let end = || {
-                let why = Warning {
-                    job: Some(job.definition.name),
-                    id: Some(job.id.clone()),
-                    text: reason,
-                };
-                let advice = "; a new parameter that is an `Option`, or has `#[serde(default)]`, keeps old jobs running, and \
-                            `requeue_broken` puts back what broke";
-                park(core, consumer, Reason::Args, why, advice);
-                record::parked(job.payload.as_bytes())
-            };
-            return First::Ended(Over(unstarted(consumer, job, end), room));
+        Err(Unstarted::Unfit(why)) => {
+            return Err(consumer.end(&job.lease, || unfit(core, consumer, job, why)));
         }
-        Err(Unstarted::Ended(finish)) => {
-            let settlement = started.end(core, consumer, Ended::Finish(finish));
-            return First::Ended(Over(settlement, room));
-        }
+        Err(Unstarted::Ended(finish)) => return Err(started.end(core, consumer, Some(finish))),
     };
     let running = Running {
         job: Arc::clone(job),
@@ -188,16 +156,25 @@ async fn run(core: &Core, consumer: &Consumer, started: Started, room: Room) -> 
         Body::Blocking(body) => Unfinished::Blocking(Caught::new(body), around(consumer, job)),
     };
     if !consumer.leases.start(running) {
-        return First::Ended(Over(None, room));
+        return Err(None);
     }
     if let Unfinished::Async(polled) = &mut body
-        && let Poll::Ready(result) = poll_once(polled).await
+        && let Poll::Ready(result) =
+            poll_fn(|cx| Poll::Ready(Pin::new(&mut *polled).poll(cx))).await
     {
         drop(body);
-        let settlement = started.end(core, consumer, finished(result));
-        return First::Ended(Over(settlement, room));
+        return Err(started.end(core, consumer, Some(result.into())));
     }
-    First::Pending(Pending { started, body, room })
+    Ok((started, body))
+}
+
+/// Parks a job whose arguments do not fit.
+fn unfit(core: &Core, consumer: &Consumer, job: &Job, text: String) -> End {
+    let why = Warning { job: Some(job.definition.name), id: Some(job.id.clone()), text };
+    let advice = "; a new parameter that is an `Option`, or has `#[serde(default)]`, keeps old jobs running, and \
+                  `requeue_broken` puts back what broke";
+    park(core, consumer, Reason::Args, why, advice);
+    record::parked(job.payload.as_bytes())
 }
 
 /// The span of a body's log lines, if a subscriber wants it. Otherwise it costs a comparison of levels.
@@ -209,16 +186,6 @@ fn around(consumer: &Consumer, job: &Job) -> Span {
         )
     });
     span.unwrap_or_else(|_| Span::none())
-}
-
-/// The settlement of a job that is not started; `None` if its lease has ended elsewhere.
-fn unstarted(consumer: &Consumer, job: &Job, end: impl FnOnce() -> End) -> Option<Settlement> {
-    let lease = &job.lease;
-    consumer.leases.end(lease).then(|| Settlement { lease: lease.clone(), end: end() })
-}
-
-async fn poll_once(body: &mut Caught<AsyncBody>) -> Poll<Result<Returned, Panic>> {
-    poll_fn(|cx| Poll::Ready(Pin::new(&mut *body).poll(cx))).await
 }
 
 fn context(consumer: &Consumer, job: &Job, deadline: Instant) -> Context {
@@ -265,7 +232,7 @@ fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
         Ok(Err(StartError::Args(error))) => {
             let mut why = describe(&error);
             // Names in encrypted arguments are as secret as their values. The names of missing fields are those of the program.
-            if job.is_encrypted() && why.starts_with("unknown field") {
+            if job.opened.is_some() && why.starts_with("unknown field") {
                 why = format!("unknown field at line {} column {}", error.line(), error.column());
             }
             let why = bounded(&why, REASON_BYTES);
@@ -278,25 +245,20 @@ fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
     }
 }
 
-async fn run_async(mut body: Caught<AsyncBody>, started: &Started, mut polled: bool) -> Ended {
+/// Polls the body until it ends or its time is over. Returns `None` if it is cancelled.
+async fn run_async(mut body: Caught<AsyncBody>, started: &Started) -> Option<Finish> {
     let context = &started.context;
     // Otherwise the timer would not be set after a body has used up the budget of its task.
     let mut timeout = pin!(unconstrained(sleep_until(context.deadline().into())));
-    let mut hears = false;
     poll_fn(|cx| {
-        let cancelled =
-            if hears { context.is_cancelled() } else { context.poll_cancelled(cx).is_ready() };
-        hears = true;
-        if cancelled {
-            return Poll::Ready(Ended::Cancelled);
+        if context.poll_cancelled(cx).is_ready() {
+            return Poll::Ready(None);
         }
-        if !std::mem::take(&mut polled)
-            && let Poll::Ready(result) = Pin::new(&mut body).poll(cx)
-        {
-            return Poll::Ready(finished(result));
+        if let Poll::Ready(result) = Pin::new(&mut body).poll(cx) {
+            return Poll::Ready(Some(result.into()));
         }
         ready!(timeout.as_mut().poll(cx));
-        Poll::Ready(Ended::Finish(Finish::TimedOut(started.job.timeout)))
+        Poll::Ready(Some(Finish::TimedOut(started.job.timeout)))
     })
     .await
 }

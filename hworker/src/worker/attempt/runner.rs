@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use crate::context::in_body_of;
-use crate::worker::attempt::run::{self, First, Over, Pending};
+use crate::worker::attempt::run::{self, Over, Pending};
 use crate::worker::state::{Consumer, Core, Next, Slot};
 
 /// How long a busy thread starts jobs before it looks for new events and lets other tasks run.
@@ -35,7 +35,6 @@ async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
     consumer.buffer.begin_runner();
     let mut kept: Option<Slot> = None;
     let mut began = Instant::now();
-    let mut in_a_row = 0;
     let mut behind = false;
     // A task was woken on this thread. No other thread takes it from there, and the next body may block the thread.
     let mut woke = false;
@@ -51,11 +50,11 @@ async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
         woke |= waiting > 1 && consumer.call_runner(behind);
         if woke && waiting > 0 {
             let_others_run().await;
-            (now, woke, in_a_row) = (Instant::now(), false, 0);
-        } else if in_a_row > 0 && now.duration_since(began) >= IN_A_ROW {
+            (now, woke) = (Instant::now(), false);
+        } else if now.duration_since(began) >= IN_A_ROW {
             consumer.buffer.yield_now().await;
             now = Instant::now();
-            (began, in_a_row) = (now, 0);
+            began = now;
         }
         let (job, slot) = match consumer.buffer.next(&mut kept, now) {
             Next::Start { job, slot, since, freed } => {
@@ -75,14 +74,13 @@ async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
             Next::Empty => {
                 woke |= kept.take().is_some() && consumer.slots.are_awaited();
                 if consumer.buffer.called().await {
-                    (began, in_a_row, woke) = (Instant::now(), 0, false);
+                    (began, woke) = (Instant::now(), false);
                 }
                 continue;
             }
         };
-        in_a_row += 1;
         match run::start(&core, &consumer, job, slot, now).await {
-            First::Pending(pending) => {
+            Ok(pending) => {
                 let slot = run_slot(Arc::clone(&core), Arc::clone(&consumer), pending);
                 tokio::spawn(in_body_of(Arc::clone(&core.states), slot));
                 woke = true;
@@ -90,7 +88,7 @@ async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
                     consumer.changed.notify_one();
                 }
             }
-            First::Ended(over) => (kept, woke) = over.settle(&consumer),
+            Err(over) => (kept, woke) = over.settle(&consumer),
         }
     }
 }
@@ -98,10 +96,8 @@ async fn start_ready(core: Arc<Core>, consumer: Arc<Consumer>) {
 /// Waits for the end of a body, then starts waiting jobs. This needs no other task.
 async fn run_slot(core: Arc<Core>, consumer: Arc<Consumer>, mut pending: Pending) {
     let _vital = consumer.vital();
-    // The task of the runner did the first poll.
-    let mut polled = false;
     loop {
-        let over = pending.over(&core, &consumer, polled).await;
+        let over = pending.over(&core, &consumer).await;
         let (mut kept, mut woke) = over.settle(&consumer);
         let mut in_a_row = 0;
         pending = loop {
@@ -121,11 +117,10 @@ async fn run_slot(core: Arc<Core>, consumer: Arc<Consumer>, mut pending: Pending
             }
             in_a_row += 1;
             match run::start(&core, &consumer, job, slot, now).await {
-                First::Pending(pending) => break pending,
-                First::Ended(over) => (kept, woke) = over.settle(&consumer),
+                Ok(pending) => break pending,
+                Err(over) => (kept, woke) = over.settle(&consumer),
             }
         };
-        polled = true;
         if consumer.buffer.is_empty() {
             consumer.changed.notify_one();
         }
@@ -143,8 +138,8 @@ impl Over {
     /// Settles the attempt and frees its slot. Keeps the slot for the next body if there is only one queue and no task waits for a slot;
     /// several queues take turns. Also returns whether the free slot woke a task.
     fn settle(self, consumer: &Consumer) -> (Option<Slot>, bool) {
-        let Self(settlement, room) = self;
-        let mut slot = Some(room.into_slot());
+        let Self(settlement, slot) = self;
+        let mut slot = Some(slot);
         let keeps =
             consumer.is_alone() && !consumer.buffer.is_empty() && !consumer.slots.are_awaited();
         let kept = if keeps { slot.take() } else { None };

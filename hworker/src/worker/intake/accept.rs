@@ -33,7 +33,7 @@ pub(crate) fn accept(
             start.push(WaitingJob::Reserved(lease, payload));
             continue;
         }
-        match admit(core, consumer, lease, payload) {
+        match admit(core, consumer, &lease, payload) {
             Ok(admitted) if admitted.suspect.is_some() => suspects.push(admitted),
             Ok(admitted) => start.push(WaitingJob::Admitted(admitted)),
             Err(settlement) => consumer.settle(settlement),
@@ -66,7 +66,7 @@ pub(crate) fn report_set_aside(core: &Core, consumer: &Consumer, payloads: u64) 
         let text = format!("a job is broken: it is larger than max_payload ({limit} bytes)");
         let warning = Warning { text, ..Warning::default() };
         let log_limit = &core.log_limit;
-        log_limit.warn_of(payloads, &consumer.queue.name, Reason::TooLarge, warning);
+        log_limit.warn(payloads, &consumer.queue.name, Reason::TooLarge, warning);
     }
 }
 

@@ -222,7 +222,7 @@ impl Fetch {
                     }
                 }
                 () = consumer.changed.notified() => {}
-                () = consumer.buffer.resumed() => {}
+                () = consumer.buffer.resumed.notified() => {}
                 // By the plan, not by the present state: a heartbeat that has become fresh since is news.
                 () = consumer.freshness.fresh(), if plan.awaits == Awaits::Heartbeat => {}
                 () = until(plan_again_at) => {}

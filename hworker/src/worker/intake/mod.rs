@@ -24,18 +24,16 @@ use std::sync::Arc;
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinSet};
 
-use crate::worker::report::show_liveness;
 use crate::worker::state::{Session, Thread};
 
 /// Starts the thread. It ends when the fetch loop of each queue has ended, because this worker retires or is void.
 pub(crate) fn spawn(session: &Arc<Session>) -> io::Result<Thread> {
-    Thread::spawn("hworker-intake", session, run)
+    Thread::spawn("hworker-intake", session, |session| &session.intake, run)
 }
 
 async fn run(session: Arc<Session>) {
     let clone = || Arc::clone(&session);
     let (mut fetchers, mut others) = (JoinSet::new(), JoinSet::new());
-    others.spawn(clone().with(show_liveness::show_with_beats(clone(), |session| &session.intake)));
     let (begins, mut begun) = mpsc::unbounded_channel();
     let each = session.for_each_queue(|consumer| {
         // The loop below receives it.

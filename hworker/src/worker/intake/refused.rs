@@ -30,7 +30,7 @@ pub(crate) fn report_slow(
     );
     let id = id_of(largest);
     let warning = Warning { id, text, ..Warning::default() };
-    core.log_limit.warn(&consumer.queue.name, Reason::SlowLine, warning);
+    core.log_limit.warn(1, &consumer.queue.name, Reason::SlowLine, warning);
 }
 
 /// The id of an envelope, or of the record of a failed job.

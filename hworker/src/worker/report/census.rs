@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::log::say;
 use crate::store::Fault;
-use crate::worker::state::{Census, Core, Session};
+use crate::worker::state::{Core, Session};
 
 /// A worker sends heartbeats far more often.
 const HEARD_WITHIN: Duration = Duration::from_secs(60);
@@ -20,8 +20,8 @@ const NAMED: usize = 10;
 pub(crate) async fn run(session: Arc<Session>) {
     let looks = async {
         loop {
-            session.census.told.notified().await;
-            if let Err(fault) = look(&session.core, &session.census).await {
+            session.census.notified().await;
+            if let Err(fault) = look(&session).await {
                 say!(DEBUG, "the queues were not looked at, in a minute they are: {fault}");
             }
         }
@@ -32,11 +32,12 @@ pub(crate) async fn run(session: Arc<Session>) {
     }
 }
 
-async fn look(core: &Core, census: &Census) -> Result<(), Fault> {
+async fn look(session: &Session) -> Result<(), Fault> {
+    let core = &session.core;
     let own: BTreeSet<Arc<str>> =
         core.queues.borrow().iter().map(|queue| Arc::clone(&queue.name)).collect();
     core.client.register_queues(&own.iter().map(|name| &**name).collect::<Vec<_>>(), None).await?;
-    if !census.keeps_timer.load(Ordering::Acquire) {
+    if !session.keeps_timer.load(Ordering::Acquire) {
         return Ok(());
     }
     let mut unserved = Vec::new();
@@ -46,11 +47,11 @@ async fn look(core: &Core, census: &Census) -> Result<(), Fault> {
         }
     }
     if !unserved.is_empty() {
-        let named = unserved[..unserved.len().min(NAMED)].join(",");
+        let queues = unserved[..unserved.len().min(NAMED)].join(",");
         let count = unserved.len();
         say!(
             WARN,
-            queues = named,
+            queues,
             count,
             "jobs wait on queues that no worker serves: start one that does, by HWORKER_QUEUES, or destroy the queues"
         );

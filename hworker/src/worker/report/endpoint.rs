@@ -61,6 +61,10 @@ pub(crate) fn listen(address: SocketAddr, health: Health) -> Result<Endpoint, Er
         .enable_time()
         .build()
         .map_err(cannot)?;
+    let listener = {
+        let _runtime = runtime.enter();
+        TcpListener::from_std(listener).map_err(cannot)?
+    };
     let end = CancellationToken::new();
     let ended = end.clone();
     let thread = move || {
@@ -77,11 +81,7 @@ pub(crate) fn listen(address: SocketAddr, health: Health) -> Result<Endpoint, Er
     Ok(Endpoint { end, thread })
 }
 
-async fn serve(listener: std::net::TcpListener, health: Health) {
-    let listener = match TcpListener::from_std(listener) {
-        Ok(listener) => listener,
-        Err(error) => return say!(ERROR, "health cannot be told: {error}"),
-    };
+async fn serve(listener: TcpListener, health: Health) {
     let mut open: VecDeque<AbortHandle> = VecDeque::new();
     loop {
         match listener.accept().await {
@@ -102,7 +102,6 @@ async fn serve(listener: std::net::TcpListener, health: Health) {
     }
 }
 
-/// Answers one request.
 async fn answer(stream: TcpStream, health: Health) {
     let service = service_fn(|request: hyper::Request<hyper::body::Incoming>| {
         let response = respond(&health, request.method(), request.uri().path());

@@ -1,7 +1,7 @@
 //! Logs an outage, from the first connection of a worker that loses the server to the last that has it back.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use crate::log::say;
 use crate::store::Fault;
@@ -15,7 +15,7 @@ pub(crate) fn lost(session: &Session, consumer: &Consumer, side: Side, fault: &F
     let (server, fault) = (core.client.address().to_string(), fault.clone());
     match core.outages.lost(who, consumer.freshness.age(), Instant::now()) {
         Some(News::Lost) => {
-            let running = running(session);
+            let running = session.running();
             let dead_after = core.config.dead_after;
             let fate = if core.config.cancel_on_disconnect {
                 "async bodies that run are stopped before other workers can have their jobs"
@@ -25,10 +25,10 @@ pub(crate) fn lost(session: &Session, consumer: &Consumer, side: Side, fault: &F
             say!(WARN, %worker, %server, %queue, running, "the server cannot be used, trying again: {fault}; no job starts, {fate}; other workers that it answers get the jobs {dead_after:?} after the last heartbeat");
         }
         Some(News::Away(away)) => {
-            let running = running(session);
-            say!(WARN, %worker, %server, %queue, running, away = %rounded(away), "the server still cannot be used, trying again: {fault}");
+            let running = session.running();
+            say!(WARN, %worker, %server, %queue, running, away = %format_args!("{away:.1?}"), "the server still cannot be used, trying again: {fault}");
         }
-        Some(News::Back(_)) | None => {}
+        None => {}
     }
 }
 
@@ -36,19 +36,11 @@ pub(crate) fn lost(session: &Session, consumer: &Consumer, side: Side, fault: &F
 pub(crate) fn back(session: &Session, consumer: &Consumer, side: Side) {
     let core = &session.core;
     let who = (side, Arc::clone(&consumer.queue.label));
-    if let Some(News::Back(away)) = core.outages.back(&who, Instant::now()) {
+    if let Some(away) = core.outages.back(&who, Instant::now()) {
         let results: usize =
             session.consumers().iter().map(|consumer| consumer.outbox.count()).sum();
         let (worker, server) = (session.id.clone(), core.client.address().to_string());
-        let running = running(session);
-        say!(INFO, %worker, %server, running, results, away = %rounded(away), "the server is back: jobs start again, results that were kept are sent");
+        let running = session.running();
+        say!(INFO, %worker, %server, running, results, away = %format_args!("{away:.1?}"), "the server is back: jobs start again, results that were kept are sent");
     }
-}
-
-fn rounded(away: Duration) -> String {
-    format!("{away:.1?}")
-}
-
-fn running(session: &Session) -> usize {
-    session.consumers().iter().map(|consumer| consumer.leases.running().len()).sum()
 }

@@ -5,4 +5,3 @@ pub(crate) mod census;
 pub(crate) mod endpoint;
 pub(crate) mod health;
 pub(crate) mod log_outage;
-pub(crate) mod show_liveness;

@@ -27,7 +27,7 @@ pub(crate) struct Buffer {
     /// The first job has waited too long.
     late: Notify,
     /// A runner runs again, after none had for a while.
-    resumed: Notify,
+    pub(crate) resumed: Notify,
 }
 
 /// If no runner has run for this long, a body blocks the runtime. A runtime with many tasks reaches each of them sooner.
@@ -106,13 +106,6 @@ impl Inner {
         let lately = |since| now.saturating_duration_since(since) < UNSEEN_AT_MOST;
         !self.stalled && self.unseen_since.is_none_or(lately)
     }
-
-    /// Notes that a runner looks. Returns whether none had for a while.
-    fn is_seen(&mut self, now: Instant) -> bool {
-        let resumes = !self.runs_at(now);
-        (self.ran_at, self.unseen_since, self.stalled) = (Some(now), None, false);
-        resumes
-    }
 }
 
 impl Buffer {
@@ -120,12 +113,20 @@ impl Buffer {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds jobs at the end, and slots for the first jobs. Returns whether a job now waits behind another or without a slot.
+    /// Notes that a runner looks.
+    fn is_seen(&self, inner: &mut Inner, now: Instant) {
+        if !inner.runs_at(now) {
+            self.resumed.notify_one();
+        }
+        (inner.ran_at, inner.unseen_since, inner.stalled) = (Some(now), None, false);
+    }
+
+    /// Adds jobs at the end, and slots for the first jobs.
     pub(crate) fn push(
         &self,
         jobs: impl IntoIterator<Item = WaitingJob>,
         slots: impl IntoIterator<Item = Slot>,
-    ) -> bool {
+    ) {
         let since = Instant::now();
         let mut inner = self.inner();
         for job in jobs {
@@ -134,25 +135,19 @@ impl Buffer {
             inner.unseen_since.get_or_insert(since);
         }
         inner.slots.extend(slots);
-        let surplus = inner.surplus_slots();
-        let jobs = inner.jobs.len();
-        let waits = jobs > inner.slots.len().min(1);
+        let _surplus = inner.surplus_slots();
         let slotted = !inner.slots.is_empty();
-        self.count.store(jobs, Ordering::SeqCst);
+        self.count.store(inner.jobs.len(), Ordering::SeqCst);
         drop(inner);
-        drop(surplus);
         if slotted {
             self.slotted.notify_waiters();
         }
-        waits
     }
 
     /// Takes the first job, with the given slot or one of the buffer.
     pub(crate) fn next(&self, slot: &mut Option<Slot>, now: Instant) -> Next {
         let mut inner = self.inner();
-        if inner.is_seen(now) {
-            self.resumed.notify_one();
-        }
+        self.is_seen(&mut inner, now);
         if inner.jobs.is_empty() {
             return Next::Empty;
         }
@@ -161,12 +156,9 @@ impl Buffer {
         inner.bytes -= job.size();
         // If the given slot was used, one slot of the buffer is free.
         let surplus = inner.surplus_slots();
-        let left = inner.jobs.len();
-        self.count.store(left, Ordering::Release);
+        self.count.store(inner.jobs.len(), Ordering::Release);
         drop(inner);
-        let freed = !surplus.is_empty();
-        drop(surplus);
-        Next::Start { job, slot, since, freed }
+        Next::Start { job, slot, since, freed: !surplus.is_empty() }
     }
 
     /// Waits for a slot for the first job. Returns `None` if the buffer got one meanwhile. Cancel safe.
@@ -185,7 +177,6 @@ impl Buffer {
         }
     }
 
-    /// Adds one to the number of runners.
     pub(crate) fn begin_runner(&self) {
         self.runners.fetch_add(1, Ordering::SeqCst);
     }
@@ -232,9 +223,7 @@ impl Buffer {
         let waits = self.is_empty();
         if waits {
             self.added.notified().await;
-            if self.inner().is_seen(Instant::now()) {
-                self.resumed.notify_one();
-            }
+            self.is_seen(&mut self.inner(), Instant::now());
         }
         self.idle.fetch_sub(1, Ordering::SeqCst);
         waits
@@ -244,7 +233,6 @@ impl Buffer {
         self.count() == 0
     }
 
-    /// How many jobs wait.
     pub(crate) fn count(&self) -> usize {
         self.count.load(Ordering::SeqCst)
     }
@@ -258,11 +246,6 @@ impl Buffer {
     /// Whether a runner has looked since jobs were last added, or they were added lately. Otherwise a body may block the runtime.
     pub(crate) fn are_runners_running(&self) -> bool {
         self.inner().runs_at(Instant::now())
-    }
-
-    /// Completes when a runner runs again, after none had for a while. Cancel safe.
-    pub(crate) async fn resumed(&self) {
-        self.resumed.notified().await;
     }
 
     /// Takes out all jobs without a slot, if one of them has waited for `age`. With `all`, also takes the jobs with a slot if no runner has
@@ -283,21 +266,18 @@ impl Buffer {
             return taken;
         }
         inner.stalled = true;
-        let slots = std::mem::take(&mut inner.slots);
+        let _slots = std::mem::take(&mut inner.slots);
         drop(inner);
-        drop(slots);
         // Every runner that can run notes that it does, also one that is about to wait.
         self.added.notify_waiters();
         self.added.notify_one();
         taken
     }
 
-    /// Takes out all jobs.
     pub(crate) fn take_all(&self) -> Vec<WaitingJob> {
-        let Inner { jobs, slots, .. } = std::mem::take(&mut *self.inner());
+        let taken = std::mem::take(&mut *self.inner());
         self.count.store(0, Ordering::Release);
-        drop(slots);
-        jobs.into_iter().map(|waiting| waiting.job).collect()
+        taken.jobs.into_iter().map(|waiting| waiting.job).collect()
     }
 }
 

@@ -16,7 +16,7 @@ use super::leases::Leases;
 use super::outbox::Outbox;
 use super::pace::Pace;
 use super::parked::Parked;
-use super::recent::Total;
+use super::recent::Recent;
 use super::slots::{Slot, Slots};
 use super::suspects::Suspects;
 use crate::context::Scope;
@@ -35,6 +35,8 @@ pub(crate) struct Consumer {
     pub(crate) leases: Leases,
     pub(crate) buffer: Buffer,
     pub(crate) outbox: Outbox,
+    /// Settlements of the supervisor.
+    pub(crate) given_up: Outbox,
     pub(crate) pace: Pace,
     pub(crate) freshness: Freshness,
     pub(crate) suspects: Suspects,
@@ -88,24 +90,25 @@ impl Consumer {
         let at_most_once = |definition: &&Definition| {
             definition.policy.on_crash == OnFault::Fail && definition.queue == &*queue.name
         };
-        let room = shared.room(core, queue);
+        let (slots, suspects) = shared.room(core, queue);
         Self {
             keys: queue.keys.worker(&worker),
-            slots: room.slots.clone(),
-            stopping: shared.tokens.stopping.child_token(),
-            retiring: shared.tokens.retiring.child_token(),
+            slots,
+            stopping: shared.stopping.child_token(),
+            retiring: shared.retiring.child_token(),
             retired: CancellationToken::new(),
-            void: shared.tokens.void.clone(),
-            broken: shared.tokens.broken.clone(),
+            void: shared.void.clone(),
+            broken: shared.broken.clone(),
             served: Arc::clone(&shared.served),
             job_waits: Notify::new(),
             queue: queue.clone(),
-            leases: Leases::new(Arc::clone(&shared.recent)),
+            leases: Leases::new(Arc::clone(&shared.recent), Arc::clone(&queue.label)),
             buffer: Buffer::default(),
             outbox: Outbox::default(),
+            given_up: Outbox::default(),
             pace: Pace::default(),
             freshness: Freshness::default(),
-            suspects: room.suspects,
+            suspects,
             parked: Parked::default(),
             fetches_ahead: core.config.prefetch && !core.jobs.values().any(at_most_once),
             scope: Arc::new(Scope {
@@ -186,11 +189,14 @@ impl Consumer {
         self.cut_off.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Ends a lease, unless it ended already or was lost.
+    /// Ends a lease. Returns its settlement; `None` if it ended already or was lost.
+    pub(crate) fn end(&self, lease: &Lease, end: impl FnOnce() -> End) -> Option<Settlement> {
+        self.leases.end(lease).then(|| Settlement { lease: lease.clone(), end: end() })
+    }
+
+    /// Ends a lease and settles it.
     pub(crate) fn finish(&self, lease: &Lease, end: End) {
-        if self.leases.end(lease) {
-            self.settle(Some(Settlement { lease: lease.clone(), end }));
-        }
+        self.settle(self.end(lease, || end));
     }
 
     /// Gives back a job that was not started.
@@ -229,13 +235,7 @@ impl Consumer {
 }
 
 /// Ends the session if a panic drops it.
-pub(crate) struct Vital<'a>(&'a CancellationToken);
-
-impl<'a> Vital<'a> {
-    pub(crate) fn of(broken: &'a CancellationToken) -> Self {
-        Self(broken)
-    }
-}
+pub(crate) struct Vital<'a>(pub(super) &'a CancellationToken);
 
 impl Drop for Vital<'_> {
     fn drop(&mut self) {
@@ -248,33 +248,25 @@ impl Drop for Vital<'_> {
 /// What all queues of a session share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) tokens: Tokens,
-    served: Arc<AtomicUsize>,
-    recent: Arc<Total>,
+    pub(super) stopping: CancellationToken,
+    pub(super) retiring: CancellationToken,
+    pub(super) void: CancellationToken,
+    pub(super) broken: CancellationToken,
+    /// How many queues the session serves.
+    pub(super) served: Arc<AtomicUsize>,
+    recent: Arc<Recent>,
     slots: Slots,
-    rooms: Mutex<HashMap<Arc<str>, Room>>,
-}
-
-/// The tokens that end a session, or a part of it.
-#[derive(Debug, Default)]
-pub(crate) struct Tokens {
-    pub(crate) stopping: CancellationToken,
-    pub(crate) retiring: CancellationToken,
-    pub(crate) void: CancellationToken,
-    pub(crate) broken: CancellationToken,
-}
-
-/// What the shards of a queue share. Its limits count for the queue, not for each shard.
-#[derive(Debug)]
-struct Room {
-    slots: Slots,
-    suspects: Suspects,
+    /// What the shards of a queue share, by the queue's name. Its limits count for the queue, not for each shard.
+    rooms: Mutex<HashMap<Arc<str>, (Slots, Suspects)>>,
 }
 
 impl Shared {
     pub(crate) fn new(concurrency: usize) -> Self {
         Self {
-            tokens: Tokens::default(),
+            stopping: CancellationToken::new(),
+            retiring: CancellationToken::new(),
+            void: CancellationToken::new(),
+            broken: CancellationToken::new(),
             served: Arc::default(),
             recent: Arc::default(),
             slots: Slots::new(concurrency),
@@ -282,18 +274,13 @@ impl Shared {
         }
     }
 
-    /// Sets how many queues the session serves.
-    pub(crate) fn serves(&self, queues: usize) {
-        self.served.store(queues, Ordering::Relaxed);
-    }
-
-    fn room(&self, core: &Core, queue: &Queue) -> Room {
+    fn room(&self, core: &Core, queue: &Queue) -> (Slots, Suspects) {
         let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
-        let room = rooms.entry(Arc::clone(&queue.name)).or_insert_with(|| {
+        let (slots, suspects) = rooms.entry(Arc::clone(&queue.name)).or_insert_with(|| {
             let limit = core.config.queue_limit(&queue.name);
             let suspects = Suspects::new(limit.unwrap_or(core.config.concurrency));
-            Room { slots: self.slots.limited(limit), suspects }
+            (self.slots.limited(limit), suspects)
         });
-        Room { slots: room.slots.clone(), suspects: room.suspects.of_another_shard() }
+        (slots.clone(), suspects.of_another_shard())
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use tokio::sync::watch;
 
@@ -27,8 +26,8 @@ pub(crate) struct Core {
     pub(crate) clock: ServerClock,
     pub(crate) outages: Outages,
     pub(crate) log_limit: LogLimit,
-    /// Threads of blocking bodies that have not returned.
-    pub(crate) blocking_threads: Arc<AtomicUsize>,
+    /// Each thread of a blocking body that has not returned holds a clone.
+    pub(crate) blocking_threads: Arc<()>,
 }
 
 impl Core {
@@ -40,7 +39,6 @@ impl Core {
         names.join(",")
     }
 
-    /// The first of the served queues.
     pub(crate) fn first_queue(&self) -> Option<Queue> {
         self.queues.borrow().first().cloned()
     }
@@ -57,7 +55,6 @@ impl Core {
         });
     }
 
-    /// Stops serving this queue.
     pub(crate) fn remove_queue(&self, name: &str) {
         self.queues.send_modify(|queues| queues.retain(|queue| &*queue.name != name));
     }

@@ -33,11 +33,6 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// Whether its arguments came encrypted.
-    pub(crate) fn is_encrypted(&self) -> bool {
-        self.opened.is_some()
-    }
-
     /// The arguments as JSON.
     pub(crate) fn args(&self) -> Option<&str> {
         match (&self.opened, &self.args) {

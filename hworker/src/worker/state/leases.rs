@@ -12,25 +12,24 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::job::{Job, Running};
-use super::recent::{Recent, Total};
+use super::recent::Recent;
 use crate::store::{Lease, Settlement};
-
-/// How long settlements are remembered after the server has them.
-const REMEMBERED_FOR: Duration = Duration::from_secs(60);
 
 /// The leases of one queue.
 #[derive(Debug)]
 pub(crate) struct Leases {
     table: Mutex<Table>,
     emptied: Notify,
+    recent: Arc<Recent>,
+    /// The label of the shard.
+    label: Arc<str>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Table {
     held: HashMap<Lease, State>,
     /// The session number under which the list of leases was last reconciled.
     session_number: u64,
-    settled: Recent,
 }
 
 /// The state of a lease.
@@ -45,42 +44,19 @@ enum State {
 }
 
 /// The result of a comparison with the server's list of leases.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Comparison {
     /// Held by the server for this worker, but never seen here.
-    pub(crate) unseen: Vec<Lease>,
+    pub(crate) unseen: HashSet<Lease>,
     /// Settled here and brought back by a failover: to be settled again.
     pub(crate) revived: Vec<Settlement>,
     /// Believed to be held, but gone: another worker has the job.
     pub(crate) lost: Vec<Lease>,
 }
 
-impl Table {
-    /// Turns a lease to ending and returns its state before; `None` if it is ending already, or unknown.
-    fn end(&mut self, lease: &Lease) -> Option<State> {
-        match self.held.get_mut(lease)? {
-            State::Ending => None,
-            state => Some(std::mem::replace(state, State::Ending)),
-        }
-    }
-
-    fn compare(&self, believed: &HashSet<Lease>, server: Vec<Lease>) -> Comparison {
-        let mut comparison = Comparison::default();
-        let there: HashSet<_> = server.iter().cloned().collect();
-        let mut unknown: HashSet<_> =
-            server.into_iter().filter(|lease| !self.held.contains_key(lease)).collect();
-        comparison.revived = self.settled.take_settled(&mut unknown);
-        comparison.unseen = unknown.into_iter().collect();
-        comparison.lost = believed.difference(&there).cloned().collect();
-        comparison
-    }
-}
-
 impl Leases {
-    pub(crate) fn new(total: Arc<Total>) -> Self {
-        let settled = Recent::new(total);
-        let table = Table { held: HashMap::new(), session_number: 0, settled };
-        Self { table: Mutex::new(table), emptied: Notify::new() }
+    pub(crate) fn new(recent: Arc<Recent>, label: Arc<str>) -> Self {
+        Self { table: Mutex::default(), emptied: Notify::new(), recent, label }
     }
 
     fn table(&self) -> MutexGuard<'_, Table> {
@@ -95,7 +71,6 @@ impl Leases {
         if session_number != table.session_number {
             jobs.clear();
         }
-        table.held.reserve(jobs.len());
         jobs.retain(|(lease, _)| match table.held.entry(lease.clone()) {
             Entry::Vacant(place) => {
                 place.insert(State::Reserved { since });
@@ -116,11 +91,15 @@ impl Leases {
         }
     }
 
-    /// Ends the lease. True for the one caller that must settle it.
+    /// Turns the lease to ending. True for the one caller that must settle it; false if it is ending already, or unknown.
     pub(crate) fn end(&self, lease: &Lease) -> bool {
-        let ended = self.table().end(lease);
-        // The state is dropped here, outside the lock.
-        ended.is_some()
+        // The guard is a temporary: the state before is dropped outside the lock.
+        let before = match self.table().held.get_mut(lease) {
+            None | Some(State::Ending) => return false,
+            Some(state) => std::mem::replace(state, State::Ending),
+        };
+        drop(before);
+        true
     }
 
     /// Notes that a lease that was never seen is given back: its job must never start.
@@ -134,20 +113,14 @@ impl Leases {
         for settlement in &settlements {
             table.held.remove(&settlement.lease);
         }
-        table.settled.add(settlements);
-        let forgotten = table.settled.forget(REMEMBERED_FOR);
-        if table.held.is_empty() {
-            self.emptied.notify_waiters();
-        }
-        // Forgotten settlements are dropped outside the lock.
-        drop(table);
-        drop(forgotten);
+        // Under the lock, so that no comparison finds a lease in neither of the two.
+        self.recent.add(&self.label, settlements);
+        self.tell_if_empty(&table);
     }
 
     /// Forgets old settlements, even if nothing more is settled.
     pub(crate) fn forget_old(&self) {
-        let forgotten = self.table().settled.forget(REMEMBERED_FOR);
-        drop(forgotten);
+        self.recent.forget_old();
     }
 
     /// How many leases are known. The server should count as many, except for those in flight.
@@ -170,38 +143,36 @@ impl Leases {
         believed: &HashSet<Lease>,
         server: Vec<Lease>,
     ) -> Comparison {
-        let mut table = self.table();
-        table.session_number = session_number;
-        table.compare(believed, server)
+        self.table().session_number = session_number;
+        self.compare(believed, server)
     }
 
     /// Compares the server's list with `believed` and the table.
     pub(crate) fn compare(&self, believed: &HashSet<Lease>, server: Vec<Lease>) -> Comparison {
-        self.table().compare(believed, server)
+        let table = self.table();
+        let there: HashSet<_> = server.iter().cloned().collect();
+        let mut unseen =
+            server.into_iter().filter(|lease| !table.held.contains_key(lease)).collect();
+        let revived = self.recent.take_settled(&self.label, &mut unseen);
+        let lost = believed.difference(&there).cloned().collect();
+        Comparison { unseen, revived, lost }
     }
 
     /// Loses a lease that was given to another worker: cancels its body and settles nothing. Returns the job if its body ran.
     pub(crate) fn lose(&self, lease: &Lease) -> Option<Arc<Job>> {
         let mut table = self.table();
         // An ending lease is gone because this worker settled it.
-        if !matches!(table.held.get(lease), Some(State::Reserved { .. } | State::Running(_))) {
+        if matches!(table.held.get(lease)?, State::Ending) {
             return None;
         }
         let state = table.held.remove(lease);
-        if table.held.is_empty() {
-            self.emptied.notify_waiters();
-        }
+        self.tell_if_empty(&table);
         drop(table);
-        match state {
-            Some(State::Running(running)) => {
-                running.context.cancel();
-                Some(running.job)
-            }
-            _ => None,
-        }
+        let Some(State::Running(running)) = state else { return None };
+        running.context.cancel();
+        Some(running.job)
     }
 
-    /// Loses every lease.
     pub(crate) fn lose_all(&self) {
         for lease in self.believed() {
             self.lose(&lease);
@@ -213,9 +184,7 @@ impl Leases {
         self.lose_all();
         let mut table = self.table();
         table.held.retain(|_, state| !matches!(state, State::Ending));
-        if table.held.is_empty() {
-            self.emptied.notify_waiters();
-        }
+        self.tell_if_empty(&table);
     }
 
     /// Cancels the running bodies; the task of each body then gives its lease back.
@@ -225,7 +194,6 @@ impl Leases {
         }
     }
 
-    /// The running bodies.
     pub(crate) fn running(&self) -> Vec<Running> {
         let table = self.table();
         let running = table.held.values().filter_map(|state| match state {
@@ -238,11 +206,16 @@ impl Leases {
     /// The leases that were reserved longer than `age` ago and did not start.
     pub(crate) fn not_started_for(&self, age: Duration) -> Vec<Lease> {
         let table = self.table();
-        let stuck = table.held.iter().filter(|(_, state)| match state {
-            State::Reserved { since } => since.elapsed() > age,
-            _ => false,
-        });
+        let is_stuck =
+            |state: &State| matches!(state, State::Reserved { since } if since.elapsed() > age);
+        let stuck = table.held.iter().filter(|(_, state)| is_stuck(state));
         stuck.map(|(lease, _)| lease.clone()).collect()
+    }
+
+    fn tell_if_empty(&self, table: &Table) {
+        if table.held.is_empty() {
+            self.emptied.notify_waiters();
+        }
     }
 
     /// Completes when no lease is held. Cancel safe.
@@ -266,7 +239,7 @@ mod tests {
 
     #[test]
     fn what_was_settled_lately_is_settled_again_where_the_server_holds_it_still() {
-        let leases = Leases::new(Arc::default());
+        let leases = Leases::new(Arc::default(), "a".into());
         let [settled, other] = [1, 2].map(Lease::Token);
         let end = End::Acked { job: "a" };
         leases.settled(vec![Settlement { lease: settled.clone(), end }]);
@@ -274,6 +247,6 @@ mod tests {
         leases.forget_old();
         let comparison = leases.compare(&HashSet::new(), vec![settled.clone(), other.clone()]);
         let revived: Vec<_> = comparison.revived.into_iter().map(|one| one.lease).collect();
-        assert_eq!((revived, comparison.unseen), (vec![settled], vec![other]));
+        assert_eq!((revived, comparison.unseen), (vec![settled], HashSet::from([other])));
     }
 }

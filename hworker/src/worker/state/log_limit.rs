@@ -72,13 +72,8 @@ impl State {
 }
 
 impl LogLimit {
-    /// Writes a line, or counts it for the next one.
-    pub(crate) fn warn(&self, queue: &Arc<str>, reason: Reason, warning: Warning) {
-        self.warn_of(1, queue, reason, warning);
-    }
-
-    /// As `warn`, for this many jobs at once.
-    pub(crate) fn warn_of(&self, jobs: u64, queue: &Arc<str>, reason: Reason, warning: Warning) {
+    /// Writes a line about this many jobs, or counts them for the next one.
+    pub(crate) fn warn(&self, jobs: u64, queue: &Arc<str>, reason: Reason, warning: Warning) {
         match self.note(jobs, queue, reason, warning, Instant::now()) {
             Some((warning, jobs)) => write(queue, warning, jobs),
             None => self.held_back.notify_one(),
@@ -98,21 +93,16 @@ impl LogLimit {
 
     /// Writes all lines that are held back: no more will come.
     pub(crate) fn tell_all(&self) {
-        let later = Instant::now() + EVERY;
-        self.tell(later);
+        self.tell(Instant::now() + EVERY);
     }
 
     fn tell(&self, now: Instant) {
-        let due = |((queue, _), state): (&Topic, &mut State)| {
-            let due = state.due(now);
-            if state.last.is_some() {
-                self.held_back.notify_one();
+        for ((queue, _), state) in self.topics().iter_mut() {
+            match state.due(now) {
+                Some((warning, jobs)) => write(queue, warning, jobs),
+                None if state.last.is_some() => self.held_back.notify_one(),
+                None => {}
             }
-            due.map(|due| (Arc::clone(queue), due))
-        };
-        let due: Vec<_> = self.topics().iter_mut().filter_map(due).collect();
-        for (queue, (warning, jobs)) in due {
-            write(&queue, warning, jobs);
         }
     }
 
@@ -154,19 +144,16 @@ mod tests {
             |queue, reason, text, now| log_limit.note(1, queue, reason, warning(text), at(now));
         assert_eq!(note(&here, Reason::Broken, "1", 0), Some((warning("1"), 1)));
         assert_eq!(note(&here, Reason::Broken, "2", 1), None);
-        assert_eq!(
-            note(&here, Reason::Unknown, "of another reason", 1).map(|said| said.1),
-            Some(1)
-        );
-        assert_eq!(note(&there, Reason::Broken, "of another queue", 1).map(|said| said.1), Some(1));
+        assert!(note(&here, Reason::Unknown, "of another reason", 1).is_some());
+        assert!(note(&there, Reason::Broken, "of another queue", 1).is_some());
         assert_eq!(note(&here, Reason::Broken, "3", 4), None);
         assert_eq!(note(&here, Reason::Broken, "4", 5), Some((warning("4"), 3)));
         assert_eq!(note(&here, Reason::Broken, "5", 6), None);
         // The last warning does not wait for another one.
-        log_limit.tell(at(9));
-        assert_eq!(log_limit.topics()[&(Arc::clone(&here), Reason::Broken)].jobs, 1);
-        log_limit.tell(at(10));
-        assert_eq!(log_limit.topics()[&(Arc::clone(&here), Reason::Broken)].jobs, 0);
+        for (now, held_back) in [(9, 1), (10, 0)] {
+            log_limit.tell(at(now));
+            assert_eq!(log_limit.topics()[&(Arc::clone(&here), Reason::Broken)].jobs, held_back);
+        }
         assert_eq!(note(&here, Reason::Broken, "6", 11), None);
         assert_eq!(note(&here, Reason::Broken, "7", 15), Some((warning("7"), 2)));
     }

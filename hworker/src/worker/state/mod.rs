@@ -1,7 +1,6 @@
 //! The state of a worker, a session and its queues. Nothing here uses the other folders.
 
 mod buffer;
-mod census;
 mod claims;
 mod consumer;
 mod core;
@@ -21,14 +20,13 @@ mod suspects;
 mod thread;
 
 pub(crate) use buffer::{Next, WaitingJob};
-pub(crate) use census::Census;
 pub(crate) use consumer::Consumer;
 pub(crate) use core::Core;
 pub(crate) use job::{Admitted, Job, Running};
-pub(crate) use liveness::{Liveness, STUCK};
+pub(crate) use liveness::STUCK;
 pub(crate) use log_limit::{LogLimit, Reason, Warning};
 pub(crate) use outages::{News, Outages, Side};
-pub(crate) use outbox::{WakeAt, fitting, is_large};
+pub(crate) use outbox::{WakeAt, is_large};
 pub(crate) use pace::{AHEAD_AT_MOST, Paces};
 pub(crate) use session::Session;
 pub(crate) use slots::Slot;

@@ -35,7 +35,6 @@ pub(crate) enum News {
     Lost,
     /// The server is still away, for this long.
     Away(Duration),
-    Back(Duration),
 }
 
 impl Outages {
@@ -44,7 +43,6 @@ impl Outages {
         self.state().begun
     }
 
-    /// Whether an outage goes on.
     pub(crate) fn is_ongoing(&self) -> bool {
         !self.state().missing.is_empty()
     }
@@ -61,20 +59,18 @@ impl Outages {
         if first {
             state.begun += 1;
             state.since = now.checked_sub(heard.unwrap_or_default());
-            state.said = Some(now);
-            return Some(News::Lost);
+        } else if state.said.is_some_and(|said| now.duration_since(said) < AGAIN_AFTER) {
+            return None;
         }
-        let again = state.said.is_none_or(|said| now.duration_since(said) >= AGAIN_AFTER);
-        again.then(|| {
-            state.said = Some(now);
-            News::Away(state.away(now))
-        })
+        state.said = Some(now);
+        Some(if first { News::Lost } else { News::Away(state.away(now)) })
     }
 
-    pub(crate) fn back(&self, who: &(Side, Arc<str>), now: Instant) -> Option<News> {
+    /// Returns how long the server was away, if the last of the loops has it back.
+    pub(crate) fn back(&self, who: &(Side, Arc<str>), now: Instant) -> Option<Duration> {
         let mut state = self.state();
         let last = state.missing.remove(who) && state.missing.is_empty();
-        last.then(|| News::Back(state.away(now)))
+        last.then(|| state.away(now))
     }
 
     /// Forgets the loops of this queue, which is no longer served.
@@ -112,8 +108,8 @@ mod tests {
         assert_eq!(outages.lost(who(Side::Fetch, "a"), heard, at(71)), None);
         assert_eq!(outages.back(&who(Side::Fetch, "a"), at(80)), None);
         assert_eq!(outages.back(&who(Side::Fetch, "b"), at(80)), None);
-        let back = News::Back(Duration::from_secs(72));
-        assert_eq!(outages.back(&who(Side::Heartbeat, "a"), at(81)), Some(back));
+        let away = Duration::from_secs(72);
+        assert_eq!(outages.back(&who(Side::Heartbeat, "a"), at(81)), Some(away));
         assert_eq!(outages.lost(who(Side::Heartbeat, "a"), None, at(90)), Some(News::Lost));
         assert_eq!(outages.count(), 2);
     }

@@ -1,7 +1,6 @@
 //! The outbox: settlements stay here until the server has them, however often a connection breaks.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::store::{SCRIPT_BYTES, SCRIPT_JOBS, SCRIPT_MOVES, Settlement};
@@ -11,12 +10,7 @@ const LARGE: usize = 256 * 1024;
 
 /// The settlements of one queue.
 #[derive(Debug, Default)]
-pub(crate) struct Outbox {
-    waiting: Mutex<Waiting>,
-    /// How many settlements must wait before the fetch loop is woken. The lowest bit says whether it is also woken when no job is left to
-    /// start.
-    wake_at: AtomicUsize,
-}
+pub(crate) struct Outbox(Mutex<Waiting>);
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -29,6 +23,7 @@ struct Waiting {
     together: usize,
     /// These are next.
     turn: bool,
+    wake_at: WakeAt,
 }
 
 impl Waiting {
@@ -38,30 +33,20 @@ impl Waiting {
 }
 
 /// When the fetch loop is woken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) enum WakeAt {
     /// When this many wait, or when no job is left to start.
     LastOr(usize),
     /// When this many wait.
     Count(usize),
     /// Never because of settlements: the loop waits for the server.
+    #[default]
     Never,
-}
-
-impl WakeAt {
-    fn as_bits(self) -> usize {
-        let (count, last) = match self {
-            Self::LastOr(count) => (count, true),
-            Self::Count(count) => (count, false),
-            Self::Never => (usize::MAX, false),
-        };
-        count.min(usize::MAX >> 1) << 1 | usize::from(last)
-    }
 }
 
 impl Outbox {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a settlement. Returns whether to wake the fetch loop; `last`: no job is left to start. The loop is woken once: a caller may
@@ -69,24 +54,25 @@ impl Outbox {
     pub(crate) fn push(&self, settlement: Settlement, last: bool) -> bool {
         let mut waiting = self.waiting();
         waiting.first.push_back(settlement);
-        let count = waiting.count();
-        drop(waiting);
-        let wakes = |wake_at: usize| {
-            let wakes = count >= wake_at >> 1 || (last && wake_at & 1 == 1);
-            wakes.then_some(WakeAt::Never.as_bits())
+        let wakes = match waiting.wake_at {
+            WakeAt::LastOr(count) => last || waiting.count() >= count,
+            WakeAt::Count(count) => waiting.count() >= count,
+            WakeAt::Never => false,
         };
-        self.wake_at.fetch_update(Ordering::AcqRel, Ordering::Acquire, wakes).is_ok()
+        if wakes {
+            waiting.wake_at = WakeAt::Never;
+        }
+        wakes
     }
 
-    /// Sets when the fetch loop is woken next.
     pub(crate) fn set_wake_at(&self, wake_at: WakeAt) {
-        self.wake_at.store(wake_at.as_bits(), Ordering::Release);
+        self.waiting().wake_at = wake_at;
     }
 
     /// Takes as many settlements as one script carries.
     pub(crate) fn take(&self) -> Vec<Settlement> {
         let mut waiting = self.waiting();
-        let Waiting { first, again, together, turn } = &mut *waiting;
+        let Waiting { first, again, together, turn, .. } = &mut *waiting;
         let fails_again = !again.is_empty() && (*turn || first.is_empty());
         *turn = !fails_again;
         let (from, most) = if fails_again { (again, *together) } else { (first, SCRIPT_JOBS) };
@@ -94,10 +80,7 @@ impl Outbox {
             *together = together.saturating_mul(2);
         }
         let count = fitting(from.iter()).min(most);
-        // `collect` would make room for four where there is one.
-        let mut batch = Vec::with_capacity(count);
-        batch.extend(from.drain(..count));
-        batch
+        from.drain(..count).collect()
     }
 
     /// Puts back settlements that the server may not have. One that failed alone goes last.
@@ -124,7 +107,7 @@ impl Outbox {
 }
 
 /// How many of these one script carries, from the first on.
-pub(crate) fn fitting<'a>(settlements: impl ExactSizeIterator<Item = &'a Settlement>) -> usize {
+fn fitting<'a>(settlements: impl ExactSizeIterator<Item = &'a Settlement>) -> usize {
     let (all, mut bytes, mut moves) = (settlements.len(), 0, 0);
     let fitting = settlements.take(SCRIPT_JOBS).take_while(|settlement| {
         bytes += settlement.size();
@@ -145,40 +128,21 @@ mod tests {
     use super::*;
     use crate::store::{End, Lease};
 
+    fn ack(token: u64) -> Settlement {
+        Settlement { lease: Lease::Token(token), end: End::Acked { job: "a" } }
+    }
+
     #[test]
-    fn who_sends_is_woken_by_the_last_only_where_he_waits_for_it() {
-        let push_to = |wake_at, last| {
+    fn the_fetch_loop_is_woken_once_when_enough_wait_or_the_last_has_ended() {
+        let pushed = |wake_at, last| {
             let outbox = Outbox::default();
             outbox.set_wake_at(wake_at);
-            let settlement = || Settlement { lease: Lease::Token(1), end: End::Acked { job: "a" } };
-            [outbox.push(settlement(), last), outbox.push(settlement(), false)]
+            [last, false, last].map(|last| outbox.push(ack(1), last))
         };
-        assert_eq!(push_to(WakeAt::LastOr(2), false), [false, true]);
-        assert_eq!(push_to(WakeAt::LastOr(usize::MAX), true), [true, false]);
-        assert_eq!(push_to(WakeAt::Count(2), true), [false, true]);
-        assert_eq!(push_to(WakeAt::Never, true), [false, false]);
-    }
-
-    #[test]
-    fn who_sends_is_woken_once_until_he_has_looked() {
-        let outbox = Outbox::default();
-        let push = || {
-            outbox.push(Settlement { lease: Lease::Token(1), end: End::Acked { job: "a" } }, true)
-        };
-        for wake_at in [WakeAt::LastOr(1), WakeAt::Count(1)] {
-            outbox.set_wake_at(wake_at);
-            assert_eq!([push(), push(), push()], [true, false, false]);
-            outbox.take();
-            outbox.set_wake_at(wake_at);
-            outbox.take();
-        }
-    }
-
-    #[test]
-    fn one_that_goes_alone_takes_the_room_of_one() {
-        let outbox = Outbox::default();
-        outbox.push(Settlement { lease: Lease::Token(1), end: End::Acked { job: "a" } }, true);
-        assert_eq!(outbox.take().capacity(), 1);
+        assert_eq!(pushed(WakeAt::LastOr(2), false), [false, true, false]);
+        assert_eq!(pushed(WakeAt::LastOr(usize::MAX), true), [true, false, false]);
+        assert_eq!(pushed(WakeAt::Count(2), true), [false, true, false]);
+        assert_eq!(pushed(WakeAt::Never, true), [false; 3]);
     }
 
     #[test]
@@ -199,7 +163,6 @@ mod tests {
     #[test]
     fn what_failed_goes_one_by_one_and_holds_up_no_other() {
         let outbox = Outbox::default();
-        let ack = |token| Settlement { lease: Lease::Token(token), end: End::Acked { job: "a" } };
         let failed = |token| {
             let end = End::Failed { job: "a", record: vec![0; 10] };
             Settlement { lease: Lease::Token(token), end }

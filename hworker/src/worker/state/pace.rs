@@ -69,21 +69,16 @@ impl Pace {
         let mean = self.mean_ns.load(Ordering::Relaxed);
         let next = if mean == 0 { time } else { mean - mean / WEIGHT + time / WEIGHT };
         self.mean_ns.store(next.max(1), Ordering::Relaxed);
-        if self.halted.load(Ordering::Relaxed) {
-            self.halted.store(false, Ordering::Release);
-        }
+        self.halted.store(false, Ordering::Release);
     }
 
     /// How many jobs this consumer may fetch ahead. All consumers share the slots; together they may have as many jobs ahead as the slots
     /// will start within `AHEAD`. Each may have an equal part. One with a backlog has what the others leave, but no more than an equal part
     /// among those with a backlog.
     pub(crate) fn ahead(&self, slots: usize, consumers: &Paces) -> usize {
-        if self.halted.load(Ordering::Acquire) {
-            return 0;
-        }
         let (mean, backlog) = (self.mean_ns.load(Ordering::Relaxed), self.has_backlog());
-        if mean == 0 {
-            // Nothing is known yet.
+        // Without a mean nothing is known yet.
+        if mean == 0 || self.halted.load(Ordering::Acquire) {
             return 0;
         }
         let of_thread = (nanos(AHEAD) / (JOB_NS + mean)).max(AHEAD_JOBS);

@@ -1,15 +1,13 @@
 //! One session of a worker, under one id. A worker that was declared dead while it was only paused ends its session and begins another.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use tokio::sync::{Notify, watch};
 use tokio::task::JoinSet;
-use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::census::Census;
 use super::consumer::{Consumer, Shared, Vital};
 use super::core::Core;
 use super::liveness::Liveness;
@@ -39,7 +37,10 @@ pub(crate) struct Session {
     pub(crate) runtime: Liveness,
     pub(crate) intake: Liveness,
     pub(crate) supervisor: Liveness,
-    pub(crate) census: Census,
+    /// It is time to look which queues exist, once a minute. The heartbeat loop of the first queue tells when.
+    pub(crate) census: Notify,
+    /// Whether this worker keeps the timer of the first queue.
+    pub(crate) keeps_timer: AtomicBool,
     /// A heartbeat is sent. The supervisor's checks go with it, so that an idle worker wakes once for all of them.
     pub(crate) beat: Notify,
 }
@@ -48,20 +49,20 @@ impl Session {
     pub(crate) fn new(core: &Arc<Core>) -> Self {
         let random = uuid::Uuid::new_v4().simple().to_string();
         let shared = Shared::new(core.config.concurrency);
-        let tokens = &shared.tokens;
         let session = Self {
             id: format!("{}.{}", core.config.name, &random[..12]).into(),
             core: Arc::clone(core),
             consumers: watch::Sender::new(Arc::new([])),
             begun: Mutex::default(),
-            stopping: tokens.stopping.clone(),
-            retiring: tokens.retiring.clone(),
-            void: tokens.void.clone(),
-            broken: tokens.broken.clone(),
+            stopping: shared.stopping.clone(),
+            retiring: shared.retiring.clone(),
+            void: shared.void.clone(),
+            broken: shared.broken.clone(),
             runtime: Liveness::default(),
             intake: Liveness::default(),
             supervisor: Liveness::default(),
-            census: Census::default(),
+            census: Notify::new(),
+            keeps_timer: AtomicBool::new(false),
             beat: Notify::new(),
             shared,
         };
@@ -74,6 +75,10 @@ impl Session {
     /// The queues that it serves now.
     pub(crate) fn consumers(&self) -> Consumers {
         Arc::clone(&self.consumers.borrow())
+    }
+
+    pub(crate) fn running(&self) -> usize {
+        self.consumers().iter().map(|consumer| consumer.leases.running().len()).sum()
     }
 
     /// Serves this queue, or this shard of a queue, from now on.
@@ -89,7 +94,7 @@ impl Session {
         let consumer = Arc::new(Consumer::new(queue, id, &self.core, &self.shared));
         self.consumers.send_modify(|consumers| {
             *consumers = consumers.iter().cloned().chain([consumer]).collect();
-            self.shared.serves(consumers.len());
+            self.shared.served.store(consumers.len(), Ordering::Relaxed);
         });
     }
 
@@ -103,7 +108,7 @@ impl Session {
         self.consumers.send_modify(|consumers| {
             *consumers =
                 consumers.iter().filter(|other| !Arc::ptr_eq(other, &consumer)).cloned().collect();
-            self.shared.serves(consumers.len());
+            self.shared.served.store(consumers.len(), Ordering::Relaxed);
         });
     }
 
@@ -152,7 +157,7 @@ impl Session {
 
     /// Each task and thread of this session holds this while it runs, so that no panic goes unseen.
     pub(crate) fn vital(&self) -> Vital<'_> {
-        Vital::of(&self.broken)
+        Vital(&self.broken)
     }
 
     /// Runs a task of this session.
@@ -165,10 +170,5 @@ impl Session {
     pub(crate) fn was_told_to_stop(&self) -> bool {
         let over = self.void.is_cancelled() || self.broken.is_cancelled();
         self.stopping.is_cancelled() && !over
-    }
-
-    /// Waits until the next heartbeat of any queue is sent, at most this long.
-    pub(crate) async fn beat_or(&self, at_most: Duration) {
-        let _ = timeout(at_most, self.beat.notified()).await;
     }
 }

@@ -44,12 +44,10 @@ impl Slots {
         }
     }
 
-    /// How many slots there are.
     pub(crate) fn total(&self) -> usize {
         self.total
     }
 
-    /// How many slots are free.
     pub(crate) fn free(&self) -> usize {
         let own = self.own.as_ref().map_or(usize::MAX, |own| own.free.available_permits());
         self.all.free.available_permits().min(own)

@@ -11,18 +11,24 @@ use super::slots::Slot;
 /// Room for suspects. Only a few run at a time, so that the job that kills its worker is found and its neighbours do not fail with it.
 #[derive(Debug)]
 pub(crate) struct Suspects {
+    places: Arc<Places>,
+    /// Suspects that have a place, with their slots. They begin when the server has taken back the other jobs.
+    held_back: Mutex<Vec<(Admitted, Option<Slot>)>>,
+}
+
+/// What the shards of a queue share.
+#[derive(Debug)]
+struct Places {
     /// Suspects that are two deaths from failing: the square root of the slots.
     some: Arc<Semaphore>,
     /// How many places `some` has.
     few: usize,
     /// Suspects that are one death from failing: one.
     one: Arc<Semaphore>,
-    /// Suspects that have a place, with their slots. They begin when the server has taken back the other jobs.
-    held_back: Mutex<Vec<(Admitted, Option<Slot>)>>,
     /// When a suspect was last met.
-    met: Arc<Mutex<Option<Instant>>>,
+    met: Mutex<Option<Instant>>,
     /// When a suspect last began.
-    began: Arc<Mutex<Option<Instant>>>,
+    began: Mutex<Option<Instant>>,
 }
 
 /// How long nothing is fetched ahead after a suspect, or a job that runs at most once, was met: all jobs that a worker holds when it dies
@@ -36,26 +42,19 @@ const ALONE_FOR: Duration = Duration::from_millis(100);
 impl Suspects {
     pub(crate) fn new(slots: usize) -> Self {
         let few = slots.isqrt().max(1);
-        Self {
+        let places = Places {
             some: Arc::new(Semaphore::new(few)),
             few,
             one: Arc::new(Semaphore::new(1)),
-            held_back: Mutex::default(),
-            met: Arc::default(),
-            began: Arc::default(),
-        }
+            met: Mutex::default(),
+            began: Mutex::default(),
+        };
+        Self { places: Arc::new(places), held_back: Mutex::default() }
     }
 
     /// The same places for another shard. Suspects that are held back wait for the settlements of their own shard.
     pub(crate) fn of_another_shard(&self) -> Self {
-        Self {
-            some: Arc::clone(&self.some),
-            few: self.few,
-            one: Arc::clone(&self.one),
-            held_back: Mutex::default(),
-            met: Arc::clone(&self.met),
-            began: Arc::clone(&self.began),
-        }
+        Self { places: Arc::clone(&self.places), held_back: Mutex::default() }
     }
 
     /// Keeps a suspect and its slot until it may begin.
@@ -67,7 +66,8 @@ impl Suspects {
     pub(crate) fn begin(&self) -> Vec<(Admitted, Option<Slot>)> {
         let held_back = self.take_held_back();
         if !held_back.is_empty() {
-            *self.began.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+            *self.places.began.lock().unwrap_or_else(PoisonError::into_inner) =
+                Some(Instant::now());
         }
         held_back
     }
@@ -79,7 +79,6 @@ impl Suspects {
         drop(slots);
     }
 
-    /// Takes out the suspects that were kept.
     pub(crate) fn take_held_back(&self) -> Vec<(Admitted, Option<Slot>)> {
         std::mem::take(&mut *self.held_back())
     }
@@ -87,10 +86,11 @@ impl Suspects {
     /// Until when nothing is reserved beside a suspect that has just begun or is about to.
     pub(crate) fn alone_until(&self) -> Option<Instant> {
         // Suspects that are kept have their places already.
-        if self.one.available_permits() == 1 && self.some.available_permits() == self.few {
+        let places = &self.places;
+        if places.one.available_permits() == 1 && places.some.available_permits() == places.few {
             return None;
         }
-        let began = *self.began.lock().unwrap_or_else(PoisonError::into_inner);
+        let began = *places.began.lock().unwrap_or_else(PoisonError::into_inner);
         let began = if self.held_back().is_empty() { began? } else { Instant::now() };
         let until = began + ALONE_FOR;
         (Instant::now() < until).then_some(until)
@@ -100,14 +100,13 @@ impl Suspects {
         self.held_back.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that a suspect was met.
     pub(crate) fn note(&self) {
-        *self.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        *self.places.met.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     /// Whether a suspect was met lately.
     pub(crate) fn cautious(&self) -> bool {
-        let met = *self.met.lock().unwrap_or_else(PoisonError::into_inner);
+        let met = *self.places.met.lock().unwrap_or_else(PoisonError::into_inner);
         met.is_some_and(|met| met.elapsed() < CAUTIOUS_FOR)
     }
 
@@ -122,8 +121,8 @@ impl Suspects {
         }
         let class = match limit.saturating_sub(crashes) {
             _ if crashes == 0 => return Ok(None),
-            0 | 1 => &self.one,
-            2 => &self.some,
+            0 | 1 => &self.places.one,
+            2 => &self.places.some,
             _ => return Ok(None),
         };
         Arc::clone(class).try_acquire_owned().map(Some).map_err(|_| ())

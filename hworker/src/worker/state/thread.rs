@@ -1,13 +1,13 @@
 //! A thread of one session, with a runtime of its own that no body can block.
 
 use std::io;
-use std::sync::mpsc::{Receiver, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::Builder;
-use std::time::Duration;
+use std::sync::Arc;
+use std::thread::{Builder, sleep};
+use std::time::{Duration, Instant};
 
 use tokio_util::sync::CancellationToken;
 
+use super::liveness::Liveness;
 use super::session::Session;
 
 /// A thread that is told to end does so within milliseconds, unless a waker of the user's hangs on it.
@@ -17,9 +17,8 @@ const ENDS_WITHIN: Duration = Duration::from_secs(1);
 /// drop them outside their runtime.
 pub(crate) struct Thread {
     ends: CancellationToken,
+    /// The thread holds nothing any more.
     ended: CancellationToken,
-    /// The other side is dropped when the thread holds nothing any more.
-    holds: Mutex<Receiver<()>>,
 }
 
 impl Thread {
@@ -27,28 +26,29 @@ impl Thread {
     pub(crate) fn spawn<F: Future<Output = ()>>(
         name: &str,
         session: &Arc<Session>,
+        liveness: fn(&Session) -> &Liveness,
         run: impl FnOnce(Arc<Session>) -> F + Send + 'static,
     ) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (ends, ended) = (CancellationToken::new(), CancellationToken::new());
         let (told, has_ended) = (ends.clone(), ended.clone().drop_guard());
         let session = Arc::clone(session);
-        let (held, holds) = sync_channel(0);
         Builder::new().name(name.to_owned()).spawn(move || {
-            let _held = held;
-            let session = session;
+            // Dropped last.
             let _has_ended = has_ended;
+            let session = session;
             let _vital = session.vital();
             runtime.block_on(async {
                 tokio::select! {
                     () = told.cancelled() => {}
+                    () = liveness(&session).show_with_beats(&session.beat) => {}
                     () = run(Arc::clone(&session)) => {}
                 }
             });
             // Dropping it would wait for a look-up of a host name.
             runtime.shutdown_background();
         })?;
-        Ok(Self { ends, ended, holds: Mutex::new(holds) })
+        Ok(Self { ends, ended })
     }
 
     /// Completes when the thread has ended, also by a panic. Cancel safe.
@@ -56,7 +56,6 @@ impl Thread {
         self.ended.cancelled().await;
     }
 
-    /// Tells the thread to end.
     pub(crate) fn end(&self) {
         self.ends.cancel();
     }
@@ -65,8 +64,9 @@ impl Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         self.end();
-        // Nothing is ever sent: this ends when the thread does, or by the time.
-        let holds = self.holds.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let _ = holds.recv_timeout(ENDS_WITHIN);
+        let told = Instant::now();
+        while !self.ended.is_cancelled() && told.elapsed() < ENDS_WITHIN {
+            sleep(Duration::from_millis(1));
+        }
     }
 }

@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use crate::backoff::Backoff;
 use crate::job::Policy;
 use crate::join::join_all;
 use crate::log::say;
-use crate::store::{End, Settlement};
+use crate::store::{End, Lease};
 use crate::time::day;
 use crate::worker::attempt::blocking::BLOCKING_GRACE;
 use crate::worker::attempt::decide::Finish;
 use crate::worker::attempt::finish::{conclude, decided};
-use crate::worker::state::{Consumer, STUCK, Session, fitting, is_large};
+use crate::worker::state::{Consumer, STUCK, Session, is_large};
 
 /// How often deadlines are checked.
 const TICK: Duration = Duration::from_millis(250);
@@ -23,12 +23,8 @@ const TICK: Duration = Duration::from_millis(250);
 /// [`BLOCKING_GRACE`], so that no body that begins meanwhile is overdue unseen.
 const IDLE_TICK: Duration = Duration::from_millis(1_900);
 
-/// Settlements that the supervisor made and the server does not have yet.
-pub(crate) type Unsent = Vec<(Arc<Consumer>, Settlement)>;
-
 /// Settles attempts that the runtime of the bodies has not settled in time, while this session lasts.
 pub(crate) async fn keep(session: &Arc<Session>) {
-    let mut unsent: Unsent = Vec::new();
     // A stuck runtime is reported, and its jobs that did not start go to other workers.
     let mut stuck = false;
     loop {
@@ -36,13 +32,15 @@ pub(crate) async fn keep(session: &Arc<Session>) {
             // With many queues heartbeats come all the time: one check per tick is enough for all of them.
             let looked = Instant::now();
             while looked.elapsed() < TICK {
-                session.beat_or(IDLE_TICK.saturating_sub(looked.elapsed())).await;
+                let rest = IDLE_TICK.saturating_sub(looked.elapsed());
+                let _ = timeout(rest, session.beat.notified()).await;
             }
         } else {
             sleep(TICK).await;
         }
-        for consumer in session.consumers().iter() {
-            overdue(session, consumer, &mut unsent);
+        let consumers = session.consumers();
+        for consumer in consumers.iter() {
+            overdue(session, consumer);
             consumer.leases.forget_old();
         }
         let silent = session.runtime.silent();
@@ -57,11 +55,12 @@ pub(crate) async fn keep(session: &Arc<Session>) {
                     "the runtime of the bodies has not run for {silent:?}: a body blocks it; make such a job a fn that is not async"
                 );
             }
-            for consumer in session.consumers().iter() {
-                give_to_others(session, consumer, &mut unsent).await;
+            for consumer in consumers.iter() {
+                give_to_others(session, consumer).await;
             }
         }
-        send(session, &mut unsent).await;
+        // Concurrently: a server that is away does not hold up the others.
+        join_all(consumers.iter().map(|consumer| send(session, consumer))).await;
     }
 }
 
@@ -81,21 +80,27 @@ pub(crate) async fn cancel_on_disconnect(session: &Session) {
     }
 }
 
-fn overdue(session: &Session, consumer: &Arc<Consumer>, unsent: &mut Unsent) {
+fn overdue(session: &Session, consumer: &Consumer) {
     // The runtime gets a tick more than a blocking body, so that it settles wherever it runs.
     let core = &session.core;
     let limit = BLOCKING_GRACE + 2 * TICK;
     for running in consumer.leases.running() {
         let job = &running.job;
-        let overdue = running.context.deadline().elapsed() >= limit;
-        if !overdue || !consumer.leases.end(&job.lease) {
-            continue;
+        if running.context.deadline().elapsed() >= limit {
+            give_up(consumer, &job.lease, || {
+                running.context.cancel();
+                let policy = without_user_code(&job.definition.policy);
+                let transition = decided(core, job, Finish::TimedOut(job.timeout), &policy);
+                conclude(core, consumer, job, transition)
+            });
         }
-        running.context.cancel();
-        let policy = without_user_code(&job.definition.policy);
-        let transition = decided(core, job, Finish::TimedOut(job.timeout), &policy);
-        let end = conclude(core, consumer, job, transition);
-        unsent.push((Arc::clone(consumer), Settlement { lease: job.lease.clone(), end }));
+    }
+}
+
+/// Ends a lease, and leaves its settlement to [`send`].
+fn give_up(consumer: &Consumer, lease: &Lease, end: impl FnOnce() -> End) {
+    if let Some(settlement) = consumer.end(lease, end) {
+        consumer.given_up.push(settlement, false);
     }
 }
 
@@ -108,12 +113,9 @@ fn without_user_code(policy: &Policy) -> Policy {
     Policy { backoff, ..*policy }
 }
 
-async fn give_to_others(session: &Session, consumer: &Arc<Consumer>, unsent: &mut Unsent) {
+async fn give_to_others(session: &Session, consumer: &Consumer) {
     for lease in consumer.leases.not_started_for(STUCK) {
-        if consumer.leases.end(&lease) {
-            let end = End::Released { delay_ms: 0, envelope: None };
-            unsent.push((Arc::clone(consumer), Settlement { lease, end }));
-        }
+        give_up(consumer, &lease, || End::Released { delay_ms: 0, envelope: None });
     }
     let given_back = async {
         let connection = session.core.client.connection(&consumer.queue).await?;
@@ -124,35 +126,25 @@ async fn give_to_others(session: &Session, consumer: &Arc<Consumer>, unsent: &mu
     }
 }
 
-/// Sends the settlements of the supervisor; those that fail are sent again at the next tick.
-pub(crate) async fn send(session: &Session, unsent: &mut Unsent) {
-    // Concurrently: a server that is away does not hold up the others.
-    let mut sends = Vec::new();
-    while let Some(consumer) = unsent.first().map(|(consumer, _)| Arc::clone(consumer)) {
-        let of_lane = |(other, _): &mut (Arc<Consumer>, Settlement)| Arc::ptr_eq(other, &consumer);
-        let all = unsent.extract_if(.., of_lane).map(|(_, settlement)| settlement).collect();
-        sends.push(send_of(session, consumer, all));
-    }
-    unsent.extend(join_all(sends).await.into_iter().flatten());
-}
-
-/// Sends the settlements of one queue and returns those that failed.
-async fn send_of(session: &Session, consumer: Arc<Consumer>, all: Vec<Settlement>) -> Unsent {
-    let (mut rest, mut unsent) = (all.as_slice(), Vec::new());
-    while !rest.is_empty() {
-        let (batch, others) = rest.split_at(fitting(rest.iter()));
-        rest = others;
+/// Sends the settlements of the supervisor in one queue; those that fail are sent again at the next tick.
+async fn send(session: &Session, consumer: &Consumer) {
+    loop {
+        let mut batch = consumer.given_up.take();
+        if batch.is_empty() {
+            return;
+        }
         let sent = async {
             let connection = session.core.client.connection(&consumer.queue).await?;
             let today = day(session.core.clock.unix_ms());
-            consumer.queue.settle(&connection, &consumer.keys, &today, batch).await
+            consumer.queue.settle(&connection, &consumer.keys, &today, &batch).await
         };
         match sent.await {
             Ok(settled) => {
-                let mut batch = batch.to_vec();
                 let refused = settled.take_refused(&mut batch);
-                unsent.extend(refused.into_iter().map(|one| (Arc::clone(&consumer), one)));
                 consumer.leases.settled(batch);
+                if !refused.is_empty() {
+                    return consumer.given_up.put_back(refused);
+                }
             }
             // The server may refuse these by ending the connection. So they go over the one of intake, not over the one with the
             // heartbeats, unless the runtime is stuck.
@@ -162,11 +154,10 @@ async fn send_of(session: &Session, consumer: Arc<Consumer>, all: Vec<Settlement
                     && session.runtime.silent() < STUCK =>
             {
                 for one in batch {
-                    consumer.settle(Some(one.clone()));
+                    consumer.settle(Some(one));
                 }
             }
-            Err(_) => unsent.extend(batch.iter().map(|one| (Arc::clone(&consumer), one.clone()))),
+            Err(_) => return consumer.given_up.put_back(batch),
         }
     }
-    unsent
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tokio::task::AbortHandle;
+use tokio::task::JoinSet;
 use tokio::time::{sleep_until, timeout_at};
 
 use crate::log::say;
@@ -35,36 +35,27 @@ pub(crate) struct HeartbeatLoop {
     verifier: Verifier,
     /// Whether this worker keeps the timer, and with that looks after dead workers.
     keeps_timer: bool,
-    beats: u64,
+    /// After this many heartbeats one asks for all silent workers.
+    everyone_in: u64,
     /// Refused heartbeats since the start; about one a minute is logged.
     refused: u64,
-    timer: Option<Timer>,
+    /// The task of the queue's timer, while this process keeps it.
+    timer: JoinSet<()>,
     /// When the server was last not reached.
     failed_at: Option<Instant>,
-}
-
-/// The timer of the queue, while this process keeps it.
-struct Timer {
-    task: AbortHandle,
-}
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
 }
 
 impl HeartbeatLoop {
     pub(crate) fn new(session: Arc<Session>, consumer: Arc<Consumer>) -> Self {
         Self {
+            watch: Watch::new(Arc::clone(&session), consumer.queue.clone()),
             session,
             consumer,
-            watch: Watch::default(),
             verifier: Verifier::default(),
             keeps_timer: false,
-            beats: 0,
+            everyone_in: 0,
             refused: 0,
-            timer: None,
+            timer: JoinSet::new(),
             failed_at: None,
         }
     }
@@ -93,42 +84,7 @@ impl HeartbeatLoop {
             match self.beat(&connection).await {
                 Ok(Beat::Accepted(heard)) => {
                     reconnect.succeeded();
-                    if let Some(at) = self.failed_at.take() {
-                        // The other connections were cut off too, and may not know it yet: a lost request is waited for until its time is
-                        // over.
-                        self.consumer.was_cut_off(at);
-                    }
-                    log_outage::back(&self.session, &self.consumer, Side::Heartbeat);
-                    self.beats += 1;
-                    self.consumer.freshness.accepted(sent);
-                    let clock = &self.session.core.clock;
-                    let was_set = clock.unix_ms().abs_diff(heard.now) > millis(BEAT_EVERY);
-                    clock.heard(heard.now);
-                    let keeps_timer = std::mem::replace(&mut self.keeps_timer, heard.keeps_timer);
-                    let begins_to_keep = heard.keeps_timer && !keeps_timer;
-                    let mut not_looked = false;
-                    let again = was_set || begins_to_keep && !self.asked_for_everyone();
-                    // All of this can be done again after the next heartbeat, which must not be late because of it.
-                    match timeout_at(next.into(), self.after(&connection, sent, wait, heard)).await
-                    {
-                        Ok(Ok(())) => {}
-                        Ok(Err(fault)) => {
-                            say!(DEBUG, { queue = self.consumer.queue.name.clone() }, %queue, "after a heartbeat: {fault}");
-                            not_looked = self.asked_for_everyone();
-                        }
-                        Err(_) => {
-                            say!(DEBUG, { queue = self.consumer.queue.name.clone() }, %queue, "what follows a heartbeat was not done in time");
-                            not_looked = self.asked_for_everyone();
-                        }
-                    }
-                    if again {
-                        // Some workers are not in sight: those that fell silent before the server's clock was set, or before the worker
-                        // that kept the timer ended. So the next heartbeat asks for everyone.
-                        self.beats = 0;
-                    } else if not_looked {
-                        // There may be too much for the time between two heartbeats: the others come first.
-                        self.beats = ALL_EVERY - 4;
-                    }
+                    self.accepted(&connection, sent, wait, heard).await;
                 }
                 Ok(Beat::Void) => {
                     log_outage::back(&self.session, &self.consumer, Side::Heartbeat);
@@ -145,13 +101,7 @@ impl HeartbeatLoop {
                     continue;
                 }
                 Err(fault) => {
-                    // The log has the outage already, even if the server is back and still loads its data.
-                    if !self.session.core.outages.is_ongoing() && self.refused.is_multiple_of(120) {
-                        let server = self.session.core.client.address().to_string();
-                        say!(WARN, { queue = self.consumer.queue.name.clone() }, %server, %queue, "the server refuses heartbeats, trying again: {fault}");
-                    }
-                    self.refused += 1;
-                    self.missed(false);
+                    self.refused(&fault);
                     next = Instant::now() + REFUSED_AGAIN;
                 }
             }
@@ -168,8 +118,8 @@ impl HeartbeatLoop {
     async fn beat(&self, connection: &Connection) -> Result<Beat, Fault> {
         let (consumer, worker) = (&self.consumer, &self.consumer.worker);
         let asked = Asked {
-            window: self.watch.window(&self.session),
-            everyone: self.beats.is_multiple_of(ALL_EVERY),
+            window: self.watch.window(),
+            everyone: self.everyone_in == 0,
             looked: consumer.parked.looked(),
             unknown_for: self.session.core.config.unknown_for,
             stopping: self.session.was_told_to_stop(),
@@ -177,9 +127,49 @@ impl HeartbeatLoop {
         consumer.queue.heartbeat(connection, &consumer.keys, worker, &asked, ANSWER_WITHIN).await
     }
 
-    /// Whether the last accepted heartbeat asked for everyone. It is counted already.
-    fn asked_for_everyone(&self) -> bool {
-        (self.beats - 1).is_multiple_of(ALL_EVERY)
+    async fn accepted(&mut self, connection: &Connection, sent: Instant, wait: u64, heard: Heard) {
+        if let Some(at) = self.failed_at.take() {
+            // The other connections were cut off too, and may not know it yet: a lost request is waited for until its time is over.
+            self.consumer.was_cut_off(at);
+        }
+        log_outage::back(&self.session, &self.consumer, Side::Heartbeat);
+        let everyone = self.everyone_in == 0;
+        self.everyone_in = self.everyone_in.checked_sub(1).unwrap_or(ALL_EVERY - 1);
+        self.consumer.freshness.accepted(sent);
+        let clock = &self.session.core.clock;
+        let was_set = clock.unix_ms().abs_diff(heard.now) > millis(BEAT_EVERY);
+        clock.heard(heard.now);
+        let kept_timer = std::mem::replace(&mut self.keeps_timer, heard.keeps_timer);
+        let begins_to_keep = heard.keeps_timer && !kept_timer;
+        // All of this can be done again after the next heartbeat, which must not be late because of it.
+        let next = (sent + BEAT_EVERY).into();
+        let why = match timeout_at(next, self.after(connection, sent, wait, everyone, heard)).await
+        {
+            Ok(Ok(())) => None,
+            Ok(Err(fault)) => Some(fault.to_string()),
+            Err(_) => Some("it was not done in time".to_owned()),
+        };
+        if was_set || begins_to_keep && !everyone {
+            // Some workers are not in sight: those that fell silent before the server's clock was set, or before the worker that kept the
+            // timer ended. So the next heartbeat asks for everyone.
+            self.everyone_in = 0;
+        } else if why.is_some() && everyone {
+            // There may be too much for the time between two heartbeats: the others come first.
+            self.everyone_in = 4;
+        }
+        if let Some(why) = why {
+            say!(DEBUG, { queue = self.consumer.queue.name.clone() }, %queue, "after a heartbeat: {why}");
+        }
+    }
+
+    fn refused(&mut self, fault: &Fault) {
+        // The log has the outage already, even if the server is back and still loads its data.
+        if !self.session.core.outages.is_ongoing() && self.refused.is_multiple_of(120) {
+            let (server, fault) = (self.session.core.client.address().to_string(), fault.clone());
+            say!(WARN, { queue = self.consumer.queue.name.clone() }, %server, %queue, "the server refuses heartbeats, trying again: {fault}");
+        }
+        self.refused += 1;
+        self.missed(false);
     }
 
     /// Notes that the server was not reached.
@@ -195,7 +185,7 @@ impl HeartbeatLoop {
     fn missed(&mut self, connection_lost: bool) {
         self.watch.missed(connection_lost);
         // The next accepted heartbeat asks for everyone: a worker that died meanwhile may have been silent for long.
-        self.beats = 0;
+        self.everyone_in = 0;
     }
 
     /// Does the work that follows an accepted heartbeat.
@@ -204,6 +194,7 @@ impl HeartbeatLoop {
         connection: &Connection,
         sent: Instant,
         wait: u64,
+        everyone: bool,
         mut heard: Heard,
     ) -> Result<(), Fault> {
         if heard.next_due.is_some_and(|due| due.is_zero()) {
@@ -211,41 +202,36 @@ impl HeartbeatLoop {
             let (_, next_due) = self.consumer.queue.promote(connection).await?;
             if next_due.is_some_and(|due| due.is_zero()) {
                 // The timer did not know of these jobs: a client wrote them without the bell, or an answer was lost.
-                self.timer = None;
+                self.timer = JoinSet::new();
             }
         }
         self.keep_timer(heard.keeps_timer);
         self.consumer.parked.tell(heard.parked, if heard.keeps_timer { heard.overdue } else { 0 });
-        let is_first = self
-            .session
-            .consumers()
-            .first()
-            .is_some_and(|consumer| Arc::ptr_eq(consumer, &self.consumer));
-        if is_first && self.asked_for_everyone() {
-            self.session.census.tell(heard.keeps_timer);
+        let consumers = self.session.consumers();
+        let is_first = consumers.first().is_some_and(|first| Arc::ptr_eq(first, &self.consumer));
+        if is_first && everyone {
+            self.session.keeps_timer.store(heard.keeps_timer, Ordering::Release);
+            self.session.census.notify_one();
         }
-        let everyone = self.asked_for_everyone();
-        let at = (&self.session, &*self.consumer, connection);
-        self.watch.watch(at, sent, everyone, &mut heard).await?;
+        self.watch.watch(connection, sent, everyone, &mut heard).await?;
         self.verifier.verify(&self.consumer, connection, wait, &heard).await
     }
 
     fn keep_timer(&mut self, keeps: bool) {
+        while self.timer.try_join_next().is_some() {}
         if !keeps {
-            self.timer = None;
-        } else if self.timer.as_ref().is_none_or(|timer| timer.task.is_finished()) {
+            self.timer = JoinSet::new();
+        } else if self.timer.is_empty() {
             let (session, queue) = (Arc::clone(&self.session), self.consumer.queue.clone());
-            let of_session = Arc::clone(&session);
-            let keep = async move {
-                let connection = session.core.client.address().connect(&queue, None).await?;
-                scheduler::keep_timer(&queue, &connection).await
-            };
-            let task = tokio::spawn(of_session.with(async move {
+            self.timer.spawn(Arc::clone(&session).with(async move {
+                let keep = async {
+                    let connection = session.core.client.address().connect(&queue, None).await?;
+                    scheduler::keep_timer(&queue, &connection).await
+                };
                 if let Err::<(), Fault>(fault) = keep.await {
                     say!(DEBUG, "the timer stopped, the next heartbeat starts it again: {fault}");
                 }
             }));
-            self.timer = Some(Timer { task: task.abort_handle() });
         }
     }
 }

@@ -10,21 +10,16 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use crate::worker::report::show_liveness;
 use crate::worker::state::{Session, Thread};
 use heartbeat::HeartbeatLoop;
 
-/// Starts the thread.
 pub(crate) fn spawn(session: &Arc<Session>) -> std::io::Result<Thread> {
-    Thread::spawn("hworker-supervisor", session, run)
+    Thread::spawn("hworker-supervisor", session, |session| &session.supervisor, run)
 }
 
 async fn run(session: Arc<Session>) {
     let clone = || Arc::clone(&session);
     let mut hearts = JoinSet::new();
-    hearts.spawn(
-        clone().with(show_liveness::show_with_beats(clone(), |session| &session.supervisor)),
-    );
     let each = session.for_each_queue(|consumer| {
         let heart = HeartbeatLoop::new(clone(), Arc::clone(consumer));
         hearts.spawn(clone().with(heart.run()));

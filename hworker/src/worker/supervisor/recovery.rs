@@ -9,8 +9,8 @@ use tokio::task::JoinSet;
 
 use crate::log::say;
 use crate::monitor::{self, Monitor, Recovery, Sweeps, Task};
-use crate::store::{Connection, Fault, Heard};
-use crate::worker::state::{Consumer, Session};
+use crate::store::{Connection, Fault, Heard, Queue};
+use crate::worker::state::Session;
 
 /// The time between two heartbeats.
 pub(crate) const BEAT_EVERY: Duration = Duration::from_millis(1_500);
@@ -33,6 +33,8 @@ const LONG_SILENT: Duration = Duration::from_secs(86_400);
 
 /// The watched workers of one queue.
 pub(crate) struct Watch {
+    session: Arc<Session>,
+    queue: Queue,
     monitor: Monitor,
     recovering: HashSet<String>,
     /// Dead workers that may have left something: their last heartbeats, and when to look again.
@@ -42,9 +44,11 @@ pub(crate) struct Watch {
     recoveries: JoinSet<(String, String, Result<Recovery, Fault>)>,
 }
 
-impl Default for Watch {
-    fn default() -> Self {
+impl Watch {
+    pub(crate) fn new(session: Arc<Session>, queue: Queue) -> Self {
         Self {
+            session,
+            queue,
             monitor: Monitor::default(),
             recovering: HashSet::new(),
             unfinished: HashMap::new(),
@@ -52,18 +56,15 @@ impl Default for Watch {
             recoveries: JoinSet::new(),
         }
     }
-}
 
-impl Watch {
     /// How far back the next heartbeat asks for silent workers.
-    pub(crate) fn window(&self, session: &Session) -> Duration {
-        let now = session.core.clock.unix_ms();
+    pub(crate) fn window(&self) -> Duration {
+        let now = self.session.core.clock.unix_ms();
         // The next heartbeat is one interval later, and an estimated clock may be off by as much.
         let watched = self.monitor.watches_back(now).map(|back| back + 4 * BEAT_EVERY);
         watched.map_or(RECENT, |watched| watched.max(RECENT))
     }
 
-    /// Notes that a heartbeat was not accepted.
     pub(crate) fn missed(&mut self, connection_lost: bool) {
         self.monitor.missed(connection_lost);
     }
@@ -71,42 +72,36 @@ impl Watch {
     /// Watches the other workers and recovers the jobs of dead ones.
     pub(crate) async fn watch(
         &mut self,
-        (session, consumer, connection): (&Arc<Session>, &Consumer, &Connection),
+        connection: &Connection,
         sent: Instant,
         everyone: bool,
         heard: &mut Heard,
     ) -> Result<(), Fault> {
         while let Some(done) = self.recoveries.try_join_next() {
-            if let Ok((worker, seen, result)) = done {
-                self.recovering.remove(&worker);
-                let look_after = match result {
-                    Ok(Recovery::Alive) => {
-                        self.unfinished.remove(&worker);
-                        continue;
-                    }
-                    Ok(Recovery::Done) => None,
-                    Ok(Recovery::WithAnother) => {
-                        Some(OTHERS_LOOK_AFTER.mul_f64(1.0 + fastrand::f64()))
-                    }
-                    Ok(Recovery::Failed) => Some(Duration::ZERO),
-                    Err(fault) => {
-                        say!(DEBUG, worker, "it is not known whether it is dead: {fault}");
-                        continue;
-                    }
-                };
+            let Ok((worker, seen, result)) = done else { continue };
+            self.recovering.remove(&worker);
+            let look_after = match result {
+                Ok(Recovery::Alive | Recovery::Done) => None,
+                Ok(Recovery::WithAnother) => Some(OTHERS_LOOK_AFTER.mul_f64(1.0 + fastrand::f64())),
+                Ok(Recovery::Failed) => Some(Duration::ZERO),
+                Err(fault) => {
+                    say!(DEBUG, worker, "it is not known whether it is dead: {fault}");
+                    continue;
+                }
+            };
+            if !matches!(result, Ok(Recovery::Alive)) {
                 self.monitor.is_dead(&worker);
-                match look_after {
-                    Some(after) => self.unfinished.insert(worker, (seen, Instant::now() + after)),
-                    None => self.unfinished.remove(&worker),
-                };
             }
+            match look_after {
+                Some(after) => self.unfinished.insert(worker, (seen, Instant::now() + after)),
+                None => self.unfinished.remove(&worker),
+            };
         }
         let mut silent = std::mem::take(&mut heard.silent);
-        let own = session.core.config.dead_after;
-        let queue = consumer.queue.clone();
+        let own = self.session.core.config.dead_after;
         if silent.len() >= NAMED {
-            let window = (!everyone || !heard.keeps_timer).then(|| self.window(session));
-            silent = queue.silent(connection, heard.now, window).await?;
+            let window = (!everyone || !heard.keeps_timer).then(|| self.window());
+            silent = self.queue.silent(connection, heard.now, window).await?;
         }
         if everyone {
             self.monitor.remembers_only(&silent);
@@ -120,14 +115,12 @@ impl Watch {
         for task in self.monitor.accepted(sent, own, heard.now, sweeps, silent) {
             match task {
                 Task::Learn { worker, seen } => unknown.push((worker, seen)),
-                Task::Recover { worker, seen } => {
-                    self.start_recovery((session, consumer), worker, seen, false);
-                }
+                Task::Recover { worker, seen } => self.start_recovery(worker, seen, false),
                 Task::Sweep { worker, seen } => dead.push((worker, seen)),
             }
         }
         let ids: Vec<_> = unknown.iter().map(|(worker, _)| worker.as_str()).collect();
-        let records = queue.remembered(connection, &ids).await?;
+        let records = self.queue.remembered(connection, &ids).await?;
         for ((worker, seen), record) in unknown.into_iter().zip(records) {
             if self.monitor.learn(&worker, record.dead, record.dead_after) {
                 dead.push((worker, seen));
@@ -136,23 +129,25 @@ impl Watch {
         let now = Instant::now();
         let due = self.unfinished.iter().filter(|(_, (_, at))| *at <= now);
         dead.extend(due.map(|(worker, (seen, _))| (worker.clone(), seen.clone())));
-        self.sweep((session, consumer, connection), heard.now, dead).await
+        self.sweep(connection, heard.now, dead).await
     }
 
-    /// `is_dead`: it was declared dead before, and something is left.
-    fn start_recovery(
-        &mut self,
-        (session, consumer): (&Arc<Session>, &Consumer),
-        worker: String,
-        seen: String,
-        is_dead: bool,
-    ) {
+    /// Moves the jobs of a dead worker on a connection of its own. `is_dead`: it was declared dead before, and something is left.
+    fn start_recovery(&mut self, worker: String, seen: String, is_dead: bool) {
         if self.recovering.insert(worker.clone()) {
-            let (of_session, queue) = (Arc::clone(session), consumer.queue.clone());
-            let (session, at_once) = (Arc::clone(session), Arc::clone(&self.recoveries_at_once));
-            self.recoveries.spawn(of_session.with(async move {
+            let (session, queue) = (Arc::clone(&self.session), self.queue.clone());
+            let at_once = Arc::clone(&self.recoveries_at_once);
+            self.recoveries.spawn(Arc::clone(&session).with(async move {
                 let _turn = at_once.acquire_owned().await;
-                let result = recover(&session, &queue, &worker, &seen, is_dead).await;
+                let core = &session.core;
+                let recovered = async {
+                    let shared = core.client.connection(&queue).await?;
+                    // There may be many jobs, and heartbeats must not queue behind them. On the heap, since only a few make one at a time.
+                    let connect = Box::pin(core.client.address().connect(&queue, None));
+                    let dead = (&*worker, &*seen);
+                    monitor::recover(&queue, &shared, connect, &core.clock, dead, is_dead).await
+                };
+                let result = recovered.await;
                 (worker, seen, result)
             }));
         }
@@ -162,39 +157,23 @@ impl Watch {
     /// long.
     async fn sweep(
         &mut self,
-        (session, consumer, connection): (&Arc<Session>, &Consumer, &Connection),
+        connection: &Connection,
         now: u64,
         dead: Vec<(String, String)>,
     ) -> Result<(), Fault> {
-        let queue = consumer.queue.clone();
         let ids: Vec<_> = dead.iter().map(|(worker, _)| worker.as_str()).collect();
-        let holds = queue.hold_anything(connection, &ids).await?;
+        let holds = self.queue.hold_anything(connection, &ids).await?;
         for ((worker, seen), holds) in dead.into_iter().zip(holds) {
             if holds {
-                self.start_recovery((session, consumer), worker, seen, true);
+                self.start_recovery(worker, seen, true);
                 continue;
             }
             self.unfinished.remove(&worker);
             let long_dead = monitor::silent_for(&seen, now) > LONG_SILENT;
-            if long_dead && queue.bury(connection, &worker).await? {
+            if long_dead && self.queue.bury(connection, &worker).await? {
                 self.monitor.forget(&worker);
             }
         }
         Ok(())
     }
-}
-
-/// Moves the jobs of a dead worker on a connection of its own: there may be many, and heartbeats must not queue behind them.
-async fn recover(
-    session: &Session,
-    queue: &crate::store::Queue,
-    worker: &str,
-    seen: &str,
-    is_dead: bool,
-) -> Result<Recovery, Fault> {
-    let core = &session.core;
-    let shared = core.client.connection(queue).await?;
-    // On the heap, since only a few make one at a time.
-    let connect = Box::pin(core.client.address().connect(queue, None));
-    monitor::recover(queue, &shared, connect, &core.clock, (worker, seen), is_dead).await
 }

@@ -88,5 +88,5 @@ async fn compare(consumer: &Consumer, connection: &Connection) -> Result<HashSet
     for settlement in comparison.revived {
         consumer.settle(Some(settlement));
     }
-    Ok(comparison.unseen.into_iter().collect())
+    Ok(comparison.unseen)
 }

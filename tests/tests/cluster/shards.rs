@@ -268,7 +268,7 @@ async fn more_shards_and_fewer_while_all_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_limit_of_a_queue_is_that_of_all_its_shards() {
     // `default=2` with 4 shards and 10 slots: never more than two of its jobs at once.
-    // Guard: `Room`, which the lanes of a queue have in common.
+    // Guard: `Shared::room`, which all shards of a queue have in common.
     let server = TestServer::start();
     let client = Client::builder().redis_url(server.url()).shards("default", 4);
     let client = client.build().expect("a client");

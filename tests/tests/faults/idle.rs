@@ -201,7 +201,7 @@ fn sleeps_of(worker: &Process, thread: &str) -> u64 {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_threads_of_an_idle_worker_wake_for_its_heartbeats_alone() {
-    // Guard: `beat_or`, by which all that is looked at now and then is looked at with a heartbeat. Three times it is: tokio looks at a far
+    // Guard: `show_with_beats`, by which all that is looked at now and then is looked at with a heartbeat. Three times it is: tokio looks at a far
     // timer twice, and there is the answer. It was about seven times without.
     let server = TestServer::start();
     let proxy = Proxy::before(&server);

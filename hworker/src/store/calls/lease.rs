@@ -1,6 +1,8 @@
 //! The hold of a worker on a job.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use crate::store::net::{Call, Fault};
@@ -52,6 +54,32 @@ impl fmt::Display for Lease {
             Self::Token(token) => write!(f, "{token}"),
             Self::Foreign(name) => f.write_str(name),
         }
+    }
+}
+
+/// A table of leases.
+pub(crate) type LeaseMap<V> = HashMap<Lease, V, BuildHasherDefault<LeaseHasher>>;
+
+/// Each job looks its lease up several times. Tokens count up and nobody can choose them, so multiplying spreads them well enough (Fibonacci
+/// hashing: Knuth, TAOCP 6.4).
+#[derive(Debug, Default)]
+pub(crate) struct LeaseHasher(u64);
+
+impl Hasher for LeaseHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(20);
+    }
+
+    fn write_isize(&mut self, _: isize) {
+        // The kind of a lease: nearly all are tokens.
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
     }
 }
 

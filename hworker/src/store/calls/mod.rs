@@ -22,7 +22,7 @@ mod watch;
 pub(crate) use counts::Load;
 pub(crate) use heartbeat::{Asked, Beat, Heard};
 pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry};
-pub(crate) use lease::Lease;
+pub(crate) use lease::{Lease, LeaseMap};
 pub(crate) use parked::ParkedEntry;
 pub(crate) use queues::QueueRegistry;
 pub(crate) use recover::Recovered;

@@ -6,6 +6,7 @@ use crate::backoff::Backoff;
 use crate::envelope::bounded;
 use crate::job::{OnFault, Policy};
 use crate::log::{one_line, say};
+use crate::outcome::Returned;
 use crate::store::{End, Settlement};
 use crate::worker::attempt::decide::{
     Attempts, Evidence, Finish, MESSAGE_BYTES, Transition, decide,
@@ -30,6 +31,10 @@ pub(crate) fn outcome(settlement: Option<&Settlement>) -> &'static str {
 
 /// Decides what happens to the job, with the user's `backoff` and `on_error`.
 pub(crate) fn decided(core: &Core, job: &Job, finish: Finish, policy: &Policy) -> Transition {
+    // The fast path: success.
+    if matches!(finish, Finish::Returned(Returned::Success)) {
+        return Transition::Ack;
+    }
     let time_left = |until: u64| Duration::from_millis(until.saturating_sub(core.clock.unix_ms()));
     let attempts = Attempts {
         policy,

@@ -4,8 +4,8 @@
 //! and nothing starts or settles it again. A settlement is remembered for a while after the server has it, in case a failover brings the
 //! lease back.
 
+use std::collections::HashSet;
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use super::job::{Job, Running};
 use super::recent::Recent;
-use crate::store::{Lease, Settlement};
+use crate::store::{Lease, LeaseMap, Settlement};
 
 /// The leases of one queue.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Leases {
 
 #[derive(Debug, Default)]
 struct Table {
-    held: HashMap<Lease, State>,
+    held: LeaseMap<State>,
     /// The session number under which the list of leases was last reconciled.
     session_number: u64,
 }

@@ -163,15 +163,6 @@ pub fn drain(
     Ok(Sample::from([("jobs_per_s", rate * concurrency as f64)]))
 }
 
-/// What peers reached in W2 at 100 relative to `limit` when they were measured with care, on Redis 8.6.
-const EXPECTED: &[(&str, f64)] = &[
-    ("chasquimq", 77.0 / 192.0),
-    ("chasquimq:defaults", 25.9 / 192.0),
-    ("apalis", 24.6 / 192.0),
-    ("rusty-sidekiq", 14.0 / 192.0),
-    ("oxana", 4.5 / 192.0),
-];
-
 /// Why the figures are void, if they are.
 pub fn void(results: &Results) -> Vec<String> {
     let of = |name: &str| results.rounds("w2", "100", name);
@@ -184,16 +175,6 @@ pub fn void(results: &Results) -> Vec<String> {
         reasons.push(format!(
             "limit reaches only {median:.2} of redis-benchmark with the same script and batch"
         ));
-    }
-    for (peer, expected) in EXPECTED {
-        if let Some(ratio) =
-            Spread::ratio(of(peer), limit, "jobs_per_s").filter(|ratio| ratio.high < 0.7 * expected)
-        {
-            reasons.push(format!(
-                "{peer} reaches only {:.3} of limit, where it has reached {expected:.3}",
-                ratio.median
-            ));
-        }
     }
     reasons.extend(too_low(results));
     reasons

@@ -371,7 +371,7 @@ impl Stage {
 
 /// Tells the server something, over a new connection where another fault has ended this one.
 fn order(redis: &mut RedisSide, words: &[&str]) -> Result<(), Failure> {
-    let give_up = Instant::now() + Duration::from_secs(20);
+    let give_up = Instant::now() + Duration::from_secs(60);
     loop {
         match redis.try_ask(words) {
             Ok(()) => return Ok(()),

@@ -45,7 +45,7 @@ pub(crate) fn unknown(key: &str) -> String {
     format!("unknown key `{key}`{hint}\nthe keys are {all}")
 }
 
-/// What other queues call differently, or say elsewhere.
+/// Names that other job queues use, each with the key or the call that is meant.
 fn meant(key: &str) -> Option<&'static str> {
     Some(match key {
         "attempts" | "max_retries" | "max_tries" | "retries" | "retry" | "retry_limit"

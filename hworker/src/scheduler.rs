@@ -1,4 +1,4 @@
-//! The timer of a queue: whoever keeps it promotes scheduled jobs when they are due.
+//! The timer of a queue: the process that keeps it promotes scheduled jobs when they are due.
 
 use std::time::Duration;
 

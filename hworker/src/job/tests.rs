@@ -351,7 +351,7 @@ impl std::task::Wake for Wakes {
 }
 
 #[test]
-fn who_runs_a_body_hears_of_its_end_from_others_alone() {
+fn a_runner_is_told_of_the_end_of_its_body_by_others_alone() {
     // Guard: `Context::end` wakes no task, which would be polled once more for each attempt.
     let counter = Arc::new(Wakes::default());
     let waker = Arc::clone(&counter).into();

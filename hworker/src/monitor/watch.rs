@@ -199,7 +199,7 @@ mod tests {
     const DEAD_AFTER: Duration = Duration::from_secs(5);
 
     #[test]
-    fn who_looks_after_the_dead_sweeps_those_of_late_often_and_sometimes_all() {
+    fn the_keeper_of_the_timer_sweeps_recent_dead_workers_often_and_all_sometimes() {
         let mut monitor = Monitor::default();
         let dead = || vec![("late".to_owned(), "990000".to_owned()), ("long".into(), "1".into())];
         let accepted = |monitor: &mut Monitor, sweeps| {

@@ -11,7 +11,7 @@
 -- ARGV[1] worker     its id
 -- ARGV[2] timer_ttl  ms that the timer is kept without a heartbeat
 -- ARGV[3] window     ms; workers heard of longer ago are left out
--- ARGV[4] everyone   '1': whoever keeps the timer is told of those too
+-- ARGV[4] everyone   '1': the process that keeps the timer is told of those too
 -- ARGV[5] looked     token of the parked job that this worker looked at last
 -- ARGV[6] unknown_for  ms after which a parked job is to be broken
 -- ARGV[7] stopping   '1': the worker was told to stop, so its end casts no suspicion on what it holds

@@ -53,7 +53,7 @@ async fn run(session: Arc<Session>) {
             Some(ended) = fetchers.join_next_with_id() => {
                 let id = ended.as_ref().map_or_else(JoinError::id, |(id, ())| *id);
                 let consumer = consumers.remove(&id);
-                // If a fetch loop ended by a panic, which ends this session, another one sends what is given back.
+                // A panic in a fetch loop ends this session. A second loop sends the settlements and releases that are left.
                 if let (Err(_), Some(consumer)) = (ended, consumer) {
                     fetchers.spawn(fetch::run(clone(), consumer));
                 }

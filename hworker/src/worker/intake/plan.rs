@@ -91,7 +91,7 @@ impl Known<'_> {
 
         let settlements = consumer.outbox.count();
         let runnable = !consumer.buffer.is_empty();
-        // The jobs that are left last until more arrive, and each call costs the thread on which bodies end.
+        // A few jobs are not worth a call: those that wait here keep the slots busy until there is room for more.
         let enough = (target - target / 3).clamp(1, CALL_JOBS);
         let worth_it = want == most || target > 0 && want >= enough;
         let anything = settlements > 0 || want > 0;

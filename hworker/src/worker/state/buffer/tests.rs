@@ -82,7 +82,7 @@ async fn a_slot_that_comes_with_others_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn that_a_slot_came_free_for_somebody_is_seen_until_he_has_it() {
+async fn a_task_counts_as_waiting_until_it_has_the_slot_that_came_free() {
     // Guard: `freed`, `Slots::are_awaited`: a waiting task is woken on a thread that the next body may block.
     let (ready, slots) = (Buffer::default(), Slots::new(2));
     let mut kept = slots.try_acquire();
@@ -103,7 +103,7 @@ async fn that_a_slot_came_free_for_somebody_is_seen_until_he_has_it() {
 }
 
 #[tokio::test]
-async fn who_yields_is_called_where_nobody_looks_after_his_thread() {
+async fn a_runner_that_yields_is_called_if_its_thread_is_blocked() {
     // Guard: `late`: a yielding task is woken by its own thread only.
     let ready = std::sync::Arc::new(Buffer::default());
     ready.push(jobs(0..1), None);

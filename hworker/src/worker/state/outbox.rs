@@ -143,6 +143,13 @@ mod tests {
         assert_eq!(pushed(WakeAt::LastOr(usize::MAX), true), [true, false, false]);
         assert_eq!(pushed(WakeAt::Count(2), true), [false, true, false]);
         assert_eq!(pushed(WakeAt::Never, true), [false; 3]);
+
+        let outbox = Outbox::default();
+        for wake_at in [WakeAt::LastOr(1), WakeAt::Count(1)] {
+            outbox.set_wake_at(wake_at);
+            assert_eq!([true; 3].map(|last| outbox.push(ack(1), last)), [true, false, false]);
+            outbox.take();
+        }
     }
 
     #[test]

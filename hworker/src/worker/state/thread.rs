@@ -1,9 +1,10 @@
 //! A thread of one session, with a runtime of its own that no body can block.
 
 use std::io;
-use std::sync::Arc;
-use std::thread::{Builder, sleep};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::Builder;
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
@@ -17,8 +18,9 @@ const ENDS_WITHIN: Duration = Duration::from_secs(1);
 /// drop them outside their runtime.
 pub(crate) struct Thread {
     ends: CancellationToken,
-    /// The thread holds nothing any more.
     ended: CancellationToken,
+    /// Closed when the thread holds nothing any more.
+    held: Mutex<Receiver<()>>,
 }
 
 impl Thread {
@@ -32,10 +34,11 @@ impl Thread {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (ends, ended) = (CancellationToken::new(), CancellationToken::new());
         let (told, has_ended) = (ends.clone(), ended.clone().drop_guard());
+        let (holds, held) = sync_channel(0);
         let session = Arc::clone(session);
         Builder::new().name(name.to_owned()).spawn(move || {
             // Dropped last.
-            let _has_ended = has_ended;
+            let _has_ended = (has_ended, holds);
             let session = session;
             let _vital = session.vital();
             runtime.block_on(async {
@@ -48,7 +51,7 @@ impl Thread {
             // Dropping it would wait for a look-up of a host name.
             runtime.shutdown_background();
         })?;
-        Ok(Self { ends, ended })
+        Ok(Self { ends, ended, held: Mutex::new(held) })
     }
 
     /// Completes when the thread has ended, also by a panic. Cancel safe.
@@ -64,9 +67,8 @@ impl Thread {
 impl Drop for Thread {
     fn drop(&mut self) {
         self.end();
-        let told = Instant::now();
-        while !self.ended.is_cancelled() && told.elapsed() < ENDS_WITHIN {
-            sleep(Duration::from_millis(1));
-        }
+        let held = self.held.get_mut().unwrap_or_else(PoisonError::into_inner);
+        // Nothing is ever sent: this ends when the thread does, or by the time.
+        let _ = held.recv_timeout(ENDS_WITHIN);
     }
 }

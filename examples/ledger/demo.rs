@@ -121,7 +121,7 @@ impl Stage {
         let start = Instant::now();
         loop {
             let counts = self.queue.counts().await?;
-            if counts.pending + counts.running + counts.scheduled == 0 {
+            if counts.waiting + counts.running + counts.scheduled == 0 {
                 return Ok(());
             }
             ensure!(start.elapsed() < PATIENCE, "jobs are left: {counts:?}");

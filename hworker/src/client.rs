@@ -167,7 +167,7 @@ impl Client {
 
     /// What an enqueue, or a look, has to keep to.
     pub(crate) fn limits(&self) -> Limits {
-        Limits { failed: 0, broken: 0, max_payload: self.inner.max_payload }
+        Limits { max_payload: self.inner.max_payload, ..Limits::default() }
     }
 
     /// The connection to the server of a queue, of the runtime that this is called in.

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::durability::Durability;
 use crate::error::Problems;
-use crate::keys::{check_name, is_prefix};
+use crate::keys::{Ended, check_name, is_prefix};
 use crate::shards;
 use crate::time::parse_duration;
 
@@ -36,6 +36,12 @@ pub mod defaults {
     pub const DEAD_AFTER: Duration = Duration::from_secs(5);
     /// How many records of failed jobs a queue keeps.
     pub const FAILED_LIMIT: usize = 1000;
+    /// For how long a queue keeps them.
+    pub const FAILED_FOR: Duration = Duration::from_secs(90 * 86_400);
+    /// How many bytes of them a queue keeps.
+    pub const FAILED_BYTES: usize = 256 * 1024 * 1024;
+    /// How many records of jobs that are done a queue keeps.
+    pub const KEEP_DONE: usize = 0;
     /// How many broken payloads a queue keeps.
     pub const BROKEN_LIMIT: usize = 1000;
     /// How long a job that no worker can run stays parked before it is broken.
@@ -49,11 +55,32 @@ pub mod defaults {
 }
 
 /// What bounds the structures of a queue.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Limits {
-    pub(crate) failed: usize,
+    /// Of the records of failed jobs, and of cancelled and expired ones.
+    pub(crate) failed: Kept,
+    /// How many records of jobs that are done.
+    pub(crate) done: usize,
     pub(crate) broken: usize,
     pub(crate) max_payload: usize,
+}
+
+/// What is kept of one kind of records.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Kept {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+    /// For so long.
+    pub(crate) ms: u64,
+}
+
+impl Limits {
+    pub(crate) fn records(&self, ended: Ended) -> Kept {
+        match ended {
+            Ended::Failed | Ended::Cancelled | Ended::Expired => self.failed,
+            Ended::Done => Kept { count: self.done as u64, ..self.failed },
+        }
+    }
 }
 
 /// Variables of the environment that look like settings and are none, each with the setting that it is most like.
@@ -65,7 +92,7 @@ pub(crate) fn unknown_variables() -> Vec<(String, &'static str)> {
 
 /// `None` for a setting.
 fn nearest_setting(name: &str) -> Option<&'static str> {
-    const KNOWN: [&str; 24] = [
+    const KNOWN: [&str; 27] = [
         "HWORKER_REDIS_URL",
         "HWORKER_TLS_CA",
         "HWORKER_TLS_CERT",
@@ -81,6 +108,9 @@ fn nearest_setting(name: &str) -> Option<&'static str> {
         "HWORKER_SHUTDOWN_GRACE",
         "HWORKER_DEAD_AFTER",
         "HWORKER_FAILED_LIMIT",
+        "HWORKER_FAILED_FOR",
+        "HWORKER_FAILED_BYTES",
+        "HWORKER_KEEP_DONE",
         "HWORKER_BROKEN_LIMIT",
         "HWORKER_UNKNOWN_FOR",
         "HWORKER_CRASH_LIMIT",
@@ -241,6 +271,12 @@ impl Environment<'_> {
 
     fn number(&mut self, given: Option<usize>, variable: &str, default: usize) -> usize {
         self.or(given, variable, number, default)
+    }
+
+    /// As [`number`](Self::number), where `off` is no bound.
+    fn bound(&mut self, given: Option<usize>, variable: &str, default: usize) -> usize {
+        let bound = |text: &str| if text == "off" { Ok(usize::MAX) } else { number(text) };
+        self.or(given, variable, bound, default)
     }
 
     fn duration(&mut self, given: Option<Duration>, variable: &str, default: Duration) -> Duration {

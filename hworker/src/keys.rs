@@ -40,7 +40,10 @@ pub(crate) struct Keys {
     pub(crate) scheduled: String,
     pub(crate) timer: String,
     pub(crate) bell: String,
-    pub(crate) failed: String,
+    /// Ended jobs, by the outcome.
+    ended: [String; OUTCOMES.len()],
+    pub(crate) record: String,
+    pub(crate) groups: String,
     pub(crate) broken: String,
     pub(crate) parked: String,
     pub(crate) workers: String,
@@ -56,8 +59,28 @@ pub(crate) struct WorkerKeys {
     pub(crate) record: String,
 }
 
+/// How a job of which there is a record has ended; it is also the word in the names of keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Failed,
+    Cancelled,
+    Expired,
+    Done,
+}
+
+/// In the order of [`Ended`].
+const OUTCOMES: [&str; 4] = ["failed", "cancelled", "expired", "done"];
+
+impl Ended {
+    pub(crate) const ALL: [Self; 4] = [Self::Failed, Self::Cancelled, Self::Expired, Self::Done];
+
+    pub(crate) fn name(self) -> &'static str {
+        OUTCOMES[self as usize]
+    }
+}
+
 /// Every word that stands between the prefix and the queue.
-const KINDS: [&str; 13] = [
+const KINDS: [&str; 18] = [
     "jobs",
     "progress",
     "inbox",
@@ -65,6 +88,11 @@ const KINDS: [&str; 13] = [
     "timer",
     "bell",
     "failed",
+    "cancelled",
+    "expired",
+    "done",
+    "record",
+    "groups",
     "broken",
     "parked",
     "workers",
@@ -83,7 +111,9 @@ impl Keys {
             scheduled: key("scheduled"),
             timer: key("timer"),
             bell: key("bell"),
-            failed: key("failed"),
+            ended: OUTCOMES.map(key),
+            record: key("record"),
+            groups: key("groups"),
             broken: key("broken"),
             parked: key("parked"),
             workers: key("workers"),
@@ -97,6 +127,17 @@ impl Keys {
     pub(crate) fn worker(&self, worker: impl Display) -> WorkerKeys {
         let key = |kind: &str| format!("{}-{kind}-{}:{worker}", self.prefix, self.queue);
         WorkerKeys { progress: key("progress"), inbox: key("inbox"), record: key("worker") }
+    }
+
+    /// The sorted set of the jobs that ended so.
+    pub(crate) fn ended(&self, how: Ended) -> &str {
+        &self.ended[how as usize]
+    }
+
+    /// What a script needs that writes or drops records, in this order.
+    pub(crate) fn records(&self) -> [&str; 6] {
+        let [failed, cancelled, expired, done] = &self.ended;
+        [&self.record, &self.groups, failed, cancelled, expired, done]
     }
 
     /// The statistics of one day, `YYYYMMDD`.

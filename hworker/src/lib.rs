@@ -16,6 +16,7 @@ mod encryption;
 mod enqueue;
 mod envelope;
 mod error;
+mod fnv;
 mod fresh_uuid;
 mod guarded;
 mod inspect;
@@ -51,7 +52,8 @@ pub use envelope::{AttemptError, Crash, JobId};
 pub use error::{BoxError, Cause, Error, Fate, Problems};
 pub use hworker_macros::job;
 pub use inspect::{
-    Broken, Counts, Failed, Found, Inspect, JobState, QueueInfo, RunningJob, WorkerInfo,
+    Action, Changed, Counts, Edit, Filter, Group, Inspect, JobInfo, JobState, Jobs, Order, Page,
+    QueueInfo, RunningJob, When, WorkerInfo,
 };
 pub use job::{Job, OnFault};
 pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, snooze};

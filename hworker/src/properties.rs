@@ -72,6 +72,7 @@ fn others(rewrite: &Rewrite<'_>) -> Vec<(String, String)> {
 fn error() -> AttemptError {
     AttemptError {
         attempt: 1,
+        started_at: None,
         at: 0,
         kind: "error".into(),
         message: "\"\u{0}".into(),
@@ -281,6 +282,8 @@ mod tests {
                 job: &job,
                 args: &args,
                 enqueued_at,
+                tags: &[],
+                meta: None,
                 max_attempts,
                 timeout,
                 backoff: backoff.as_deref(),
@@ -318,6 +321,8 @@ mod tests {
                 job: floats::NAME,
                 args: &sent,
                 enqueued_at: 1,
+                tags: &[],
+                meta: None,
                 max_attempts: None,
                 timeout: None,
                 backoff: None,

@@ -111,6 +111,39 @@ pub(crate) fn day(unix_ms: u64) -> String {
     (year * 10_000 + month * 100 + day).to_string()
 }
 
+/// Reads `2026-12-24`, `2026-12-24T18:00`, `2026-12-24T18:00:30Z`, all in UTC, or milliseconds since 1970. The arithmetic is Howard
+/// Hinnant's `days_from_civil`, as above.
+pub(crate) fn parse_time(text: &str) -> Option<u64> {
+    if text.len() > 10 && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return text.parse().ok();
+    }
+    let (date, time) = text.split_once(['T', ' ']).unwrap_or((text, "00:00"));
+    let numbers = |text: &str, sign: char| -> Option<Vec<u64>> {
+        text.split(sign).map(|part| part.parse().ok()).collect()
+    };
+    let [year, month, day] = numbers(date, '-')?[..] else { return None };
+    let (hour, minute, second) = match numbers(time.strip_suffix('Z').unwrap_or(time), ':')?[..] {
+        [hour, minute] => (hour, minute, 0),
+        [hour, minute, second] => (hour, minute, second),
+        _ => return None,
+    };
+    let fits = (1970..10_000).contains(&year)
+        && (1..=12).contains(&month)
+        && (1..=31).contains(&day)
+        && hour < 24
+        && minute < 60
+        && second < 60;
+    if !fits {
+        return None;
+    }
+    let year = year - u64::from(month <= 2);
+    let of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
+    let era = year / 400;
+    let of_era = (year - era * 400) * 365 + (year % 400) / 4 - (year % 400) / 100 + of_year;
+    let days = era * 146_097 + of_era - 719_468;
+    Some((((days * 24 + hour) * 60 + minute) * 60 + second) * 1000)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,5 +171,18 @@ mod tests {
         assert_eq!(day(951_782_400_000), "20000229");
         assert_eq!(day(1_798_761_599_999), "20261231");
         assert_eq!(day(1_798_761_600_000), "20270101");
+    }
+
+    #[test]
+    fn times() {
+        assert_eq!(parse_time("1970-01-01"), Some(0));
+        assert_eq!(parse_time("2000-02-29T00:00Z"), Some(951_782_400_000));
+        assert_eq!(parse_time("2026-12-31T23:59:59"), Some(1_798_761_599_000));
+        assert_eq!(parse_time("1798761599999"), Some(1_798_761_599_999));
+        for wrong in
+            ["", "now", "2026", "2026-13-01", "2026-01-01T25:00", "1-2", "2026-01-01T1", "+5-1-1"]
+        {
+            assert_eq!(parse_time(wrong), None, "{wrong}");
+        }
     }
 }

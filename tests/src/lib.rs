@@ -22,6 +22,8 @@ mod jobs;
 mod node;
 mod process;
 mod proxy;
+#[allow(missing_docs, reason = "the fields are those of `JobInfo`")]
+mod records;
 mod redis_side;
 mod relay;
 mod resp;
@@ -42,6 +44,7 @@ pub use jobs::{
 };
 pub use process::{Process, produce};
 pub use proxy::{Fault, Proxy, SCRIPTS};
+pub use records::{Broken, Failed, Records};
 pub use redis_side::RedisSide;
 pub use runs::{Run, Runner, Runs};
 pub use sentinel::{TestSentinels, TestSentinelsBuilder};

@@ -130,7 +130,18 @@ impl RedisSide {
                 end
             end
             return left";
-        let kinds = ["jobs", "progress", "inbox", "scheduled", "parked", "failed", "broken"];
+        let kinds = [
+            "jobs",
+            "progress",
+            "inbox",
+            "scheduled",
+            "parked",
+            "failed",
+            "cancelled",
+            "expired",
+            "done",
+            "broken",
+        ];
         let own = kinds.map(|kind| format!("hworker-{kind}-{queue}"));
         let words: Vec<_> =
             ["EVAL", COUNT, "0"].into_iter().chain(own.iter().map(String::as_str)).collect();

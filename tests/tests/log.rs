@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hworker::{Bulk, Context, Worker};
+use hworker_tests::Records as _;
 use hworker_tests::{Act, Process, TestServer, act, act_once};
 use tracing::field::{Field, Visit};
 use tracing::{Event, Level, Subscriber, span};

@@ -146,7 +146,7 @@ impl ClientBuilder {
         let tls_files = self.tls_files.resolve(&url, chosen, &mut problems);
         let address = problems.and(Address::parse(&url, source, &tls_files))?;
         let space = KeySpace { prefix, cluster: address.is_cluster() };
-        let limits = Limits { failed: 0, broken: 0, max_payload };
+        let limits = Limits { max_payload, ..Limits::default() };
         let spread = shards.into_iter().map(|(name, setting)| {
             let next = AtomicUsize::new(fastrand::usize(..setting.count));
             let shard = |shard| Queue::new(&space, &name, shard, limits);

@@ -6,17 +6,21 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use super::defaults::{
-    BROKEN_LIMIT, CRASH_LIMIT, DEAD_AFTER, FAILED_LIMIT, MAX_PAYLOAD, SHUTDOWN_GRACE,
-    SLOTS_PER_CORE, UNKNOWN_FOR,
+    BROKEN_LIMIT, CRASH_LIMIT, DEAD_AFTER, FAILED_BYTES, FAILED_FOR, FAILED_LIMIT, KEEP_DONE,
+    MAX_PAYLOAD, SHUTDOWN_GRACE, SLOTS_PER_CORE, UNKNOWN_FOR,
 };
-use super::{Environment, Limits, check_max_payload, host_name, number};
+use super::{Environment, Kept, Limits, check_max_payload, host_name, number};
 use crate::durability::Durability;
 use crate::envelope::CRASHES;
 use crate::error::Problems;
 use crate::keys::check_name;
+use crate::time::{millis, parse_duration};
 
 /// More records or payloads are never kept. The server takes no length beyond 64 bits, and Lua spells none beyond 53.
 const KEPT_AT_MOST: usize = u32::MAX as usize;
+
+/// Lua counts no further.
+const BYTES_AT_MOST: u64 = 1 << 53;
 
 /// A queue to be served, and how many of its jobs may run at once where that is less than the worker's slots.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,6 +60,9 @@ pub(crate) struct WorkerSettings {
     pub(crate) shutdown_grace: Option<Duration>,
     pub(crate) dead_after: Option<Duration>,
     pub(crate) failed_limit: Option<usize>,
+    pub(crate) failed_for: Option<Duration>,
+    pub(crate) failed_bytes: Option<usize>,
+    pub(crate) keep_done: Option<usize>,
     pub(crate) broken_limit: Option<usize>,
     pub(crate) unknown_for: Option<Duration>,
     pub(crate) crash_limit: Option<usize>,
@@ -99,7 +106,20 @@ impl WorkerSettings {
             name: env.text(self.name, "HWORKER_NAME", host_name()),
             health: env.or(self.health.map(Some), "HWORKER_HEALTH", health, None),
             limits: Limits {
-                failed: kept(env.number(self.failed_limit, "HWORKER_FAILED_LIMIT", FAILED_LIMIT)),
+                failed: Kept {
+                    count: kept(env.bound(self.failed_limit, "HWORKER_FAILED_LIMIT", FAILED_LIMIT))
+                        as u64,
+                    bytes: (env.bound(self.failed_bytes, "HWORKER_FAILED_BYTES", FAILED_BYTES)
+                        as u64)
+                        .min(BYTES_AT_MOST),
+                    ms: millis(env.or(
+                        self.failed_for,
+                        "HWORKER_FAILED_FOR",
+                        duration_or_off,
+                        FAILED_FOR,
+                    )),
+                },
+                done: kept(env.bound(self.keep_done, "HWORKER_KEEP_DONE", KEEP_DONE)),
                 broken: kept(env.number(self.broken_limit, "HWORKER_BROKEN_LIMIT", BROKEN_LIMIT)),
                 max_payload: env.number(self.max_payload, "HWORKER_MAX_PAYLOAD", MAX_PAYLOAD),
             },
@@ -213,6 +233,11 @@ fn queues(text: &str) -> Result<Vec<QueueSetting>, String> {
     parts.map(setting).collect()
 }
 
+/// A duration, or `off` for no bound.
+fn duration_or_off(text: &str) -> Result<Duration, String> {
+    if text == "off" { Ok(Duration::MAX) } else { parse_duration(text) }
+}
+
 fn health(text: &str) -> Result<Option<SocketAddr>, String> {
     let address = text.parse().map_err(|_| {
         format!("`{text}` is no address; write `127.0.0.1:8080`, or `0.0.0.0:8080` for all who can reach the machine")
@@ -288,7 +313,7 @@ mod tests {
             ..WorkerSettings::default()
         };
         let config = settings.resolve(&mut problems);
-        assert_eq!(config.limits.failed, u32::MAX as usize);
+        assert_eq!(config.limits.failed.count, u64::from(u32::MAX));
         let problems = problems.to_string();
         for what in ["concurrency is", "crash_limit is 33; it is at most 32", "the queue `a` has"] {
             assert!(problems.contains(what), "{problems}");

@@ -11,6 +11,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use self::blocking::{block_on, in_a_runtime};
 use self::ready::Ready;
@@ -18,7 +19,7 @@ use crate::backoff::CallBackoff;
 use crate::client::Client;
 use crate::durability::Durability;
 use crate::encryption::{Owner, Sealed};
-use crate::envelope::{JobId, NewEnvelope, VERSION, describe};
+use crate::envelope::{JobId, NewEnvelope, VERSION, check_meta, check_tags, describe};
 use crate::error::{BoxError, Cause, Error, Problems};
 use crate::job::Job;
 use crate::keys::check_name;
@@ -47,7 +48,28 @@ pub struct Enqueue<J: Job> {
     timeout: Option<u64>,
     backoff: Option<String>,
     retry_until: Option<u64>,
+    /// Nearly no job has any.
+    notes: Option<Box<Notes>>,
     durability: Option<Durability>,
+}
+
+/// What is noted beside the arguments.
+#[derive(Default)]
+struct Notes {
+    tags: Vec<String>,
+    meta: serde_json::Map<String, serde_json::Value>,
+    problems: Vec<String>,
+}
+
+impl Notes {
+    /// What is noted by name, as JSON, if anything is; else what is wrong with it.
+    fn meta(&self) -> Result<Option<Box<RawValue>>, String> {
+        if self.meta.is_empty() {
+            return Ok(None);
+        }
+        let meta = serde_json::value::to_raw_value(&self.meta).map_err(|error| describe(&error))?;
+        check_meta(meta.get()).map(|()| Some(meta))
+    }
 }
 
 /// No type implements it, so an [`Enqueue`] is no future, and where one is awaited the compiler says what is missing.
@@ -95,6 +117,7 @@ impl<J: Job> Enqueue<J> {
             timeout: None,
             backoff: None,
             retry_until: None,
+            notes: None,
             durability: None,
         }
     }
@@ -138,6 +161,25 @@ impl<J: Job> Enqueue<J> {
     /// No attempt starts after this time; a job that would have to has failed.
     pub fn retry_until(mut self, time: SystemTime) -> Self {
         self.retry_until = Some(local_unix_ms(time));
+        self
+    }
+
+    /// Adds a tag, by which the job can be looked for: 1 to 64 bytes, at most 16 a job. It stays with the job through all its attempts, and
+    /// is not encrypted.
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.notes.get_or_insert_default().tags.push(tag.into());
+        self
+    }
+
+    /// Notes something beside the arguments, by a name: the tenant, the request, who asked for it. At most 4 KiB of JSON a job. It stays with
+    /// the job through all its attempts, and is not encrypted.
+    pub fn meta(mut self, name: impl Into<String>, value: impl Serialize) -> Self {
+        let notes = self.notes.get_or_insert_default();
+        let name = name.into();
+        match serde_json::to_value(value) {
+            Ok(value) => _ = notes.meta.insert(name, value),
+            Err(error) => notes.problems.push(format!("meta `{name}`: {}", describe(&error))),
+        }
         self
     }
 
@@ -200,6 +242,16 @@ impl<J: Job> Enqueue<J> {
         if let Some(Err(why)) = self.backoff.as_deref().map(CallBackoff::check) {
             problems.push(format!("backoff: {why}"));
         }
+        let (mut tags, mut meta) = (&[][..], None);
+        if let Some(notes) = &self.notes {
+            tags = &notes.tags;
+            meta = notes.meta().unwrap_or_else(|why| {
+                problems.push(why);
+                None
+            });
+            problems.extend(check_tags(tags).err());
+            problems.extend(notes.problems.iter().cloned());
+        }
         if !problems.is_empty() {
             return Err(Error::Config(Problems(problems)));
         }
@@ -221,6 +273,8 @@ impl<J: Job> Enqueue<J> {
             job: J::NAME,
             args: &args,
             enqueued_at: millis(now),
+            tags,
+            meta: meta.as_deref(),
             max_attempts: self.max_attempts,
             timeout: self.timeout,
             backoff: self.backoff.as_deref(),

@@ -29,6 +29,12 @@ impl JobId {
         Self(Arc::from(&*fresh_uuid::v7(now).hyphenated().encode_lower(&mut buffer)))
     }
 
+    /// The time in an id of ours, in ms since 1970 by the clock of its producer.
+    pub(crate) fn unix_ms(&self) -> Option<u64> {
+        let (seconds, nanos) = Uuid::parse_str(&self.0).ok()?.get_timestamp()?.to_unix();
+        Some(seconds * 1000 + u64::from(nanos) / 1_000_000)
+    }
+
     /// The id as text.
     #[must_use]
     pub fn as_str(&self) -> &str {

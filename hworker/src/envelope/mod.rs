@@ -3,6 +3,7 @@
 
 mod describe;
 mod id;
+mod notes;
 mod rewrite;
 #[cfg(test)]
 mod tests;
@@ -15,7 +16,8 @@ use serde_json::value::RawValue;
 
 pub(crate) use describe::{bounded, describe};
 pub use id::JobId;
-pub(crate) use rewrite::Rewrite;
+pub(crate) use notes::{check_meta, check_tags};
+pub(crate) use rewrite::{Rewrite, edit_args};
 
 /// The newest format that this version reads and the one that it writes.
 pub(crate) const VERSION: u64 = 1;
@@ -100,6 +102,9 @@ pub struct Crash {
 pub struct AttemptError {
     /// Which attempt, from 1.
     pub attempt: u32,
+    /// When its body started, in milliseconds since 1970 by the server's clock; none where it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub started_at: Option<u64>,
     /// When it ended, in milliseconds since 1970 by the server's clock.
     pub at: u64,
     /// `error`, `panic`, `timeout`, `retry`, `failure`, `crash` or `deadline`.
@@ -255,6 +260,10 @@ pub(crate) struct NewEnvelope<'a, A> {
     pub(crate) job: &'a str,
     pub(crate) args: &'a A,
     pub(crate) enqueued_at: u64,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    pub(crate) tags: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) meta: Option<&'a RawValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]

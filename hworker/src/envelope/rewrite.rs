@@ -56,6 +56,17 @@ impl<'a> Rewrite<'a> {
         }
     }
 
+    pub(crate) fn remove(&mut self, field: &str) {
+        self.0.retain(|(name, _)| name != field);
+    }
+
+    /// Sets a field to what is JSON already; else says what is wrong.
+    pub(crate) fn set_json(&mut self, field: &'static str, json: String) -> Result<(), String> {
+        let json = RawValue::from_string(json).map_err(|error| super::describe(&error))?;
+        self.set(field, &json);
+        Ok(())
+    }
+
     /// Adds one to a field that counts.
     pub(crate) fn count(&mut self, field: &'static str) {
         let old = self.0.iter().find(|(name, _)| name == field);
@@ -154,6 +165,29 @@ impl<'de> Deserialize<'de> for Rewrite<'de> {
         }
         deserializer.deserialize_map(Fields)
     }
+}
+
+/// Arguments with the value at a path, `to.city`, set to JSON; all else keeps its bytes. The objects on the way must be there.
+pub(crate) fn edit_args(args: &str, path: &str, json: &str) -> Result<String, String> {
+    let (first, rest) =
+        path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+    let object: Result<Rewrite<'_>, _> = serde_json::from_str(args);
+    let mut object =
+        object.map_err(|_| format!("there is no argument `{path}`: no object is there"))?;
+    let at = object.0.iter().position(|(name, _)| name == first);
+    let value = match (at, rest) {
+        (_, None) => json.to_owned(),
+        (Some(at), Some(rest)) => edit_args(object.0[at].1.get(), rest, json)?,
+        (None, Some(_)) => return Err(format!("there is no argument `{first}`")),
+    };
+    let value = RawValue::from_string(value).map_err(|error| {
+        format!("the value of `{path}` is no JSON: {}", super::describe(&error))
+    })?;
+    match at {
+        Some(at) => object.0[at].1 = Cow::Owned(value),
+        None => object.0.push((Cow::Owned(first.to_owned()), Cow::Owned(value))),
+    }
+    Ok(String::from_utf8(object.to_bytes()).unwrap_or_default())
 }
 
 #[cfg(any(test, fuzzing))]

@@ -58,6 +58,7 @@ fn errors_give_way_to_the_limit() {
     for attempt in 1..=3 {
         rewrite.add_error(&AttemptError {
             attempt,
+            started_at: None,
             at: 0,
             kind: "error".into(),
             message: "x".repeat(100),
@@ -81,6 +82,7 @@ fn only_the_last_errors_are_kept() {
         let mut rewrite = Rewrite::of(&payload).expect("an envelope");
         rewrite.add_error(&AttemptError {
             attempt,
+            started_at: None,
             at: 0,
             kind: "error".into(),
             message: String::new(),
@@ -152,6 +154,7 @@ fn of_many_errors_the_last_are_kept() {
     let mut rewrite = Rewrite::of(payload.as_bytes()).expect("an envelope");
     let error = AttemptError {
         attempt: 4,
+        started_at: None,
         at: 5,
         kind: "error".into(),
         message: "no".into(),

@@ -1,150 +1,102 @@
-//! Finding one job among all that a queue has.
+//! Finding one job by its id among all that a queue has.
 
-use super::types::{Failed, Found, JobState, errors, since};
-use crate::envelope::{Envelope, JobId};
+use super::budget::{Reader, Times, read_held};
+use super::job::{Guard, JobInfo, Stands};
+use super::position::Position;
+use super::{JobState, Order};
+use crate::envelope::JobId;
 use crate::keys::WorkerKeys;
-use crate::store::{Connection, Fault, Lease, Portion, Queue, RunningEntry, server_time};
+use crate::store::{Connection, Fault, Lease, Queue};
 
-/// So many jobs are read twice, in case others came back to the front meanwhile.
-const OVERLAP: usize = 100;
+/// So far around the time in an id a waiting job is looked for first.
+const AROUND_MS: u64 = 2_000;
 
-/// Looks for a job wherever in this queue it may be, in the order in which jobs go their way, so that one that goes on meanwhile
-/// is met where it has got to.
+/// Looks for a job wherever in this shard it may be: first where it takes least, then in the order in which jobs go their way, so that one
+/// that goes on meanwhile is met where it has got to.
 pub(super) async fn find(
-    queue: &Queue,
+    (queue, shard): (&Queue, usize),
     on: &Connection,
     id: &JobId,
-) -> Result<Option<Found>, Fault> {
-    // First where it takes least.
-    if let Some(found) = search_running(queue, on, id).await? {
+) -> Result<Option<JobInfo>, Fault> {
+    if let Some(found) = recorded(queue, shard, on, id).await? {
         return Ok(Some(found));
     }
-    if let Some(found) = search_scheduled(queue, on, id).await? {
+    if let Some(found) = held(queue, shard, on, id).await? {
         return Ok(Some(found));
     }
-    if let Some(found) = search_pending(queue, on, id).await? {
+    let asked = |state, order, times| {
+        Reader::new(queue, shard, on.clone(), (state, order), times, Position::Start)
+    };
+    if let Some(at) = id.unix_ms() {
+        let around = Times { since: at.saturating_sub(AROUND_MS), until: at + AROUND_MS };
+        let reader = asked(JobState::Waiting, Order::Next, around);
+        if let Some(found) = read(reader, id, Some(around.until)).await? {
+            return Ok(Some(found));
+        }
+    }
+    // From the last to the first: those whose turn it is leave at the other end.
+    for state in [JobState::Scheduled, JobState::Waiting, JobState::Parked] {
+        let reader = asked(state, Order::Newest, Times::ALL);
+        if let Some(found) = read(reader, id, None).await? {
+            return Ok(Some(found));
+        }
+    }
+    if let Some(found) = held(queue, shard, on, id).await? {
         return Ok(Some(found));
     }
-    if let Some(found) = search_parked(queue, on, id).await? {
+    if let Some(found) = recorded(queue, shard, on, id).await? {
         return Ok(Some(found));
     }
-    if let Some(found) = search_running(queue, on, id).await? {
-        return Ok(Some(found));
-    }
-    match search_failed(queue, on, id).await? {
-        None => search_broken(queue, on, id).await,
-        found => Ok(found),
-    }
+    read(asked(JobState::Broken, Order::Newest, Times::ALL), id, None).await
 }
 
-async fn search_running(
-    queue: &Queue,
-    on: &Connection,
+/// Reads until the job comes, or one of a later time than this.
+async fn read(
+    mut reader: Reader<'_>,
     id: &JobId,
-) -> Result<Option<Found>, Fault> {
-    for worker in queue.worker_ids(on).await? {
-        for entry in queue.running(on, &queue.keys.worker(&worker)).await? {
-            let state = |since| JobState::Running { worker: worker.clone(), since };
-            if let Some(found) = found(&entry.payload, id, JobState::Pending) {
-                let since = match &entry.lease {
-                    Some(lease) => since(lease),
-                    None => server_time(on).await?,
-                };
-                return Ok(Some(Found { state: state(since), ..found }));
+    until: Option<u64>,
+) -> Result<Option<JobInfo>, Fault> {
+    loop {
+        while let Some((job, _)) = reader.take_first() {
+            if job.id.as_ref() == Some(id) {
+                return Ok(Some(job));
+            }
+            if until.is_some_and(|until| job.at.is_some_and(|at| at > until)) {
+                return Ok(None);
             }
         }
-    }
-    Ok(None)
-}
-
-/// From the back to the front, by the distance from the front: what is taken there meanwhile brings others nearer to it, where
-/// they are still to be met, and what comes in at the back was not there before.
-async fn search_pending(
-    queue: &Queue,
-    on: &Connection,
-    id: &JobId,
-) -> Result<Option<Found>, Fault> {
-    let (mut end, mut portion) = (queue.pending_count(on).await?, Portion::new());
-    while end > 0 {
-        let start = end.saturating_sub(portion.count());
-        let chunk = queue.pending(on, start..end + OVERLAP.min(portion.count())).await?;
-        if let Some(found) = chunk.iter().find_map(|payload| found(payload, id, JobState::Pending))
-        {
-            return Ok(Some(found));
-        }
-        portion.came(chunk.iter().map(Vec::len));
-        end = start;
-    }
-    Ok(None)
-}
-
-async fn search_scheduled(
-    queue: &Queue,
-    on: &Connection,
-    id: &JobId,
-) -> Result<Option<Found>, Fault> {
-    search_by_score(queue, on, &queue.keys.scheduled, id, |due| JobState::Scheduled { due }).await
-}
-
-async fn search_parked(queue: &Queue, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
-    let state = |token| JobState::Parked { since: token / 1000 };
-    search_by_score(queue, on, &queue.keys.parked, id, state).await
-}
-
-/// From the last to the first: those that are due, or parked for long, leave at the other end.
-async fn search_by_score(
-    queue: &Queue,
-    on: &Connection,
-    set: &str,
-    id: &JobId,
-    state: impl Fn(u64) -> JobState,
-) -> Result<Option<Found>, Fault> {
-    let (mut start, mut portion) = (0, Portion::new());
-    loop {
-        let end = start + portion.count();
-        let chunk = queue.by_score(on, set, start..end).await?;
-        let found = |(payload, score): &(Vec<u8>, u64)| found(payload, id, state(*score));
-        if let Some(found) = chunk.iter().find_map(found) {
-            return Ok(Some(found));
-        }
-        if chunk.len() < end - start {
+        if reader.is_filled() {
             return Ok(None);
         }
-        portion.came(chunk.iter().map(|(payload, _)| payload.len()));
-        start = end;
+        reader.fill().await?;
     }
 }
 
-async fn search_failed(queue: &Queue, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
-    let (mut offset, mut portion) = (0, Portion::new());
-    loop {
-        let count = portion.count();
-        let chunk = queue.failed(on, offset, count as u64).await?;
-        let last = chunk.len() < count;
-        portion.came(chunk.iter().map(Vec::len));
-        let mut records =
-            chunk.iter().filter_map(|record| serde_json::from_slice::<Failed>(record).ok());
-        let failed = records.find(|failed| failed.id == id.as_str()).map(|failed| Found {
-            id: id.clone(),
-            job: failed.job.clone(),
-            attempt: failed.attempts,
-            errors: failed.errors(),
-            state: JobState::Failed(Box::new(failed)),
-        });
-        match failed {
-            None if !last => offset += count as u64,
-            found => return Ok(found),
-        }
-    }
+async fn held(
+    queue: &Queue,
+    shard: usize,
+    on: &Connection,
+    id: &JobId,
+) -> Result<Option<JobInfo>, Fault> {
+    let held = read_held(queue, shard, on).await?;
+    Ok(held.into_iter().map(|(_, _, job)| job).find(|job| job.id.as_ref() == Some(id)))
 }
 
-async fn search_broken(queue: &Queue, on: &Connection, id: &JobId) -> Result<Option<Found>, Fault> {
-    let entries = queue.broken(on).await?;
-    let found = entries.into_iter().find_map(|entry| {
-        let found = found(&entry.payload, id, JobState::Pending)?;
-        Some(Found { state: JobState::Broken(Box::new(entry.into())), ..found })
-    });
-    Ok(found)
+/// The whole record of an ended job.
+async fn recorded(
+    queue: &Queue,
+    shard: usize,
+    on: &Connection,
+    id: &JobId,
+) -> Result<Option<JobInfo>, Fault> {
+    let Some(record) = queue.records(on, &[id.as_str()]).await?.pop().flatten() else {
+        return Ok(None);
+    };
+    let Some((ended, place)) = queue.place_of(on, id.as_str(), &record).await? else {
+        return Ok(None);
+    };
+    let bytes = record.len() as u64;
+    Ok(Some(JobInfo::of_record(&queue.name, ended.into(), shard, place, bytes, Some(&record))))
 }
 
 /// Takes a job from whoever holds it under a lease; false where nobody does.
@@ -161,25 +113,11 @@ async fn holder(
     on: &Connection,
     id: &JobId,
 ) -> Result<Option<(WorkerKeys, Lease)>, Fault> {
-    for worker in queue.worker_ids(on).await? {
-        let keys = queue.keys.worker(&worker);
-        for RunningEntry { lease, payload } in queue.running(on, &keys).await? {
-            if let Some(lease) = lease.filter(|_| found(&payload, id, JobState::Pending).is_some())
-            {
-                return Ok(Some((keys, lease)));
-            }
+    let holder = held(queue, 0, on, id).await?.map(|job| job.guard);
+    Ok(match holder {
+        Some(Guard { stands: Stands::Running(worker, Some(lease)), .. }) => {
+            Some((queue.keys.worker(&worker), lease))
         }
-    }
-    Ok(None)
-}
-
-fn found(payload: &[u8], id: &JobId, state: JobState) -> Option<Found> {
-    let envelope = Envelope::decode(payload).ok()?;
-    (envelope.id.as_deref()? == id.as_str()).then(|| Found {
-        id: id.clone(),
-        job: envelope.job.into_owned(),
-        attempt: envelope.attempt,
-        errors: errors(payload),
-        state,
+        _ => None,
     })
 }

@@ -1,21 +1,36 @@
 //! Looking into a queue, and mending what a person may want to mend.
 
+mod budget;
+mod change;
+mod filter;
+mod find;
+mod groups;
+mod job;
+mod page;
+mod position;
 mod queues;
-mod search;
-mod types;
+mod state;
+mod workers;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
-use self::types::{running_job, worker_info};
+use serde::Serialize;
+
 use crate::client::Client;
 use crate::envelope::JobId;
 use crate::error::Error;
 use crate::keys::check_name;
-use crate::store::{Connection, Fault, Queue, server_time};
+use crate::store::{Connection, Fault, Queue};
 
+pub use change::{Action, Changed, Edit, When};
+pub use filter::Filter;
+pub use groups::Group;
+pub use job::JobInfo;
+pub use page::{Jobs, Order, Page};
 pub use queues::QueueInfo;
-pub use types::{Broken, Counts, Failed, Found, JobState, RunningJob, WorkerInfo};
+pub use state::JobState;
+pub use workers::{RunningJob, WorkerInfo};
 
 /// A queue as a person sees it; [`Client::inspect`] makes one. Of a queue that is spread over shards it shows all of them
 /// together, though not all at the same instant.
@@ -24,8 +39,8 @@ pub use types::{Broken, Counts, Failed, Found, JobState, RunningJob, WorkerInfo}
 /// # async fn demo(client: hworker::Client) -> Result<(), hworker::Error> {
 /// let queue = client.inspect("default");
 /// println!("{:?}", queue.counts().await?);
-/// for failed in queue.failed(0, 20).await? {
-///     println!("{} {}: {}", failed.job, failed.id, failed.message);
+/// for failed in queue.jobs(hworker::JobState::Failed).page().await?.items {
+///     println!("{:?} {:?}: {:?}", failed.job, failed.id, failed.message);
 /// }
 /// # Ok(()) }
 /// ```
@@ -43,6 +58,31 @@ impl Client {
         let shards = self.shards(queue, self.limits());
         Inspect { name: queue.to_owned(), shards, client: self.clone() }
     }
+}
+
+/// How many jobs are where.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Counts {
+    /// Ready to be taken.
+    pub waiting: u64,
+    /// Waiting for a time: delayed, or for the next attempt.
+    pub scheduled: u64,
+    /// Put aside by a worker that could not run them, for one that can: their name was unknown there, or their arguments did not fit, or it
+    /// lacked their key; also what has no room among the broken ones.
+    pub parked: u64,
+    /// Held by workers, dead ones too until their jobs are taken back.
+    pub running: u64,
+    /// Records of failed jobs.
+    pub failed: u64,
+    /// Records of cancelled jobs.
+    pub cancelled: u64,
+    /// Records of jobs that were not started in time.
+    pub expired: u64,
+    /// Records of jobs that are done; see [`keep_done`](crate::WorkerBuilder::keep_done).
+    pub done: u64,
+    /// Payloads that could not be decoded, or that no worker could run.
+    pub broken: u64,
 }
 
 /// What somebody wants of a queue, as errors say it.
@@ -120,15 +160,29 @@ impl Inspect {
     /// Where the server cannot be asked.
     pub async fn counts(&self) -> Result<Counts, Error> {
         let counts = self.each(|shard, on| async move {
-            let [pending, scheduled, parked, failed, broken, running] = shard.counts(&on).await?;
-            Ok(Counts { pending, scheduled, parked, running, failed, broken })
+            let [waiting, scheduled, parked, failed, cancelled, expired, done, broken, running] =
+                shard.counts(&on).await?;
+            Ok(Counts {
+                waiting,
+                scheduled,
+                parked,
+                running,
+                failed,
+                cancelled,
+                expired,
+                done,
+                broken,
+            })
         });
         Ok(counts.await?.into_iter().fold(Counts::default(), |sum, shard| Counts {
-            pending: sum.pending + shard.pending,
+            waiting: sum.waiting + shard.waiting,
             scheduled: sum.scheduled + shard.scheduled,
             parked: sum.parked + shard.parked,
             running: sum.running + shard.running,
             failed: sum.failed + shard.failed,
+            cancelled: sum.cancelled + shard.cancelled,
+            expired: sum.expired + shard.expired,
+            done: sum.done + shard.done,
             broken: sum.broken + shard.broken,
         }))
     }
@@ -148,102 +202,29 @@ impl Inspect {
         Ok(sums)
     }
 
-    /// The workers that serve the queue and were heard of lately, with what they run.
+    /// Finds a job by its id, wherever it is. Reads the whole queue in portions if it must, over its own connection. If the job is not there,
+    /// it reads the queue twice.
+    ///
+    /// `None` for a job that is done, was never enqueued here, or whose record was dropped. A job that moves again and again while it is
+    /// looked for, as from a worker that stops back to its queue, may be missed, though it is looked for twice.
     ///
     /// # Errors
     /// Where the server cannot be asked.
-    pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
-        let shards = self.each(|shard, on| async move {
-            let now = server_time(&on).await?;
-            let mut workers = Vec::new();
-            for entry in shard.workers(&on).await? {
-                if let Some(mut worker) = worker_info(entry, now) {
-                    let held = shard.running(&on, &shard.keys.worker(&worker.id)).await?;
-                    worker.running = held.iter().map(|entry| running_job(entry, now)).collect();
-                    workers.push(worker);
-                }
-            }
-            Ok(workers)
-        });
-        let mut workers: Vec<WorkerInfo> = Vec::new();
-        for worker in shards.await?.into_iter().flatten() {
-            match workers.iter_mut().find(|known| known.id == worker.id) {
-                Some(known) => known.add(worker),
-                None => workers.push(worker),
-            }
-        }
-        Ok(workers)
-    }
-
-    /// Finds a job by its id, wherever it is. Reads the whole queue in chunks, over its own connection. If the job is not there, it reads
-    /// the queue twice.
-    ///
-    /// `None` for a job that is done, was never enqueued here, or has left the bounded list of failed jobs. A job that moves again
-    /// and again while it is looked for, as from a worker that stops back to its queue, may be missed, though it is looked for
-    /// twice.
-    ///
-    /// # Errors
-    /// Where the server cannot be asked.
-    pub async fn find(&self, id: &JobId) -> Result<Option<Found>, Error> {
+    pub async fn find(&self, id: &JobId) -> Result<Option<JobInfo>, Error> {
+        self.check()?;
         for _ in 0..2 {
             // A job never leaves its shard.
-            let found = self
-                .first(Doing::Look, |shard, on| async move { search::find(shard, &on, id).await })
-                .await?;
-            if found.is_some() {
-                return Ok(found);
+            for (number, shard) in self.shards.iter().enumerate() {
+                let found = self.ask(shard, |shard, on| async move {
+                    find::find((shard, number), &on, id).await
+                });
+                let found = found.await.map_err(|fault| self.error(Doing::Look, fault))?;
+                if found.is_some() {
+                    return Ok(found);
+                }
             }
         }
         Ok(None)
-    }
-
-    /// Records of failed jobs, the newest first; what is not a record is left out.
-    ///
-    /// # Errors
-    /// Where the server cannot be asked.
-    pub async fn failed(&self, offset: u64, count: u64) -> Result<Vec<Failed>, Error> {
-        if count == 0 {
-            return Ok(Vec::new());
-        }
-        let parse = |records: Vec<Vec<u8>>| -> Vec<Failed> {
-            records.iter().filter_map(|record| serde_json::from_slice(record).ok()).collect()
-        };
-        if self.shards.len() == 1 {
-            let records =
-                self.each(|shard, on| async move { shard.failed(&on, offset, count).await });
-            return Ok(records.await?.into_iter().flat_map(parse).collect());
-        }
-        // Which shard has those before the offset is not known before they are read.
-        let up_to = offset.saturating_add(count);
-        let records =
-            self.each(|shard, on| async move { shard.failed(&on, 0, up_to).await }).await?;
-        let mut failed: Vec<_> = records.into_iter().flat_map(parse).collect();
-        failed.sort_by_key(|record| std::cmp::Reverse(record.failed_at));
-        Ok(failed.into_iter().skip(offset as usize).take(count as usize).collect())
-    }
-
-    /// The payloads that could not be decoded, or that no worker could run, the latest first.
-    ///
-    /// # Errors
-    /// Where the server cannot be asked.
-    pub async fn broken(&self) -> Result<Vec<Broken>, Error> {
-        let mut broken: Vec<Broken> = Vec::new();
-        let mut indexes: HashMap<Vec<u8>, usize> = HashMap::new();
-        for entry in self
-            .each(|shard, on| async move { shard.broken(&on).await })
-            .await?
-            .into_iter()
-            .flatten()
-        {
-            if let Some(index) = indexes.get(&entry.payload) {
-                broken[*index].add(entry);
-            } else {
-                indexes.insert(entry.payload.clone(), broken.len());
-                broken.push(entry.into());
-            }
-        }
-        broken.sort_by_key(|broken| std::cmp::Reverse(broken.at));
-        Ok(broken)
     }
 
     /// Puts a broken payload back at the end of the queue, once however many ask.
@@ -305,7 +286,7 @@ impl Inspect {
     pub async fn revoke(&self, id: &JobId) -> Result<(), Error> {
         let doing = Doing::Change("revoke a job of");
         let revoked = self.first(doing, |shard, on| async move {
-            let revoked = search::revoke(shard, &on, id).await?;
+            let revoked = find::revoke(shard, &on, id).await?;
             Ok(revoked.then_some(()))
         });
         let revoked = revoked.await?.is_some();
@@ -346,8 +327,24 @@ impl Inspect {
         Ok(deleted.into_inner())
     }
 
+    /// When the job that is next was enqueued, in milliseconds since 1970 by its producer's clock: the age of the queue's head. Of a queue
+    /// that is spread over shards the oldest of theirs. `None` where no job waits, or it does not say.
+    ///
+    /// # Errors
+    /// Where the server cannot be asked.
+    pub async fn oldest(&self) -> Result<Option<u64>, Error> {
+        let heads = self.each(|shard, on| async move { shard.waiting(&on, 0..1, true).await });
+        let heads = heads.await?.into_iter().flatten();
+        Ok(heads.filter_map(|payload| job::enqueued_at(&payload)).min())
+    }
+
     fn or_not_found(&self, there: bool, what: &str) -> Result<(), Error> {
         let missing = || Error::NotFound { what: format!("{what} on the queue {}", self.name) };
         there.then_some(()).ok_or_else(missing)
     }
+}
+
+/// A hash of bytes that names them among others of a queue: FNV-1a.
+fn digest(bytes: &[u8]) -> u64 {
+    crate::fnv::hash(bytes)
 }

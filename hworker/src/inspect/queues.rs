@@ -3,13 +3,13 @@
 use std::collections::BTreeSet;
 
 use super::Counts;
-use super::types::worker_info;
+use super::workers::worker_info;
 use crate::client::Client;
 use crate::error::Error;
 use crate::store::server_time;
 
 /// A queue that has jobs or workers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, serde::Serialize)]
 #[non_exhaustive]
 pub struct QueueInfo {
     /// Its name, for [`Client::inspect`].
@@ -30,7 +30,7 @@ impl Client {
     /// ```no_run
     /// # async fn demo(client: hworker::Client) -> Result<(), hworker::Error> {
     /// for queue in client.queues().await? {
-    ///     println!("{}: {} wait, {} workers", queue.name, queue.counts.pending, queue.workers);
+    ///     println!("{}: {} wait, {} workers", queue.name, queue.counts.waiting, queue.workers);
     /// }
     /// # Ok(()) }
     /// ```

@@ -1,190 +1,19 @@
-//! What there is to see in a queue.
+//! Workers as a person sees them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde::Serialize;
 
+use super::Inspect;
 use crate::config::defaults;
-use crate::envelope::{AttemptError, Crash, Envelope, JobId, NO_ARGS};
-use crate::store::{BrokenEntry, Lease, RunningEntry, WorkerEntry};
+use crate::envelope::{Envelope, JobId};
+use crate::error::Error;
+use crate::store::{RunningEntry, WorkerEntry, server_time};
 use crate::time::millis;
 
-/// How many jobs are where.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counts {
-    /// Ready to be taken.
-    pub pending: u64,
-    /// Waiting for a time: delayed, or for the next attempt.
-    pub scheduled: u64,
-    /// Put aside by a worker that could not run them, for one that can: their name was unknown there, or their arguments did not fit, or it
-    /// lacked their key; also what has no room among the broken ones.
-    pub parked: u64,
-    /// Held by workers, dead ones too until their jobs are taken back.
-    pub running: u64,
-    /// Records of failed jobs.
-    pub failed: u64,
-    /// Payloads that could not be decoded, or that no worker could run.
-    pub broken: u64,
-}
-
-/// A job that was found by its id.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub struct Found {
-    /// The job's id.
-    pub id: JobId,
-    /// The name of its type.
-    pub job: String,
-    /// The number of its current or next attempt, from 1.
-    pub attempt: u32,
-    /// The errors of its last attempts, the latest last.
-    pub errors: Vec<AttemptError>,
-    /// Where it is.
-    pub state: JobState,
-}
-
-/// Where a job is.
-#[derive(Debug, Clone)]
-#[non_exhaustive]
-pub enum JobState {
-    /// Ready to be taken.
-    Pending,
-    /// Waiting for a time, in milliseconds since 1970: delayed, or with an attempt above 1 for its next attempt.
-    Scheduled {
-        /// When.
-        due: u64,
-    },
-    /// Put aside for a worker that can run it.
-    Parked {
-        /// Since when, in milliseconds since 1970.
-        since: u64,
-    },
-    /// Held by a worker.
-    Running {
-        /// The worker's id.
-        worker: String,
-        /// Since when, in milliseconds since 1970.
-        since: u64,
-    },
-    /// It will not run again by itself.
-    Failed(Box<Failed>),
-    /// Its arguments do not fit, or no worker knew its name.
-    Broken(Box<Broken>),
-}
-
-/// The record of a failed job. `Debug` leaves out its arguments.
-#[derive(Clone, Deserialize)]
-#[non_exhaustive]
-pub struct Failed {
-    /// The job's id.
-    pub id: String,
-    /// The name of its type.
-    pub job: String,
-    /// The queue that it was on.
-    pub queue: String,
-    /// The worker that ran the last attempt.
-    pub worker: String,
-    /// `error`, `panic`, `timeout`, `retry`, `failure`, `crash` or `deadline`.
-    pub kind: String,
-    /// The text of the last error.
-    pub message: String,
-    /// Where it panicked.
-    #[serde(default)]
-    pub place: Option<String>,
-    /// The backtrace of the panic.
-    #[serde(default)]
-    pub backtrace: Option<String>,
-    /// When, in milliseconds since 1970 by the server's clock.
-    pub failed_at: u64,
-    /// The number of the last attempt, from 1; where the kind is `crash` or `deadline` it was not made to its end.
-    pub attempts: u32,
-    /// The deaths of workers that held it.
-    #[serde(default)]
-    pub crashes: Vec<Crash>,
-    envelope: Box<RawValue>,
-}
-
-impl Failed {
-    /// The arguments, as JSON.
-    #[must_use]
-    pub fn args(&self) -> &str {
-        Envelope::decode(self.envelope.get().as_bytes())
-            .map_or("null", |envelope| envelope.given_args().unwrap_or(NO_ARGS))
-    }
-
-    /// The envelope as it would have gone on, as JSON. Pushed to the list of jobs of its queue, the job runs again;
-    /// [`docs/wire-format.md`](https://github.com/hworker/hworker/blob/main/docs/wire-format.md#the-record-of-a-failed-job) says what to take
-    /// out of it before, where the kind is `crash` or `deadline`. It holds the arguments: keep it out of logs.
-    #[must_use]
-    pub fn envelope(&self) -> &str {
-        self.envelope.get()
-    }
-
-    /// The errors of the last attempts, the latest last.
-    #[must_use]
-    pub fn errors(&self) -> Vec<AttemptError> {
-        errors(self.envelope.get().as_bytes())
-    }
-}
-
-/// A payload that could not be decoded, or that no worker could run. `Debug` leaves it out.
-#[derive(Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Broken {
-    /// It, byte for byte.
-    pub payload: Vec<u8>,
-    /// How many times it came.
-    pub times: u64,
-    /// When it last came, in milliseconds since 1970 by the server's clock.
-    pub at: u64,
-    /// What is wrong with it.
-    pub reason: String,
-}
-
-impl fmt::Debug for Failed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Failed")
-            .field("id", &self.id)
-            .field("job", &self.job)
-            .field("kind", &self.kind)
-            .field("message", &self.message)
-            .field("attempts", &self.attempts)
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for Broken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Broken")
-            .field("bytes", &self.payload.len())
-            .field("times", &self.times)
-            .field("reason", &self.reason)
-            .finish_non_exhaustive()
-    }
-}
-
-impl From<BrokenEntry> for Broken {
-    fn from(BrokenEntry { payload, times, at, reason }: BrokenEntry) -> Self {
-        Self { payload, times, at, reason }
-    }
-}
-
-impl Broken {
-    /// The same payload in another shard.
-    pub(super) fn add(&mut self, other: BrokenEntry) {
-        self.times += other.times;
-        if other.at > self.at {
-            (self.at, self.reason) = (other.at, other.reason);
-        }
-    }
-}
-
 /// A worker that serves the queue.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct WorkerInfo {
     /// Its id, fresh at every start.
@@ -223,7 +52,7 @@ impl WorkerInfo {
 }
 
 /// A job that a worker holds.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct RunningJob {
     /// The job's id; none where it cannot be decoded.
@@ -236,28 +65,43 @@ pub struct RunningJob {
     pub since: u64,
 }
 
-/// The errors that an envelope carries. No job depends on them, so what is not a list of errors is none.
-pub(super) fn errors(envelope: &[u8]) -> Vec<AttemptError> {
-    #[derive(Deserialize)]
-    struct Errors {
-        errors: Vec<AttemptError>,
+impl Inspect {
+    /// The workers that serve the queue and were heard of lately, with what they run.
+    ///
+    /// # Errors
+    /// Where the server cannot be asked.
+    pub async fn workers(&self) -> Result<Vec<WorkerInfo>, Error> {
+        let shards = self.each(|shard, on| async move {
+            let now = server_time(&on).await?;
+            let mut workers = Vec::new();
+            for entry in shard.workers(&on).await? {
+                if let Some(mut worker) = worker_info(entry, now) {
+                    let held = shard.running(&on, &shard.keys.worker(&worker.id)).await?;
+                    worker.running = held.iter().map(|entry| running_job(entry, now)).collect();
+                    workers.push(worker);
+                }
+            }
+            Ok(workers)
+        });
+        let mut workers: Vec<WorkerInfo> = Vec::new();
+        for worker in shards.await?.into_iter().flatten() {
+            match workers.iter_mut().find(|known| known.id == worker.id) {
+                Some(known) => known.add(worker),
+                None => workers.push(worker),
+            }
+        }
+        Ok(workers)
     }
-    serde_json::from_slice::<Errors>(envelope).map(|envelope| envelope.errors).unwrap_or_default()
-}
-
-/// Since when it is held, in ms since 1970: a token is made of the time.
-pub(super) fn since(lease: &Lease) -> u64 {
-    lease.token() / 1000
 }
 
 /// As of `now`, which is since when what was just handed over is held.
-pub(super) fn running_job(entry: &RunningEntry, now: u64) -> RunningJob {
+fn running_job(entry: &RunningEntry, now: u64) -> RunningJob {
     let envelope = Envelope::decode(&entry.payload).ok();
     RunningJob {
         id: envelope.as_ref().and_then(|envelope| envelope.id.as_deref()).map(JobId::from),
         attempt: envelope.as_ref().map_or(1, |envelope| envelope.attempt),
         job: envelope.map(|envelope| envelope.job.into_owned()),
-        since: entry.lease.as_ref().map_or(now, since),
+        since: entry.lease.as_ref().map_or(now, |lease| lease.token() / 1000),
     }
 }
 

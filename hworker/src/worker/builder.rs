@@ -129,9 +129,32 @@ impl WorkerBuilder {
         self
     }
 
-    /// How many records of failed jobs a queue keeps, the newest first; 0 keeps none. Default: `HWORKER_FAILED_LIMIT`, then 1000.
+    /// How many records of failed jobs a queue keeps, the newest first, and as many of cancelled and of expired ones; 0 keeps none,
+    /// `usize::MAX` is no bound. Default: `HWORKER_FAILED_LIMIT`, then 1000. What a bound drops is counted as `dropped` in
+    /// [`Inspect::statistics`](crate::Inspect::statistics), and logged once a minute.
     pub fn failed_limit(mut self, records: usize) -> Self {
         self.settings.failed_limit = Some(records);
+        self
+    }
+
+    /// For how long they are kept; zero keeps none, `Duration::MAX` is no bound. Default: `HWORKER_FAILED_FOR`, then 90 days.
+    pub fn failed_for(mut self, duration: Duration) -> Self {
+        self.settings.failed_for = Some(duration);
+        self
+    }
+
+    /// How many bytes of records of failed jobs a queue keeps, the newest first, and as many of cancelled and of expired ones; 0 keeps
+    /// none, `usize::MAX` is no bound. Default: `HWORKER_FAILED_BYTES`, then 256 MiB.
+    pub fn failed_bytes(mut self, bytes: usize) -> Self {
+        self.settings.failed_bytes = Some(bytes);
+        self
+    }
+
+    /// How many records of jobs that are done a queue keeps, the newest first; 0 keeps none, `usize::MAX` is no bound but those of age and
+    /// bytes, which are as for failed ones. Default: `HWORKER_KEEP_DONE`, then 0. A job of which a record is kept costs the server about
+    /// ten times as much.
+    pub fn keep_done(mut self, records: usize) -> Self {
+        self.settings.keep_done = Some(records);
         self
     }
 

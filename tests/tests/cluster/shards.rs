@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use hworker::{Bulk, Client, Error, JobState, Registry, Worker};
+use hworker_tests::Records as _;
 use hworker_tests::{Act, InProcess, TestCluster, TestServer, act};
 
 use crate::{RECOVERED, SOON};
@@ -37,7 +38,7 @@ async fn six_shards_on_three_masters_are_one_queue() {
         let shards = waits.values().filter(|(on, _)| *on == master).count();
         assert_eq!(shards, 2, "{waits:?}");
     }
-    assert_eq!(queue.counts().await.expect("the counts").pending, 600);
+    assert_eq!(queue.counts().await.expect("the counts").waiting, 600);
 
     let settings = [("HWORKER_SHARDS", "default=6")];
     let workers = [cluster.worker_process(&settings), cluster.worker_process(&settings)];
@@ -101,7 +102,7 @@ async fn what_a_person_asks_and_mends_reaches_every_shard() {
     }
     for id in &waiting {
         let found = queue.find(id).await.expect("asked").expect("found");
-        assert!(matches!(found.state, JobState::Pending), "{found:?}");
+        assert!(matches!(found.state, JobState::Waiting), "{found:?}");
     }
     // The same broken payload in every shard, and one more in one of them.
     for (number, (key, (master, _))) in self::waiting(&cluster).iter().enumerate() {
@@ -253,7 +254,7 @@ async fn more_shards_and_fewer_while_all_goes_on() {
     server
         .eventually_async("the shards are empty", SOON, async || {
             let counts = counts.counts().await.expect("them");
-            counts.pending + counts.scheduled + counts.running == 0
+            counts.waiting + counts.scheduled + counts.running == 0
         })
         .await;
     new.stop().await;

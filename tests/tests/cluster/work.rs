@@ -130,7 +130,7 @@ async fn a_worker_that_is_told_to_stop_gives_everything_back() {
     for queue in &queues {
         let counts = cluster.client().inspect(queue).counts().await.expect("the counts");
         assert_eq!(counts.running, 0, "{counts:?}");
-        waiting += counts.pending;
+        waiting += counts.waiting;
     }
     assert_eq!(waiting as usize + ended, 30);
 }

@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
+use hworker_tests::Records as _;
 use hworker_tests::{Act, TestServer, act_unless_crashed};
 use serde_json::json;
 

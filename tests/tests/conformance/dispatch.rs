@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use hworker::{BoxError, Bulk, Context, State};
+use hworker_tests::Records as _;
 use hworker_tests::{Act, InProcess, Machine, TestServer, act, act_blocking, weigh};
 
 use crate::SOON;
@@ -66,7 +67,7 @@ async fn p5_named_queues() {
     assert!(worker_queues("p5-q2").await.is_empty());
     only_q1.stop().await;
     let left = client.inspect("p5-q2").counts().await.expect("the counts");
-    assert_eq!((left.pending, processed("p5-q2").await), (5, 0));
+    assert_eq!((left.waiting, processed("p5-q2").await), (5, 0));
 
     let _both = InProcess::run(registered());
     server.eventually_async("those of q2 run", SOON, async || processed("p5-q2").await == 5).await;

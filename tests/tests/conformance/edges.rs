@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use hworker_tests::Records as _;
 use hworker_tests::{Act, InProcess, Proxy, TestServer, act, act_unless_crashed};
 
 const SOON: Duration = Duration::from_secs(10);

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use hworker::{JobId, JobState};
+use hworker_tests::Records as _;
 use hworker_tests::{Act, Machine, Proxy, TestServer, act, produce, weigh};
 
 use crate::SOON;
@@ -26,7 +27,7 @@ async fn q2_returns_an_id() {
     let plan =
         vec![vec![Act::Gate("run".into()), Act::RetryIn(1500)], vec![Act::Fail("no".into())]];
     let id = server.enqueue("states", plan).await;
-    assert!(matches!(state(&server, &id).await, Some(JobState::Pending)));
+    assert!(matches!(state(&server, &id).await, Some(JobState::Waiting)));
     let broken = server.enqueue("broken", Vec::new()).await;
     let unfit = format!(r#"{{"job":"act","id":"unfit","args":{{"plan":"{broken}"}}}}"#);
     server.redis().ask::<u64>(&["LPUSH", "hworker-jobs-default", &unfit]);
@@ -46,12 +47,12 @@ async fn q2_returns_an_id() {
         .await;
     server
         .eventually_async("it has failed", SOON, async || {
-            matches!(state(&server, &id).await, Some(JobState::Failed(record)) if record.id == id.as_str())
+            matches!(state(&server, &id).await, Some(JobState::Failed))
         })
         .await;
     server
         .eventually_async("a broken one is found", SOON, async || {
-            matches!(state(&server, &JobId::from("unfit")).await, Some(JobState::Broken(_)))
+            matches!(state(&server, &JobId::from("unfit")).await, Some(JobState::Broken))
         })
         .await;
     server
@@ -64,7 +65,7 @@ async fn q2_returns_an_id() {
 async fn state(server: &TestServer, id: &JobId) -> Option<JobState> {
     let found = server.inspect().find(id).await.expect("looked for");
     found.map(|found| {
-        assert_eq!((&found.id, found.job.as_str()), (id, "act"));
+        assert_eq!((found.id.as_ref(), found.job.as_deref()), (Some(id), Some("act")));
         found.state
     })
 }

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use hworker::{BoxError, Context, Inject, OnFault};
+use hworker_tests::Records as _;
 use hworker_tests::{Act, InProcess, TestServer, act, act_blocking, act_once};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use hworker::{Broken, Error};
+use hworker::Error;
+use hworker_tests::{Broken, Records as _};
 use hworker_tests::{Machine, TestServer, act};
 
 use crate::SOON;

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use hworker_tests::Records as _;
 use hworker_tests::{Act, Machine, TestServer, act};
 
 use crate::SOON;

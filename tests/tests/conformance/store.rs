@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use hworker::{Client, Error, State};
+use hworker_tests::Records as _;
 use hworker_tests::{Act, DOCUMENTED_KEY, InProcess, TestServer, act};
 
 use crate::wire_format::tick;
@@ -38,7 +39,7 @@ async fn o1_namespaces_do_not_interact() {
         (server.begun("alpha"), server.begun("beta")) == (1, 0)
     });
     let pending = async |client: &Client, queue: &str| {
-        client.inspect(queue).counts().await.expect("the counts").pending
+        client.inspect(queue).counts().await.expect("the counts").waiting
     };
     assert_eq!((pending(&alpha, "default").await, pending(&beta, "default").await), (0, 1));
     assert_eq!(pending(&alpha, "default-2").await, 1);
@@ -153,19 +154,23 @@ async fn o10_wire_compatibility() {
     let (mut envelopes, mut records) = (0, 0);
     for entry in std::fs::read_dir(golden).expect("the golden files") {
         let path = entry.expect("a golden file").path();
-        let text = std::fs::read_to_string(&path).expect("a golden file");
-        let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
-        let list = if value.get("envelope").is_some() {
+        let text_of = std::fs::read_to_string(&path).expect("a golden file");
+        let value: serde_json::Value = serde_json::from_str(&text_of).expect("JSON");
+        envelopes += 1;
+        if value.get("envelope").is_some() {
             records += 1;
             // A record's envelope, requeued, runs too.
             let envelope = value["envelope"].to_string();
             server.redis().ask::<u64>(&["LPUSH", "hworker-jobs-default", &envelope]);
-            "hworker-failed-default"
+            let text = |field: &str| value[field].as_str().expect("a text").to_owned();
+            // As if it had ended now: an old one would be dropped.
+            let (ended, id) = ((server.redis().time_us() / 1000).to_string(), text("id"));
+            let member = format!("{} {} {id}", text("group"), text("job"));
+            server.redis().ask::<u64>(&["ZADD", "hworker-failed-default", &ended, &member]);
+            server.redis().ask::<u64>(&["HSET", "hworker-record-default", &id, text_of.trim_end()]);
         } else {
-            "hworker-jobs-default"
-        };
-        envelopes += 1;
-        server.redis().ask::<u64>(&["LPUSH", list, text.trim_end()]);
+            server.redis().ask::<u64>(&["LPUSH", "hworker-jobs-default", text_of.trim_end()]);
+        }
     }
     assert!(envelopes >= 6 && records >= 1, "{envelopes} envelopes, {records} records");
     let letters = Letters::default();
@@ -221,7 +226,8 @@ async fn o10_what_is_written_today_is_documented() {
     job.enqueue().await.expect("enqueued");
     let _worker = server.worker_process(&[("RUST_BACKTRACE", "1")]);
     server.eventually("it has failed", RECOVERED, || server.counter("failed") == 1);
-    let record: String = server.redis().ask(&["LINDEX", "hworker-failed-default", "0"]);
+    let mut records: Vec<String> = server.redis().ask(&["HVALS", "hworker-record-default"]);
+    let record = records.remove(0);
     let record: serde_json::Value = serde_json::from_str(&record).expect("JSON");
     let documented = golden("failed.json");
     for (field, value) in record.as_object().expect("an object") {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use hworker::{BoxError, Context, Outcome, State, Verdict};
+use hworker_tests::Records as _;
 use hworker_tests::{Act, InProcess, TestServer, act};
 
 use crate::SOON;

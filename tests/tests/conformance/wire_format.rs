@@ -93,10 +93,10 @@ fn golden_files_fit_the_schemas_and_the_schemas_the_document() {
         fits(&envelope, &golden(name));
     }
     let full = fits(&envelope, &golden("full"));
-    let failed = fits(&validator("failed"), &golden("failed"));
+    let failed = fits(&validator("record"), &golden("failed"));
 
     for (name, example, heading) in
-        [("envelope", full, "The envelope"), ("failed", failed, "The record of a failed job")]
+        [("envelope", full, "The envelope"), ("record", failed, "The record of an ended job")]
     {
         let described = section(heading);
         for field in schema(name)["properties"].as_object().expect("fields").keys() {
@@ -277,8 +277,8 @@ async fn what_is_kept_of_failed_jobs_fits_the_schema() {
     let failed = || server.redis().len("hworker-failed-default");
     server.eventually("the seventh failed", RECOVERED, || failed() == 7);
 
-    let records: Vec<String> = server.redis().ask(&["LRANGE", "hworker-failed-default", "0", "-1"]);
-    let validator = validator("failed");
+    let records: Vec<String> = server.redis().ask(&["HVALS", "hworker-record-default"]);
+    let validator = validator("record");
     let mut kinds = BTreeSet::new();
     for record in &records {
         let record = fits(&validator, record);
@@ -398,8 +398,11 @@ async fn wrong_values_are_broken_and_do_not_fit_the_schema() {
 async fn keys_and_fields_are_as_described() {
     let server = TestServer::start();
     let client = server.client();
-    let mut worker =
-        server.worker_process(&[("HWORKER_NAME", "web-1"), ("HWORKER_CONCURRENCY", "3")]);
+    let mut worker = server.worker_process(&[
+        ("HWORKER_NAME", "web-1"),
+        ("HWORKER_CONCURRENCY", "3"),
+        ("HWORKER_KEEP_DONE", "1"),
+    ]);
     let push = |payload: &str| {
         let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", payload]);
     };

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use hworker::{Bulk, Client, Error, JobState};
+use hworker::{Action, Bulk, Client, Error, JobState, When};
+use hworker_tests::Records as _;
 use hworker_tests::{Act, RedisSide, SCRIPTS, TestServer, act, act_once};
 
 use super::SOON;
@@ -140,7 +141,7 @@ async fn a_producer_enqueues_and_nothing_more() {
         .collect();
     mixed.on(&client).enqueue().await.expect("a bulk of delayed jobs");
     let counts = server.inspect().counts().await.expect("counted");
-    assert_eq!((counts.pending, counts.scheduled), (3001, 1));
+    assert_eq!((counts.waiting, counts.scheduled), (3001, 1));
     assert_eq!(server.client().inspect("other").counts().await.expect("counted").scheduled, 2000);
     needs_what_it_has(&role, &server, &["schedule"], &[]);
 
@@ -241,13 +242,13 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
     server.eventually("it runs", SOON, || server.begun("held") == 1);
     worker.terminate();
     assert!(worker.wait(SOON).is_some_and(|status| status.success()));
-    assert_eq!(server.inspect().counts().await.expect("counted").pending, 1, "given back");
+    assert_eq!(server.inspect().counts().await.expect("counted").waiting, 1, "given back");
 
     let all: Vec<_> = SCRIPTS
         .iter()
         .copied()
         .map(|(name, _)| name)
-        .filter(|name| !matches!(*name, "requeue_broken" | "revoke"))
+        .filter(|name| !matches!(*name, "edit" | "requeue_broken" | "revoke"))
         .collect();
     // More than 5,000 leases of one worker are read in chunks.
     needs_what_it_has(&role, &server, &all, &["hscan"]);
@@ -276,18 +277,22 @@ async fn an_observer_looks_and_changes_nothing() {
     let queue = client.inspect("default");
     let counts = queue.counts().await.expect("counts");
     assert_eq!((counts.running, counts.failed, counts.broken), (1, 1, 1));
-    assert_eq!((counts.pending, counts.scheduled), (1, 1));
+    assert_eq!((counts.waiting, counts.scheduled), (1, 1));
     assert_eq!(queue.statistics(None).await.expect("statistics")["failed"], 1);
     assert_eq!(queue.workers().await.expect("workers")[0].running.len(), 1);
     assert_eq!(queue.failed(0, 10).await.expect("failed").len(), 1);
     let broken = queue.broken().await.expect("broken");
     assert_eq!(broken.len(), 1);
-    for (id, is) in [(&failed, "Failed"), (&running, "Running"), (&pending, "Pending")] {
+    for (id, is) in [(&failed, "Failed"), (&running, "Running"), (&pending, "Waiting")] {
         let found = queue.find(id).await.expect("looked for").expect("found");
         assert!(format!("{:?}", found.state).starts_with(is), "{:?}", found.state);
     }
     let found = queue.find(&later).await.expect("looked for").expect("found");
-    assert!(matches!(found.state, JobState::Scheduled { .. }));
+    assert_eq!(found.state, JobState::Scheduled);
+    let groups = queue.groups().await.expect("groups");
+    assert_eq!(groups[0].count, 1);
+    let held = &queue.jobs(JobState::Running).page().await.expect("a page").items[0];
+    assert_eq!(held.id.as_ref(), Some(&running));
     needs_what_it_has(&role, &server, &[], &[]);
     let queues = client.queues().await.expect("those that were registered, without SCAN");
     assert_eq!(queues.iter().map(|queue| &*queue.name).collect::<Vec<_>>(), ["default"]);
@@ -296,6 +301,7 @@ async fn an_observer_looks_and_changes_nothing() {
         queue.revoke(&running).await,
         queue.delete_broken(&broken[0].payload).await,
         queue.requeue_broken(&broken[0].payload).await,
+        queue.change_by_id(&failed, &Action::Retry).await,
         queue.destroy(true).await.map(drop),
         nothing("no").on(&client).enqueue().await.map(drop),
     ];
@@ -331,8 +337,13 @@ async fn an_operator_mends_and_nothing_more() {
     server.eventually("it runs anew", SOON, || server.begun("held") == 2);
     queue.requeue_broken(b"one").await.expect("put back");
     queue.delete_broken(b"another").await.expect("deleted");
+    let waits = server.enqueue("waits", Vec::new()).await;
+    queue.change_by_id(&waits, &Action::Promote).await.expect("promoted");
+    let later = Action::Reschedule(When::In(Duration::from_secs(3600)));
+    queue.change_by_id(&waits, &later).await.expect("rescheduled");
+    queue.change_by_id(&waits, &Action::MoveTo("other".into())).await.expect("moved");
     worker.kill();
     assert!(queue.destroy(true).await.expect("destroyed") > 0);
-    needs_what_it_has(&role, &server, &["requeue_broken", "revoke"], &[]);
-    may_not(&url, &["SET hworker-jobs-default x", "UNLINK accounts"]);
+    needs_what_it_has(&role, &server, &["requeue_broken", "revoke", "edit"], &[]);
+    may_not(&url, &["RPOP hworker-jobs-default", "UNLINK accounts"]);
 }

@@ -4,7 +4,8 @@ use std::fmt::Debug;
 use std::path::Path;
 use std::time::Duration;
 
-use hworker::{Client, Error, Registry, Worker};
+use hworker::{Client, Error, JobState, Registry, Worker};
+use hworker_tests::Records as _;
 use hworker_tests::{Act, InProcess, TestServer, act, act_blocking, act_once, produce};
 
 use super::SOON;
@@ -104,7 +105,10 @@ async fn what_is_enqueued_and_what_inspect_gives_hides_arguments() {
     assert!(records[0].args().contains("s3cret-argument"), "who asks for them gets them");
     no_secret_in_debug("records", &records);
     no_secret_in_debug("a failed job", &queue.find(&failed).await.expect("asked"));
-    no_secret_in_debug("broken ones", &queue.broken().await.expect("asked"));
+    for state in [JobState::Failed, JobState::Broken] {
+        no_secret_in_debug("a page", &queue.jobs(state).page().await.expect("asked"));
+    }
+    no_secret_in_debug("groups", &queue.groups().await.expect("asked"));
     no_secret_in("the reason", &queue.broken().await.expect("asked")[0].reason);
     no_secret_in_debug("workers", &queue.workers().await.expect("asked"));
     worker.stop().await;

@@ -161,7 +161,7 @@ async fn who_is_not_trusted_is_told_so() {
     }
     let error = refused(&url.replace("localhost", "127.0.0.1"), &ours.ca(), Some(&known)).await;
     assert!(error.to_string().contains("not valid for name \"127.0.0.1\""), "{error}");
-    assert_eq!(server.inspect().counts().await.expect("counted").pending, 1);
+    assert_eq!(server.inspect().counts().await.expect("counted").waiting, 1);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use hworker_tests::Records as _;
 use hworker_tests::{Act, Fault, Process, Proxy, TestServer, act};
 
 use crate::support::{

@@ -6,6 +6,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::Context;
+use hworker_tests::Records as _;
 use hworker_tests::{
     Act, How, InProcess, Process, TestServer, act, strange, strange_blocking, wakes_with_a_panic,
 };
@@ -286,7 +287,7 @@ async fn a_cause_is_told_once_through_anyhow() {
 /// The kind and message of each failed job, by its id and arguments.
 fn failed(server: &TestServer) -> HashMap<String, (String, String)> {
     let failed = block_on(server.inspect().failed(0, 100)).expect("the records");
-    let told = |record: hworker::Failed| {
+    let told = |record: hworker_tests::Failed| {
         (format!("{} {}", record.id, record.args()), (record.kind, record.message))
     };
     failed.into_iter().map(told).collect()

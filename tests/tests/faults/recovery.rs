@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hworker_tests::Records as _;
 use hworker_tests::{
     Act, Fault, Machine, Proxy, TestServer, act, act_blocking, act_unless_crashed,
 };

@@ -3,6 +3,7 @@
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
+use hworker_tests::Records as _;
 use hworker_tests::{Act, InProcess, Process, Proxy, TestServer, act_blocking, act_unless_crashed};
 
 use crate::support::{

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use hworker::Worker;
+use hworker_tests::Records as _;
 use hworker_tests::{Act, Run, TestServer, act, act_blocking, act_once};
 
 use crate::support::{

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hworker_tests::Records as _;
 use hworker_tests::{Act, Fault, Proxy, TestServer};
 use serde_json::json;
 

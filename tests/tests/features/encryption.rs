@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use hworker::{Client, Error, Registry, State, Worker};
+use hworker_tests::Records as _;
 use hworker_tests::{InProcess, TestServer, act, produce};
 use serde_json::{Value, json};
 
@@ -117,7 +118,8 @@ async fn is4_the_server_never_has_the_arguments() {
     assert_eq!((failed.id.as_str(), failed.errors().len()), (id.as_str(), 2));
     assert!(failed.args().starts_with(r#"{"$sealed":"#), "{}", failed.args());
     // What failed runs again when its envelope is pushed.
-    let record: String = server.redis().ask(&["LINDEX", "hworker-failed-default", "0"]);
+    let mut records: Vec<String> = server.redis().ask(&["HVALS", "hworker-record-default"]);
+    let record = records.remove(0);
     let record: Value = serde_json::from_str(&record).expect("JSON");
     push(&server, &record["envelope"].to_string());
     server.eventually("it ran again", SOON, || told.lock().expect("no panic").len() == 3);

@@ -86,7 +86,7 @@ async fn run_until_idle_leaves_what_is_for_later() {
         assert_eq!(server.ended(name), 1, "{name}");
     }
     let left = server.inspect().counts().await.expect("the counts");
-    assert_eq!((left.pending, left.running), (0, 0));
+    assert_eq!((left.waiting, left.running), (0, 0));
     assert_eq!((left.scheduled, left.parked), (2, 1));
     stopping.await.expect("no panic");
 }

@@ -15,7 +15,7 @@ async fn queues(client: &Client) -> Vec<(String, u64, usize)> {
     let queues = client.queues().await.expect("the queues").into_iter();
     queues
         .map(|QueueInfo { name, counts, workers, .. }| {
-            (name, counts.pending + counts.scheduled, workers)
+            (name, counts.waiting + counts.scheduled, workers)
         })
         .collect()
 }

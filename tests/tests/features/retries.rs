@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use hworker::{AttemptError, BoxError, JobId, JobState, OnFault, Outcome, State};
+use hworker_tests::Records as _;
 use hworker_tests::{Act, InProcess, TestServer, act, act_once};
 use serde_json::{Value, json};
 
@@ -147,7 +148,7 @@ async fn due_after(server: &TestServer, id: &JobId, attempt: u32) -> u64 {
         .eventually_async("it waits for its attempt", SOON, async || {
             let found = server.inspect().find(id).await.expect("a search");
             due = found.filter(|found| found.attempt == attempt).and_then(|found| {
-                let JobState::Scheduled { due } = found.state else { return None };
+                let due = found.at.filter(|_| found.state == JobState::Scheduled)?;
                 Some(due)
             });
             due.is_some()
@@ -184,7 +185,7 @@ async fn rt4_verdict_for_each_error() {
         server
             .eventually_async("it has failed", SOON, async || {
                 let found = find(id).await;
-                found.is_some_and(|found| matches!(found.state, JobState::Failed(_)))
+                found.is_some_and(|found| matches!(found.state, JobState::Failed))
             })
             .await;
     }
@@ -318,8 +319,8 @@ async fn rt11_error_of_every_attempt() {
     let numbers = |errors: &[AttemptError]| -> Vec<u32> {
         errors.iter().map(|error| error.attempt).collect()
     };
-    assert_eq!(numbers(&found.errors), (2..=11).collect::<Vec<_>>());
-    assert_eq!(found.errors[0].message, "error 2");
+    assert_eq!(numbers(&found.errors()), (2..=11).collect::<Vec<_>>());
+    assert_eq!(found.errors()[0].message, "error 2");
 
     server.eventually("it has failed", SOON, || server.counter("failed") == 1);
     let after = server.redis().time_us() / 1000;

@@ -67,7 +67,7 @@ async fn killed_masters(servers: &TestSentinels) {
         master = new;
     }
     let counts = servers.client().inspect("default").counts().await.expect("the counts");
-    assert_eq!((counts.pending, counts.running, counts.scheduled), (0, 0, 0));
+    assert_eq!((counts.waiting, counts.running, counts.scheduled), (0, 0, 0));
     let statistics = servers.client().inspect("default").statistics(None).await.expect("them");
     let settled = statistics["processed"] as usize;
     let ended: usize = ["long-0", "long-1", "later-0", "later-1", "after-0", "after-1"]

@@ -1,8 +1,12 @@
 //! How many jobs a queue has, in which states.
 
+use crate::keys::Ended;
 use crate::store::net::{Connection, Fault, server_time};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
+
+/// Of the list of waiting jobs, so many have been taken out by hand: each left a byte in its place. A field of the counters.
+const HUSKS: &str = "husks";
 
 /// What there is to do on a queue now.
 #[derive(Debug)]
@@ -16,31 +20,39 @@ pub(crate) struct Load {
 }
 
 impl Queue {
-    /// How many are pending, scheduled, parked, failed, broken and running.
-    pub(crate) async fn counts(&self, on: &Connection) -> Result<[u64; 6], Fault> {
+    /// How many are waiting, scheduled, parked, failed, cancelled, expired, done, broken and running.
+    pub(crate) async fn counts(&self, on: &Connection) -> Result<[u64; 9], Fault> {
         let keys = &self.keys;
-        let ([pending, scheduled, parked, failed, broken], running) = self
+        let (counts, running): ([_; 9], _) = self
             .beside_running(on, |ask| {
-                ask.cmd("LLEN").arg(&keys.jobs).cmd("ZCARD").arg(&keys.scheduled);
-                ask.cmd("ZCARD").arg(&keys.parked);
-                ask.cmd("LLEN").arg(&keys.failed).cmd("HLEN").arg(&keys.broken);
+                ask.cmd("LLEN").arg(&keys.jobs);
+                for set in [&keys.scheduled, &keys.parked] {
+                    ask.cmd("ZCARD").arg(set);
+                }
+                for ended in Ended::ALL {
+                    ask.cmd("ZCARD").arg(keys.ended(ended));
+                }
+                ask.cmd("HLEN").arg(&keys.broken).cmd("HGET").arg(&keys.stat).arg(HUSKS);
             })
             .await?;
-        Ok([pending, scheduled, parked, failed, broken, running])
+        let [listed, scheduled, parked, failed, cancelled, expired, done, broken, husks] = counts;
+        let waiting = listed.saturating_sub(husks);
+        Ok([waiting, scheduled, parked, failed, cancelled, expired, done, broken, running])
     }
 
     /// What there is to do now; of parked jobs those whose tokens are higher than this.
     pub(crate) async fn load(&self, on: &Connection, looked: u64) -> Result<Load, Fault> {
         let now = server_time(on).await?;
         let keys = &self.keys;
-        let ([token, pending, due, parked], running) = self
+        let ([token, listed, husks, due, parked], running) = self
             .beside_running(on, |ask| {
                 ask.cmd("GET").arg(&keys.token).cmd("LLEN").arg(&keys.jobs);
+                ask.cmd("HGET").arg(&keys.stat).arg(HUSKS);
                 ask.cmd("ZCOUNT").arg(&keys.scheduled).arg("-inf").arg(now);
                 ask.cmd("ZCOUNT").arg(&keys.parked).arg(format!("({looked}")).arg("+inf");
             })
             .await?;
-        Ok(Load { token, pending: pending + due, parked, running })
+        Ok(Load { token, pending: listed.saturating_sub(husks) + due, parked, running })
     }
 
     /// What these commands count, and how many jobs run. All is asked in one write, which a server works off without a look at others,
@@ -77,11 +89,6 @@ impl Queue {
         }
     }
 
-    /// How many jobs are pending.
-    pub(crate) async fn pending_count(&self, on: &Connection) -> Result<usize, Fault> {
-        Ok(on.ask("LLEN", &self.keys.jobs).await?.count()? as usize)
-    }
-
     /// The counters of the queue: in all, or of one day (`YYYYMMDD`).
     pub(crate) async fn counters(
         &self,
@@ -90,6 +97,9 @@ impl Queue {
     ) -> Result<Vec<(String, u64)>, Fault> {
         let key = day.map_or_else(|| self.keys.stat.clone(), |day| self.keys.stat_of(day));
         let mut counters = on.ask("HGETALL", key).await?;
-        counters.rest(|counter| Ok((counter.text()?, counter.text()?.parse().unwrap_or(0))))
+        let mut counters =
+            counters.rest(|counter| Ok((counter.text()?, counter.text()?.parse().unwrap_or(0))))?;
+        counters.retain(|(name, _)| name != HUSKS);
+        Ok(counters)
     }
 }

@@ -1,15 +1,17 @@
 //! Reads for a person: workers and jobs.
 
-use std::ops::Range;
 use std::time::Duration;
 
 use super::lease::Lease;
-use super::scan::{Portion, scan_hash};
+use super::scan::scan_hash;
 use crate::keys::WorkerKeys;
 use crate::store::net::{Connection, Fault, server_time};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
 use crate::time::millis;
+
+/// So many payloads of an inbox are read; it has no more than one for each wait that is under way.
+const INBOX: usize = 16;
 
 /// What a worker holds.
 #[derive(Debug)]
@@ -26,6 +28,19 @@ pub(crate) struct BrokenEntry {
     pub(crate) times: u64,
     pub(crate) at: u64,
     pub(crate) reason: String,
+}
+
+/// A part of a sorted set.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Range {
+    /// The lowest and the highest score.
+    pub(crate) since: u64,
+    pub(crate) until: u64,
+    /// The score at which it begins.
+    pub(crate) from: Option<u64>,
+    pub(crate) newest_first: bool,
+    pub(crate) skip: u64,
+    pub(crate) count: u64,
 }
 
 /// A worker as the registry has it: its id, last heartbeat in ms, and record.
@@ -64,8 +79,7 @@ impl Queue {
         on: &Connection,
         keys: &WorkerKeys,
     ) -> Result<Vec<RunningEntry>, Fault> {
-        let mut inbox =
-            on.ask("LRANGE", (&keys.inbox, 0, Portion::FEW)).await?.rest(Reply::bytes)?;
+        let mut inbox = on.ask("LRANGE", (&keys.inbox, 0, INBOX)).await?.rest(Reply::bytes)?;
         let leases = scan_hash(on, &keys.progress).await?;
         // What was taken from it meanwhile.
         inbox.retain(|handed| !leases.iter().any(|(_, payload)| payload == handed));
@@ -77,52 +91,74 @@ impl Queue {
         Ok(handed.chain(under_leases).collect())
     }
 
-    /// Pending envelopes in any order; the one that is taken next has the place 0.
-    pub(crate) async fn pending(
+    /// Waiting payloads at these places, counted from the one that is taken next, or from the newest.
+    pub(crate) async fn waiting(
         &self,
         on: &Connection,
-        places: Range<usize>,
+        places: std::ops::Range<u64>,
+        oldest_first: bool,
     ) -> Result<Vec<Vec<u8>>, Fault> {
-        let (first, last) = (-places.end.cast_signed(), -1 - places.start.cast_signed());
-        on.ask("LRANGE", (&self.keys.jobs, first, last)).await?.rest(Reply::bytes)
+        let [start, end] = [places.start, places.end].map(|place| place.min(1 << 62) as i64);
+        let (first, last) = if oldest_first { (-end, -1 - start) } else { (start, end - 1) };
+        let mut payloads =
+            on.ask("LRANGE", (&self.keys.jobs, first, last)).await?.rest(Reply::bytes)?;
+        if oldest_first {
+            payloads.reverse();
+        }
+        Ok(payloads)
     }
 
-    /// Envelopes of a sorted set with their scores, the last one first: the due time in ms of scheduled ones, the token of parked ones.
-    pub(crate) async fn by_score(
+    /// Members of a sorted set with their scores: of scheduled ones the due time in ms, of parked ones their token, of ended ones the
+    /// time of their end in ms.
+    pub(crate) async fn sorted(
         &self,
         on: &Connection,
         set: &str,
-        places: Range<usize>,
+        range: Range,
     ) -> Result<Vec<(Vec<u8>, u64)>, Fault> {
-        let range = (set, places.start, places.end - 1, "REV", "WITHSCORES");
-        on.ask("ZRANGE", range).await?.rest(|entry| {
+        // As text: the server reads no whole number that is larger than a score.
+        let [since, until] = [range.since, range.until].map(|score| score.min(1 << 53));
+        let from = range.from.unwrap_or(if range.newest_first { until } else { since });
+        let bounds = if range.newest_first { (from, since) } else { (from, until) };
+        let limit = ("LIMIT", range.skip.min(1 << 62), range.count, "WITHSCORES");
+        let reply = if range.newest_first {
+            on.ask("ZRANGE", (set, bounds, "BYSCORE", "REV", limit)).await
+        } else {
+            on.ask("ZRANGE", (set, bounds, "BYSCORE", limit)).await
+        };
+        reply?.rest(|entry| {
             let mut entry = entry.list()?;
             Ok((entry.bytes()?, entry.count()?))
         })
     }
 
-    /// Records of failed jobs, the newest first.
-    pub(crate) async fn failed(
+    /// Broken payloads from a cursor of `HSCAN` on, about so many, and the next cursor, 0 behind the last.
+    pub(crate) async fn broken(
         &self,
         on: &Connection,
-        offset: u64,
+        cursor: u64,
         count: u64,
-    ) -> Result<Vec<Vec<u8>>, Fault> {
-        // The server takes no place beyond that.
-        let [first, last] = [offset, offset.saturating_add(count) - 1].map(|at| at.min(1 << 62));
-        on.ask("LRANGE", (&self.keys.failed, first, last)).await?.rest(Reply::bytes)
-    }
-
-    /// Every broken payload.
-    pub(crate) async fn broken(&self, on: &Connection) -> Result<Vec<BrokenEntry>, Fault> {
-        let entries = scan_hash(on, &self.keys.broken).await?;
-        let entry = |(payload, note): (Vec<u8>, Vec<u8>)| {
-            let note = String::from_utf8_lossy(&note).into_owned();
+    ) -> Result<(u64, Vec<BrokenEntry>), Fault> {
+        let mut reply = on.ask("HSCAN", (&self.keys.broken, cursor, "COUNT", count)).await?;
+        let next = reply.text()?.parse().unwrap_or(0);
+        let entries = reply.list()?.rest(|fields| {
+            let (payload, note) = (fields.bytes()?, fields.text()?);
             let mut parts = note.splitn(3, ' ');
             let mut number = || parts.next().and_then(|part| part.parse().ok()).unwrap_or(0);
             let (times, at) = (number(), number());
-            BrokenEntry { payload, times, at, reason: parts.next().unwrap_or_default().to_owned() }
-        };
-        Ok(entries.into_iter().map(entry).collect())
+            let reason = parts.next().unwrap_or_default().to_owned();
+            Ok(BrokenEntry { payload, times, at, reason })
+        });
+        Ok((next, entries?))
+    }
+
+    /// How many there are in one key, as this command says.
+    pub(crate) async fn length(
+        &self,
+        on: &Connection,
+        command: &'static str,
+        key: &str,
+    ) -> Result<u64, Fault> {
+        on.ask(command, key).await?.count()
     }
 }

@@ -48,7 +48,7 @@ pub(crate) struct Portion {
 
 impl Portion {
     /// At first.
-    pub(super) const FEW: usize = 16;
+    const FEW: usize = 1;
     /// At most.
     const MANY: usize = 2000;
     /// A reply of about so many bytes does not hold the server up.

@@ -86,7 +86,10 @@ impl Queue {
             if releases.len() == batch.len() {
                 return Ok(Settled::default());
             }
-            let (call, sizes) = self.settle_call(Script::Settle, &[], worker, day, batch);
+            let is_recorded = |one: &Settlement| matches!(one.end, End::Recorded { .. });
+            let of_records = batch.iter().any(is_recorded).then(|| self.keys.records());
+            let of_records = of_records.as_ref().map_or(&[][..], |keys| keys);
+            let (call, sizes) = self.settle_call(Script::Settle, of_records, worker, day, batch);
             let within = CALL_WITHIN + on.confirms_within();
             let (reply, confirmed) = on.run_confirmed(&call, within).await?;
             let settled = settled(reply, &sizes)?;
@@ -125,7 +128,6 @@ impl Queue {
             &keys.jobs,
             &keys.scheduled,
             &keys.bell,
-            &keys.failed,
             &keys.broken,
             &keys.stat,
             &stat_of_day,
@@ -134,7 +136,7 @@ impl Queue {
             &keys.token,
         ];
         let mut call = Call::new(script, &[&of_settle, more].concat());
-        call.number(self.limits.failed as u64).number(self.limits.broken as u64).number(DAY_TTL_S);
+        call.number(self.limits.broken as u64).number(DAY_TTL_S);
         let mut sizes = Vec::new();
 
         // The fast path: success. Acks of one job type are one operation.
@@ -159,8 +161,8 @@ impl Queue {
             let lease = &settlement.lease;
             let job = match &settlement.end {
                 End::Acked { .. } | End::Released { .. } => continue,
-                End::Retried { job, .. } | End::Failed { job, .. } => job,
-                End::Broken { .. } | End::Parked { .. } => "",
+                End::Retried { job, .. } | End::Recorded { job, .. } => job,
+                End::Broken { .. } | End::Parked { .. } | End::Husk => "",
             };
             // With how many duties.
             call.arg("end").arg(job).lease(lease).number(1);
@@ -169,8 +171,14 @@ impl Queue {
                 End::Retried { delay_ms, envelope, .. } => {
                     call.arg("retry").number(*delay_ms).arg(envelope)
                 }
-                End::Failed { record, .. } => call.arg("record").arg(record),
+                End::Recorded { record, .. } => {
+                    let kept = self.limits.records(record.ended);
+                    call.arg("record").arg(record.ended.name()).arg(&record.id).arg(&record.group);
+                    call.number(kept.count).number(kept.bytes);
+                    call.arg(&record.text).arg(&record.sample)
+                }
                 End::Broken { reason, .. } => call.arg("break").arg(reason),
+                End::Husk => call.arg("husk").arg("it is no envelope"),
                 End::Parked { envelope, .. } => {
                     call.arg("park").arg(envelope.as_deref().unwrap_or_default())
                 }

@@ -1,7 +1,7 @@
 //! The end of a lease, as a worker asks for it.
 
 use super::lease::Lease;
-use crate::keys::Keys;
+use crate::keys::{Ended, Keys};
 
 /// The end of a lease.
 #[derive(Debug, Clone)]
@@ -21,9 +21,10 @@ pub(crate) enum End {
         delay_ms: u64,
         envelope: Vec<u8>,
     },
-    Failed {
+    /// It does not run again, and a record tells of it.
+    Recorded {
         job: &'static str,
-        record: Vec<u8>,
+        record: Box<NewRecord>,
     },
     Broken {
         reason: String,
@@ -36,11 +37,26 @@ pub(crate) enum End {
         /// Of the payload, which stays at the server.
         bytes: usize,
     },
+    /// It stands for a job that was taken out of the list by hand.
+    Husk,
     /// Given back uncounted; `None` keeps the bytes.
     Released {
         delay_ms: u64,
         envelope: Option<Vec<u8>>,
     },
+}
+
+/// The record of a job that has ended.
+#[derive(Debug, Clone)]
+pub(crate) struct NewRecord {
+    pub(crate) ended: Ended,
+    pub(crate) id: String,
+    /// What it has in common with other failures, or `-`.
+    pub(crate) group: String,
+    /// What is shown of its group: JSON.
+    pub(crate) sample: Vec<u8>,
+    /// JSON.
+    pub(crate) text: Vec<u8>,
 }
 
 impl End {
@@ -54,8 +70,12 @@ impl End {
             Self::Retried { .. } | Self::Released { .. } => {
                 format!("{} or {}", keys.scheduled, keys.bell)
             }
-            Self::Failed { .. } => keys.failed.clone(),
-            Self::Broken { .. } => format!("{}, {} or {}", keys.broken, keys.parked, keys.token),
+            Self::Recorded { record, .. } => {
+                format!("{}, {} or {}", keys.ended(record.ended), keys.record, keys.groups)
+            }
+            Self::Broken { .. } | Self::Husk => {
+                format!("{}, {} or {}", keys.broken, keys.parked, keys.token)
+            }
             Self::Parked { .. } => format!("{} or {}", keys.parked, keys.token),
         }
     }
@@ -90,9 +110,9 @@ impl Settlement {
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         match &self.end {
             End::Retried { envelope, .. } => Some(envelope),
-            End::Failed { record, .. } => Some(record),
+            End::Recorded { record, .. } => Some(&record.text),
             End::Released { envelope, .. } | End::Parked { envelope, .. } => envelope.as_deref(),
-            End::Acked { .. } | End::Broken { .. } => None,
+            End::Acked { .. } | End::Husk | End::Broken { .. } => None,
         }
     }
 

@@ -31,6 +31,7 @@ macro_rules! scripts {
 scripts! {
     BreakParked = "break_parked";
     Bury = "bury";
+    Edit = "edit";
     Heartbeat = "heartbeat";
     LookParked = "look_parked";
     Promote = "promote";
@@ -45,13 +46,16 @@ scripts! {
     Settle = "settle";
     SettleAndReserve = "settle_and_reserve";
     TakeParked = "take_parked";
+    Trim = "trim";
 }
 
 /// What scripts include.
 const PARTS: &[(&str, &str)] = &[
     ("clock", include_str!("lib/clock.lua")),
     ("count", include_str!("lib/count.lua")),
+    ("duties", include_str!("lib/duties.lua")),
     ("quarantine", include_str!("lib/quarantine.lua")),
+    ("records", include_str!("lib/records.lua")),
     ("token", include_str!("lib/token.lua")),
     ("wake", include_str!("lib/wake.lua")),
     ("reserve", include_str!("reserve.lua")),

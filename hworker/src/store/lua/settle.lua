@@ -4,37 +4,43 @@
 -- KEYS[2] jobs       LIST  a retry without delay goes to its left, the back of the queue
 -- KEYS[3] scheduled  ZSET  envelope -> due time in ms
 -- KEYS[4] bell       LIST  at most one token; wakes the process that keeps the timer
--- KEYS[5] failed     LIST  records of failed jobs, newest at the left
--- KEYS[6] broken     HASH  payload -> count, time in ms, reason
--- KEYS[7] stat       HASH  counters of the queue: <counter> and <counter>:<job>
--- KEYS[8] day        HASH  the same of one day
--- KEYS[9] own        HASH  the worker's own counters
--- KEYS[10] parked    ZSET  envelope -> token: jobs that some worker could not run
--- KEYS[11] token     STRING  the last token of the queue
--- ARGV[1] failed_limit  how many records are kept
--- ARGV[2] broken_limit  how many payloads are kept
--- ARGV[3] day_ttl       seconds that the counters of a day are kept
--- ARGV[4] then, repeated:
+-- KEYS[5] broken     HASH  payload -> count, time in ms, reason
+-- KEYS[6] stat       HASH  counters of the queue: <counter> and <counter>:<job>
+-- KEYS[7] day        HASH  the same of one day
+-- KEYS[8] own        HASH  the worker's own counters
+-- KEYS[9] parked     ZSET  envelope -> token: jobs that some worker could not run
+-- KEYS[10] token     STRING  the last token of the queue
+--   The others are there only where an end has the duty 'record':
+-- KEYS[11] records   HASH  id -> record of an ended job
+-- KEYS[12] groups    HASH  group -> how many, when and what; bytes of records by outcome
+-- KEYS[13] failed    ZSET  '<group> <job> <id>' -> end in ms
+-- KEYS[14] cancelled ZSET  the same
+-- KEYS[15] expired   ZSET  the same
+-- KEYS[16] done      ZSET  the same
+-- ARGV[1] broken_limit  how many payloads are kept
+-- ARGV[2] day_ttl       seconds that the counters of a day are kept
+-- ARGV[3] then, repeated:
 --   'ack', job, n, lease, count, lease, count ..   done: n spans, each its first token and how many tokens follow one another from there;
 --                                           a count of 0 is one lease whose name is no number
 --   'end', job, lease, n, duties            ends otherwise; `job` is '' where its name is not registered. n duties, each with its arguments:
 --     'retry', delay in ms, envelope          runs again
---     'record', record                        does not run again
+--     'record', outcome, id, group, most records, most bytes, record, sample of the group    does not run again
 --     'break', reason                         cannot be decoded; parked where `broken` is full
 --     'park', envelope                        cannot be run by this worker ('' keeps the bytes)
+--     'husk', reason                          stands for a job that was taken out of the list by hand; for the reason it is broken if not
 --   What needs the payload, which is 'break' and 'park', is the first duty.
 --
 -- Returns for each, in order: for 'ack' how many leases were held, else 'ok' or 'stale'; behind these, if counters were reset, 'anew' and
--- their names. To a script that includes this one it also returns {session, dead} of the worker's record (KEYS[9]).
+-- their names. To a script that includes this one it also returns {session, dead} of the worker's record (KEYS[8]).
 -- Invariant: a lease is removed before anything is done in its name, and nothing is done if it was gone.
 -- Called by Queue::settle, and from settle_and_reserve. `release` gives jobs back.
 
 -- Looked up once for all commands, since a call for one job has seventeen of them.
 local call = redis.call
-local progress, jobs, scheduled, bell, failed = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local broken, stat, day, own = KEYS[6], KEYS[7], KEYS[8], KEYS[9]
-local parked, token_key = KEYS[10], KEYS[11]
-local failed_limit, broken_limit, day_ttl = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local progress, jobs, scheduled, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local broken, stat, day, own = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local parked, token_key = KEYS[9], KEYS[10]
+local broken_limit, day_ttl = tonumber(ARGV[1]), ARGV[2]
 
 local replies, counted = {}, {}
 -- Whether Lua spells leases: why is said in reserve.lua.
@@ -53,77 +59,31 @@ local function count(counted, counter, job, n)
 end
 
 -- Each call makes its functions anew, so those that only ends with duties need are made for them alone.
-local duties, arguments
-local at = 4
+local run_duty, write_all
+local at = 3
 while ARGV[at] == 'ack' do at = at + 3 + 2 * ARGV[at + 2] end
 if ARGV[at] then
-  arguments = {retry = 2, record = 1, ['break'] = 1, park = 1}
-  -- Checked before the first write: a key of another type is an error here, and not half-way. Only the keys that this call needs: the
-  -- caller sends the ends again by the keys that they need, so such a key stops only the ends that need it.
-  local needed = {}
+  local records, groups = KEYS[11], KEYS[12]
+  local ended, outcomes = {KEYS[13], KEYS[14], KEYS[15], KEYS[16]}, {failed = 1, cancelled = 2, expired = 3, done = 4}
+  -- include clock
+  -- include duties
+  -- Only the keys that this call needs: the caller sends the ends again by the keys that they need, so a key of another type stops only
+  -- the ends that need it.
   while ARGV[at] do
     local n = tonumber(ARGV[at + 3])
     at = at + 4
     for _ = 1, n do
-      local duty = ARGV[at]
-      if duty == 'retry' and ARGV[at + 1] == '0' then
-        needed[jobs] = 'LLEN'
-      elseif duty == 'retry' then
-        needed[scheduled], needed[bell] = 'ZCARD', 'LLEN'
-      elseif duty == 'record' then
-        needed[failed] = 'LLEN'
-      elseif duty == 'park' then
-        needed[parked], needed[token_key] = 'ZCARD', 'GET'
-      elseif duty == 'break' then
-        needed[broken], needed[parked], needed[token_key] = 'HLEN', 'ZCARD', 'GET'
-      end
-      at = at + 1 + arguments[duty]
+      look_at(ARGV[at], ARGV[at + 1])
+      at = at + 1 + arguments[ARGV[at]]
     end
   end
   for key, look in pairs(needed) do call(look, key) end
-  -- include clock
-
-  duties = {}
-
-  function duties.retry(job, _, delay, envelope)
-    count(counted, 'retried', job, 1)
-    delay = tonumber(delay)
-    if delay == 0 then
-      call('LPUSH', jobs, envelope)
-      return
-    end
-    local first, due = call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2], now + delay
-    call('ZADD', scheduled, string.format('%.0f', due), envelope)
-    -- include wake
-  end
-
-  function duties.record(job, _, text)
-    count(counted, 'failed', job, 1)
-    -- With a limit of 0, LTRIM to -1 would keep everything.
-    if failed_limit == 0 then return end
-    call('LPUSH', failed, text)
-    call('LTRIM', failed, 0, failed_limit - 1)
-  end
-
-  -- Under a token above all that were given before, so no worker has looked past it.
-  function duties.park(_, payload, envelope)
-    if envelope == '' then envelope = payload end
-    -- include token
-    token = string.format('%.0f', token + 1)
-    call('SET', token_key, token)
-    call('ZADD', parked, token, envelope)
-    count(counted, 'parked', nil, 1)
-  end
-
-  -- Nothing is deleted to make room.
-  duties['break'] = function(_, payload, reason)
-    if broken_limit > 0 then
-      local old = call('HGET', broken, payload)
-      if not old and call('HLEN', broken) >= broken_limit then return duties.park(nil, payload, '') end
-      -- include quarantine
-    end
-    count(counted, 'broken', nil, 1)
-  end
+  run_duty, write_all = function(i, held, job, lease, payload)
+    local duty = ARGV[i]
+    local last = i + arguments[duty]
+    if held then duties[duty](job, lease, payload, unpack(ARGV, i + 1, last)) end
+    return last + 1
+  end, write_records
 end
 
 -- A counter never fails the call: one that cannot be incremented (a text, a key of another type, the end of 64 bits) is reset and named.
@@ -140,7 +100,7 @@ local function count_up(key, field, n)
   anew[#anew + 1] = key .. ' ' .. field
 end
 
-local i = 4
+local i = 3
 while i <= #ARGV do
   local what = ARGV[i]
   if what == 'ack' then
@@ -171,15 +131,12 @@ while i <= #ARGV do
     if job == '' then job = nil end
     local payload = (first == 'break' or first == 'park') and call('HGET', progress, lease)
     local held = call('HDEL', progress, lease) == 1
-    for _ = 1, n do
-      local duty = ARGV[i]
-      if held then duties[duty](job, payload, ARGV[i + 1], ARGV[i + 2]) end
-      i = i + 1 + arguments[duty]
-    end
+    for _ = 1, n do i = run_duty(i, held, job, lease, payload) end
     replies[#replies + 1] = held and 'ok' or 'stale'
   end
 end
 
+if write_all then write_all() end
 for field, n in pairs(counted) do
   count_up(stat, field, n)
   count_up(day, field, n)

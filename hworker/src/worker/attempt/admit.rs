@@ -69,5 +69,5 @@ fn check(
         let suspect = room.map_err(|()| record::released(&job, SUSPECT_PAUSE_MS))?;
         return Ok(Admitted { job, suspect });
     };
-    Err(conclude(core, consumer, &job, Transition::Fail(evidence)))
+    Err(conclude(core, consumer, &job, None, Transition::Fail(evidence)))
 }

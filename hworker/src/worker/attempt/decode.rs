@@ -7,7 +7,7 @@ use crate::backoff::CallBackoff;
 use crate::encryption::{self, Encrypted, KeyRing, Opened, Owner, Unopened, is_sealed};
 use crate::envelope::{Envelope, Header, JobId, bounded, not_utf8};
 use crate::job::Definition;
-use crate::store::{End, Lease};
+use crate::store::{End, HUSK, Lease};
 use crate::worker::attempt::record;
 use crate::worker::state::{Consumer, Core, Job, Reason, Warning};
 
@@ -24,8 +24,11 @@ pub(crate) fn read(core: &Core, lease: Lease, payload: Vec<u8>) -> Result<Job, (
     }
 }
 
-/// The payload is broken, unless a later version wrote it.
+/// The payload is broken, unless a later version wrote it, or an edit.
 fn undecodable(reason: String, payload: &[u8]) -> Unread {
+    if payload == HUSK {
+        return Unread::Husk;
+    }
     Header::of_newer(payload).map_or(Unread::Broken(reason), |newer| unknown(&newer))
 }
 
@@ -110,6 +113,8 @@ fn unknown(header: &Header) -> Unread {
 /// Why a payload cannot run here.
 pub(crate) enum Unread {
     Broken(String),
+    /// It stands for a job that was taken out of the list by hand.
+    Husk,
     /// Another worker may be able to run it.
     Elsewhere {
         reason: Reason,
@@ -122,6 +127,7 @@ impl Unread {
     pub(crate) fn end(self, core: &Core, consumer: &Consumer, payload: &[u8]) -> End {
         match self {
             Self::Broken(reason) => record::broken(&reason, payload.len()),
+            Self::Husk => End::Husk,
             Self::Elsewhere { reason, what } => {
                 let advice = match reason {
                     Reason::Unknown => "; a job that was renamed keeps its old name in `aliases`",
@@ -137,6 +143,7 @@ impl Unread {
     pub(crate) fn why(self) -> String {
         match self {
             Self::Broken(why) | Self::Elsewhere { what: why, .. } => bounded(&why, 500),
+            Self::Husk => "it stands for a job that was deleted".to_owned(),
         }
     }
 }

@@ -20,9 +20,10 @@ pub(crate) fn outcome(settlement: Option<&Settlement>) -> &'static str {
     match settlement.map(|settlement| &settlement.end) {
         Some(End::Acked { .. }) => "done",
         Some(End::Retried { .. }) => "retried",
-        Some(End::Failed { .. }) => "failed",
+        Some(End::Recorded { record, .. }) => record.ended.name(),
         Some(End::Broken { .. }) => "broken",
         Some(End::Parked { .. }) => "parked",
+        Some(End::Husk) => "deleted",
         Some(End::Released { delay_ms: 0, .. }) => "given back",
         Some(End::Released { .. }) => "snoozed",
         None => "lost",
@@ -54,11 +55,12 @@ pub(crate) fn decided(core: &Core, job: &Job, finish: Finish, policy: &Policy) -
     transition
 }
 
-/// Logs once what happens to the job, and returns the end of its lease.
+/// Logs once what happens to the job, and returns the end of its lease. `ran`: how long its body did, if it started.
 pub(crate) fn conclude(
     core: &Core,
     consumer: &Consumer,
     job: &Job,
+    ran: Option<Duration>,
     mut transition: Transition,
 ) -> End {
     if let Transition::Retry(_, evidence) | Transition::Fail(evidence) = &mut transition {
@@ -80,5 +82,5 @@ pub(crate) fn conclude(
                 job = name, %id, %queue, attempt, kind, "job failed: {message}");
         }
     }
-    record::end(core, consumer, job, transition)
+    record::end(core, consumer, job, ran, transition)
 }

@@ -1,12 +1,16 @@
 //! The only place that makes the end of a job: turns a decision into the input of `settle`.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::envelope::{AttemptError, Crash, JobId, Rewrite, bounded};
-use crate::store::End;
+use crate::keys::Ended;
+use crate::store::{End, NewRecord};
 use crate::time::millis;
 use crate::worker::attempt::decide::{Evidence, Transition};
+use crate::worker::attempt::group;
 use crate::worker::state::{Consumer, Core, Job};
 
 const BACKTRACE_BYTES: usize = 8_000;
@@ -14,41 +18,62 @@ const BACKTRACE_BYTES: usize = 8_000;
 /// How many bytes are kept of the reason why a payload is broken.
 const REASON_BYTES: usize = 500;
 
-/// The record of a failed job, as stored; `docs/wire-format.md` describes it.
+/// The record of a job that has ended, as stored; `docs/wire-format.md` describes it.
 #[derive(Serialize)]
-struct FailedRecord<'a> {
+struct Stored<'a> {
     v: u64,
     id: &'a JobId,
     job: &'a str,
     queue: &'a str,
+    outcome: &'a str,
     worker: &'a str,
-    kind: &'a str,
-    message: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    place: Option<&'a str>,
+    group: Option<&'a str>,
+    #[serde(flatten)]
+    error: Option<LastError<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    backtrace: Option<&'a str>,
-    failed_at: u64,
+    started_at: Option<u64>,
+    ended_at: u64,
     attempts: u32,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     crashes: &'a [Crash],
     envelope: &'a RawValue,
 }
 
-/// The end of the job's lease for this decision.
-pub(crate) fn end(core: &Core, consumer: &Consumer, job: &Job, transition: Transition) -> End {
+/// Why a job failed.
+#[derive(Serialize)]
+struct LastError<'a> {
+    kind: &'a str,
+    message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    place: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backtrace: Option<&'a str>,
+}
+
+/// The end of the job's lease for this decision. `ran`: how long its body did, if it started.
+pub(crate) fn end(
+    core: &Core,
+    consumer: &Consumer,
+    job: &Job,
+    ran: Option<Duration>,
+    transition: Transition,
+) -> End {
     let name = job.definition.name;
-    // The fast path: success, which rewrites nothing.
-    if matches!(transition, Transition::Ack) {
+    // The fast path: success of which no record is kept, and which rewrites nothing.
+    if matches!(transition, Transition::Ack) && consumer.queue.limits.done == 0 {
         return End::Acked { job: name };
     }
     let Some(mut rewrite) = rewrite(job) else {
         return broken("the envelope could be read but not rewritten", job.payload.len());
     };
+    let now = core.clock.unix_ms();
+    let started_at = ran.map(|ran| now.saturating_sub(millis(ran)));
     match transition {
-        Transition::Ack => End::Acked { job: name },
+        Transition::Ack => recorded(consumer, job, started_at, now, None, &rewrite)
+            .unwrap_or(End::Acked { job: name }),
         Transition::Retry(delay, evidence) => {
-            rewrite.add_error(&attempt_error(core, consumer, job, evidence));
+            rewrite.add_error(&attempt_error(consumer, job, started_at, now, evidence));
             rewrite.set("attempt", &job.number.saturating_add(1));
             // Its list of errors must not make the envelope larger than a worker accepts.
             let envelope = rewrite.bytes_within(consumer.queue.limits.max_payload);
@@ -60,43 +85,68 @@ pub(crate) fn end(core: &Core, consumer: &Consumer, job: &Job, transition: Trans
             End::Released { delay_ms: millis(delay).max(1), envelope: Some(rewrite.to_bytes()) }
         }
         Transition::Fail(evidence) => {
-            let error = attempt_error(core, consumer, job, evidence);
+            let error = attempt_error(consumer, job, started_at, now, evidence);
             rewrite.add_error(&error);
-            failed(consumer, job, &error, &rewrite)
+            recorded(consumer, job, started_at, now, Some(&error), &rewrite)
+                .unwrap_or_else(|| broken("its failure could not be recorded", job.payload.len()))
         }
     }
 }
 
-fn failed(consumer: &Consumer, job: &Job, error: &AttemptError, rewrite: &Rewrite<'_>) -> End {
-    let record = serde_json::value::to_raw_value(rewrite).and_then(|envelope| {
-        serde_json::to_vec(&FailedRecord {
-            v: crate::envelope::VERSION,
-            id: &rewrite.id(),
-            job: job.definition.name,
-            queue: &consumer.queue.name,
-            worker: &consumer.worker,
+/// The end of a job that is done, or failed with this error. `None` if its record cannot be written.
+fn recorded(
+    consumer: &Consumer,
+    job: &Job,
+    started_at: Option<u64>,
+    ended_at: u64,
+    error: Option<&AttemptError>,
+    rewrite: &Rewrite<'_>,
+) -> Option<End> {
+    let envelope = serde_json::value::to_raw_value(rewrite).ok()?;
+    let (name, id) = (job.definition.name, rewrite.id());
+    let ended = if error.is_some() { Ended::Failed } else { Ended::Done };
+    let group = error.map(|error| group::of(name, error));
+    let stored = Stored {
+        v: crate::envelope::VERSION,
+        id: &id,
+        job: name,
+        queue: &consumer.queue.name,
+        outcome: ended.name(),
+        worker: &consumer.worker,
+        group: group.as_deref(),
+        error: error.map(|error| LastError {
             kind: &error.kind,
             message: &error.message,
             place: error.place.as_deref(),
             backtrace: error.backtrace.as_deref(),
-            failed_at: error.at,
-            attempts: job.number,
-            crashes: &job.crashes,
-            envelope: &envelope,
-        })
-    });
-    match record {
-        Ok(record) => End::Failed { job: job.definition.name, record },
-        Err(error) => {
-            broken(&format!("its failure could not be recorded: {error}"), job.payload.len())
-        }
-    }
+        }),
+        started_at,
+        ended_at,
+        attempts: job.number,
+        crashes: &job.crashes,
+        envelope: &envelope,
+    };
+    let record = NewRecord {
+        ended,
+        text: serde_json::to_vec(&stored).ok()?,
+        sample: error.map_or_else(Vec::new, |error| group::sample(name, &id, error)),
+        group: group.unwrap_or_else(|| "-".to_owned()),
+        id: id.as_str().to_owned(),
+    };
+    Some(End::Recorded { job: name, record: Box::new(record) })
 }
 
-fn attempt_error(core: &Core, consumer: &Consumer, job: &Job, evidence: Evidence) -> AttemptError {
+fn attempt_error(
+    consumer: &Consumer,
+    job: &Job,
+    started_at: Option<u64>,
+    at: u64,
+    evidence: Evidence,
+) -> AttemptError {
     AttemptError {
         attempt: job.number,
-        at: core.clock.unix_ms(),
+        started_at,
+        at,
         kind: evidence.kind.to_owned(),
         message: evidence.message,
         place: evidence.place,

@@ -171,7 +171,7 @@ mod tests {
     fn what_failed_goes_one_by_one_and_holds_up_no_other() {
         let outbox = Outbox::default();
         let failed = |token| {
-            let end = End::Failed { job: "a", record: vec![0; 10] };
+            let end = End::Retried { job: "a", delay_ms: 0, envelope: vec![0; 10] };
             Settlement { lease: Lease::Token(token), end }
         };
         let tokens = |batch: &[Settlement]| -> Vec<_> {

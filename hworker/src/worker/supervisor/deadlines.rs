@@ -91,7 +91,8 @@ fn overdue(session: &Session, consumer: &Consumer) {
                 running.context.cancel();
                 let policy = without_user_code(&job.definition.policy);
                 let transition = decided(core, job, Finish::TimedOut(job.timeout), &policy);
-                conclude(core, consumer, job, transition)
+                let ran = job.timeout + running.context.deadline().elapsed();
+                conclude(core, consumer, job, Some(ran), transition)
             });
         }
     }

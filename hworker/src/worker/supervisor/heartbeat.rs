@@ -15,6 +15,7 @@ use crate::time::millis;
 use crate::worker::report::log_outage;
 use crate::worker::state::{Consumer, Session, Side};
 use crate::worker::supervisor::recovery::{BEAT_EVERY, Watch};
+use crate::worker::supervisor::retention::Retention;
 use crate::worker::supervisor::verify::Verifier;
 
 /// The pause before a refused heartbeat is repeated.
@@ -33,6 +34,7 @@ pub(crate) struct HeartbeatLoop {
     consumer: Arc<Consumer>,
     watch: Watch,
     verifier: Verifier,
+    retention: Retention,
     /// Whether this worker keeps the timer, and with that looks after dead workers.
     keeps_timer: bool,
     /// After this many heartbeats one asks for all silent workers.
@@ -52,6 +54,7 @@ impl HeartbeatLoop {
             session,
             consumer,
             verifier: Verifier::default(),
+            retention: Retention::default(),
             keeps_timer: false,
             everyone_in: 0,
             refused: 0,
@@ -212,6 +215,9 @@ impl HeartbeatLoop {
         if is_first && everyone {
             self.session.keeps_timer.store(heard.keeps_timer, Ordering::Release);
             self.session.census.notify_one();
+        }
+        if heard.keeps_timer {
+            self.retention.trim(&self.consumer.queue, connection, heard.now, everyone).await?;
         }
         self.watch.watch(connection, sent, everyone, &mut heard).await?;
         self.verifier.verify(&self.consumer, connection, wait, &heard).await

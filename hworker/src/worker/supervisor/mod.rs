@@ -4,6 +4,7 @@
 pub(crate) mod deadlines;
 pub(crate) mod heartbeat;
 pub(crate) mod recovery;
+pub(crate) mod retention;
 pub(crate) mod verify;
 
 use std::sync::Arc;

@@ -192,7 +192,7 @@ fn every_way_of_ending_is_well() {
     story.change(&[&due, &again]).reserve(1, 1, 12).run(1, 1, 12, Outcome::Snooze);
     story.settle(1, 12, &[&later]).change(&[&due, &again]);
     let failed = format!("HINCRBY {STAT} failed 1");
-    let record = format!("LPUSH hworker-failed-default {}", envelope(1));
+    let record = format!("HSETNX hworker-record-default id {}", envelope(1));
     story.reserve(1, 1, 13).run(1, 1, 13, Outcome::Fail).settle(1, 13, &[&record, &failed]);
     let broken = format!("HINCRBY {STAT} broken 1");
     let kept = format!("HSET hworker-broken-default {} why", envelope(2));
@@ -256,7 +256,7 @@ fn a_stale_retry_that_acts_is_found() {
 fn a_second_settlement_is_found() {
     let mut story = Story::new();
     story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Success).ack(1, 10);
-    let record = format!("LPUSH hworker-failed-default {}", envelope(1));
+    let record = format!("HSETNX hworker-record-default id {}", envelope(1));
     story.settle(1, 10, &[&record, &format!("HINCRBY {STAT} failed 1")]);
     assert_eq!(story.rules(), ["settled once"]);
 }
@@ -506,7 +506,7 @@ fn a_job_fails_unrun_only_after_its_crashes() {
                 10 + u64::from(crash),
             );
         }
-        let record = format!("LPUSH hworker-failed-default {}", envelope(1));
+        let record = format!("HSETNX hworker-record-default id {}", envelope(1));
         story.reserve(1, 1, 50).settle(1, 50, &[&record, &format!("HINCRBY {STAT} failed 1")]);
         let expected: &[&str] =
             if crashes == Job::CRASH_LIMIT { &[] } else { &["leases end as their bodies do"] };

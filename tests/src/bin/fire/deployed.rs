@@ -355,7 +355,7 @@ fn look_at_the_end(servers: &Servers, history: &Mutex<History>) -> Result<(), Fa
         for queue in servers.queues() {
             let inspect = client.inspect(&queue);
             let counts = runtime.block_on(inspect.counts())?;
-            let waiting = [counts.pending, counts.running, counts.scheduled, counts.parked];
+            let waiting = [counts.waiting, counts.running, counts.scheduled, counts.parked];
             let named = ["pending", "running", "scheduled", "parked"].into_iter().zip(waiting);
             left.extend(
                 named.filter(|(_, n)| *n > 0).map(|(what, n)| (format!("{queue}: {what}"), n)),

@@ -93,7 +93,7 @@ enum Kind {
     Progress,
     Scheduled,
     Parked,
-    Failed,
+    Record,
     Broken,
     Workers,
     Worker,
@@ -110,7 +110,7 @@ impl Key {
             "progress" => Kind::Progress,
             "scheduled" => Kind::Scheduled,
             "parked" => Kind::Parked,
-            "failed" => Kind::Failed,
+            "record" => Kind::Record,
             "broken" => Kind::Broken,
             "workers" => Kind::Workers,
             "worker" => Kind::Worker,
@@ -220,8 +220,8 @@ impl Ledger {
                     self.push(key, of, number_in(payload), name == b"LPUSH");
                 }
             }
-            (b"LPUSH", Kind::Failed) => {
-                for record in rest {
+            (b"HSETNX" | b"HSET", Kind::Record) => {
+                if let Some(record) = rest.get(1) {
                     self.ends(record, Place::Failed);
                 }
             }

@@ -1,0 +1,483 @@
+//! Reads jobs in portions: the only place that reads ranges of what a queue has. A portion begins with one job and grows to
+//! 2,000 or about 1 MB, so that no reply holds up the server or fills the memory here, however large one payload is.
+
+use std::cmp::Ordering;
+use std::collections::VecDeque;
+
+use super::job::{Guard, JobInfo, Stands};
+use super::position::Position;
+use super::{JobState, Order, digest};
+use crate::store::{Connection, Fault, Place, Portion, Queue, Range};
+
+/// A list is read no deeper than this from its nearer end: a server walks there node by node, and this takes it 4 ms.
+const DEEPEST: u64 = 2_000_000;
+
+/// As far around its place a row is looked for that has moved.
+const AROUND: u64 = 64;
+
+/// A record of more bytes is not read for a list.
+const LARGE_RECORD: u64 = 64 * 1024;
+
+/// Between these times.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Times {
+    pub(super) since: u64,
+    pub(super) until: u64,
+}
+
+impl Times {
+    pub(super) const ALL: Self = Self { since: 0, until: u64::MAX };
+}
+
+/// The jobs of one shard in one state, read in portions from a position on.
+pub(super) struct Reader<'a> {
+    queue: &'a Queue,
+    shard: usize,
+    on: Connection,
+    state: JobState,
+    order: Order,
+    times: Times,
+    portion: Portion,
+    /// Of the last row that was read.
+    position: Position,
+    /// What was read and not taken yet.
+    rows: VecDeque<(JobInfo, Position)>,
+    /// Held jobs in their order: they are read at once, as there are no more than slots.
+    held: Option<VecDeque<(JobInfo, Position)>>,
+    /// Not all of it could be reached.
+    pub(super) is_cut: bool,
+}
+
+impl<'a> Reader<'a> {
+    pub(super) fn new(
+        queue: &'a Queue,
+        shard: usize,
+        on: Connection,
+        (state, order): (JobState, Order),
+        times: Times,
+        position: Position,
+    ) -> Self {
+        Self {
+            queue,
+            shard,
+            on,
+            state,
+            order,
+            times,
+            portion: Portion::new(),
+            position,
+            rows: VecDeque::new(),
+            held: None,
+            is_cut: false,
+        }
+    }
+
+    /// How many jobs there are in that state.
+    pub(super) async fn total(&self) -> Result<u64, Fault> {
+        let (queue, keys) = (self.queue, &self.queue.keys);
+        let length = |command, key| queue.length(&self.on, command, key);
+        match (self.state, self.state.ended()) {
+            (_, Some(ended)) => length("ZCARD", keys.ended(ended)).await,
+            (JobState::Scheduled, _) => length("ZCARD", &keys.scheduled).await,
+            (JobState::Parked, _) => length("ZCARD", &keys.parked).await,
+            (JobState::Broken, _) => length("HLEN", &keys.broken).await,
+            (JobState::Running, _) => Ok(queue.counts(&self.on).await?[8]),
+            _ => length("LLEN", &keys.jobs).await,
+        }
+    }
+
+    /// Whether a portion is at hand, or there is none.
+    pub(super) fn is_filled(&self) -> bool {
+        !self.rows.is_empty() || self.position == Position::End
+    }
+
+    pub(super) fn first(&self) -> Option<&JobInfo> {
+        self.rows.front().map(|(job, _)| job)
+    }
+
+    pub(super) fn take_first(&mut self) -> Option<(JobInfo, Position)> {
+        self.rows.pop_front()
+    }
+
+    /// Reads the next portion.
+    pub(super) async fn fill(&mut self) -> Result<(), Fault> {
+        match self.state {
+            JobState::Waiting => self.fill_from_list().await,
+            JobState::Scheduled | JobState::Parked => self.fill_from_set().await,
+            JobState::Running => self.fill_from_workers().await,
+            JobState::Broken => self.fill_from_broken().await,
+            JobState::Failed | JobState::Cancelled | JobState::Expired | JobState::Done => {
+                self.fill_from_ended().await
+            }
+        }
+    }
+
+    /// Payloads of the list from a place on, counted from the end where the order begins.
+    async fn list(&mut self, place: u64, count: u64) -> Result<Vec<Vec<u8>>, Fault> {
+        let places = place..place.saturating_add(count);
+        let oldest_first = self.order == Order::Next;
+        let payloads = self.queue.waiting(&self.on, places, oldest_first).await?;
+        self.portion.came(payloads.iter().map(Vec::len));
+        Ok(payloads)
+    }
+
+    async fn fill_from_list(&mut self) -> Result<(), Fault> {
+        let (mut place, last) = match self.position {
+            Position::List { place, hash, at } => (place, Some((hash, at))),
+            _ => (self.first_in_time().await?, None),
+        };
+        if let Some((hash, at)) = last {
+            place = match self.find_row(place, hash).await? {
+                Some(place) => place + 1,
+                // It was taken. What came before it was taken too, where the oldest are first.
+                None if self.order == Order::Next => self.place_of_time(at).await?,
+                None => place + 1,
+            };
+        }
+        let length = self.queue.length(&self.on, "LLEN", &self.queue.keys.jobs).await?;
+        if place.min(length.saturating_sub(place)) > DEEPEST {
+            self.is_cut = true;
+            self.position = Position::End;
+            return Ok(());
+        }
+        let payloads = self.list(place, self.portion.count() as u64).await?;
+        if payloads.is_empty() {
+            self.position = Position::End;
+        }
+        for (place, payload) in (place..).zip(payloads) {
+            let (hash, before) = (digest(&payload), self.before(place, length));
+            let guard = Guard::of(self.shard, Stands::Waiting(before));
+            let job = JobInfo::of_payload(&self.queue.name, self.state, None, payload, guard);
+            self.position = Position::List { place, hash, at: job.at.unwrap_or_default() };
+            self.rows.push_back((job, self.position.clone()));
+        }
+        Ok(())
+    }
+
+    /// How many are taken before the one at this place of a list of this length.
+    fn before(&self, place: u64, length: u64) -> u64 {
+        match self.order {
+            Order::Next => place,
+            Order::Newest => length.saturating_sub(place + 1),
+        }
+    }
+
+    /// Where a row stands now that was last seen at this place.
+    async fn find_row(&mut self, place: u64, hash: u64) -> Result<Option<u64>, Fault> {
+        for around in [0, AROUND / 16, AROUND] {
+            // So many have been read at once before.
+            let around = around.min(self.portion.count() as u64);
+            let first = place.saturating_sub(around);
+            let rows = self.list(first, place + around + 1 - first).await?;
+            let found = (first..).zip(&rows).find(|(_, payload)| digest(payload) == hash);
+            if let Some((place, _)) = found {
+                return Ok(Some(place));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first place within the times that are asked for.
+    async fn first_in_time(&mut self) -> Result<u64, Fault> {
+        match self.order {
+            Order::Next if self.times.since > 0 => self.place_of_time(self.times.since).await,
+            Order::Newest if self.times.until < u64::MAX => {
+                self.place_of_time(self.times.until).await
+            }
+            _ => Ok(0),
+        }
+    }
+
+    /// The place from which on jobs were enqueued at this time or later in the order of the page: found by halves, each by the middle of
+    /// five neighbours' times, as producers' clocks differ.
+    pub(super) async fn place_of_time(&mut self, at: u64) -> Result<u64, Fault> {
+        let length = self.queue.length(&self.on, "LLEN", &self.queue.keys.jobs).await?;
+        let (mut low, mut high) = (0, length.min(DEEPEST));
+        while low < high {
+            let middle = low.midpoint(high);
+            let neighbours = self.list(middle, (self.portion.count() as u64).min(5)).await?;
+            let guard = || Guard::of(self.shard, Stands::Broken);
+            let time = |payload: Vec<u8>| {
+                JobInfo::of_payload("", JobState::Waiting, None, payload, guard()).at
+            };
+            let mut times: Vec<u64> = neighbours.into_iter().filter_map(time).collect();
+            times.sort_unstable();
+            let Some(time) = times.get(times.len() / 2) else {
+                high = middle;
+                continue;
+            };
+            let comes_before = match self.order {
+                Order::Next => *time < at,
+                Order::Newest => *time > at,
+            };
+            if comes_before { low = middle + 1 } else { high = middle }
+        }
+        Ok(low)
+    }
+
+    async fn fill_from_set(&mut self) -> Result<(), Fault> {
+        let keys = &self.queue.keys;
+        let parked = self.state == JobState::Parked;
+        let set = if parked { &keys.parked } else { &keys.scheduled };
+        // A token is a time in us.
+        let per_ms = if parked { 1000 } else { 1 };
+        let rows = self.sorted(set, per_ms, |member| own_id(member).to_owned()).await?;
+        self.portion.came(rows.iter().map(|(payload, ..)| payload.len()));
+        for (payload, score, position) in rows {
+            let guard = Guard::of(self.shard, Stands::Sorted(score));
+            let at = Some(score / per_ms);
+            let job = JobInfo::of_payload(&self.queue.name, self.state, at, payload, guard);
+            self.rows.push_back((job, position));
+        }
+        Ok(())
+    }
+
+    /// Members of a sorted set behind the position, each with its score and position. `name`: with what it begins that orders it.
+    async fn sorted(
+        &mut self,
+        set: &str,
+        per_ms: u64,
+        name: impl Fn(&[u8]) -> String,
+    ) -> Result<Vec<(Vec<u8>, u64, Position)>, Fault> {
+        let newest_first = self.order == Order::Newest;
+        let range = |from: Option<u64>, skip: u64, count: u64| Range {
+            since: self.times.since.saturating_mul(per_ms),
+            until: self.times.until.saturating_mul(per_ms),
+            from,
+            newest_first,
+            skip,
+            count,
+        };
+        let count = self.portion.count() as u64;
+        let (mut first, mut shown) = (None, 0);
+        let mut members = match &self.position {
+            Position::Sorted { score, before, hash, name: last } => {
+                // From the row itself, if it is there still.
+                let from = Some(*score);
+                let mut rows =
+                    self.queue.sorted(&self.on, set, range(from, *before, count + 1)).await?;
+                let is_last = |row: &(Vec<u8>, u64)| row.1 == *score && digest(&row.0) == *hash;
+                (first, shown) = (from, *before + 1);
+                if rows.first().is_some_and(is_last) {
+                    rows.remove(0);
+                } else if !last.is_empty() {
+                    // It has left, and maybe others before it: behind it is what is ordered behind it.
+                    let comes_before = |row: &(Vec<u8>, u64)| {
+                        let order = name(&row.0).cmp(last);
+                        let before = if newest_first { Ordering::Greater } else { Ordering::Less };
+                        row.1 == *score && (order == before || order == Ordering::Equal)
+                    };
+                    shown = 0;
+                    loop {
+                        rows = self.queue.sorted(&self.on, set, range(from, shown, count)).await?;
+                        let gone = rows.iter().take_while(|row| comes_before(row)).count();
+                        shown += gone as u64;
+                        if gone < rows.len() || rows.is_empty() {
+                            rows.drain(..gone);
+                            break;
+                        }
+                    }
+                }
+                rows
+            }
+            _ => self.queue.sorted(&self.on, set, range(None, 0, count)).await?,
+        };
+        members.truncate(count as usize);
+        if members.is_empty() {
+            self.position = Position::End;
+        }
+        let mut rows = Vec::with_capacity(members.len());
+        for (member, score) in members {
+            if first != Some(score) {
+                (first, shown) = (Some(score), 0);
+            }
+            let hash = digest(&member);
+            self.position = Position::Sorted { score, before: shown, hash, name: name(&member) };
+            shown += 1;
+            rows.push((member, score, self.position.clone()));
+        }
+        Ok(rows)
+    }
+
+    async fn fill_from_ended(&mut self) -> Result<(), Fault> {
+        let Some(ended) = self.state.ended() else { return Ok(()) };
+        let set = self.queue.keys.ended(ended).to_owned();
+        let name = |member: &[u8]| String::from_utf8_lossy(member).into_owned();
+        let rows = self.sorted(&set, 1, name).await?;
+        self.portion.came(rows.iter().map(|(member, ..)| member.len()));
+        for (member, score, position) in rows {
+            let member = String::from_utf8_lossy(&member).into_owned();
+            let place = Place { member, ended_at: score };
+            let job = JobInfo::of_place(&self.queue.name, self.state, self.shard, place);
+            self.rows.push_back((job, position));
+        }
+        Ok(())
+    }
+
+    /// Held jobs in the order of their leases.
+    async fn fill_from_workers(&mut self) -> Result<(), Fault> {
+        if self.held.is_none() {
+            let held = read_held(self.queue, self.shard, &self.on).await?;
+            let last = match &self.position {
+                Position::Sorted { score, name, .. } => Some((*score, name.clone())),
+                _ => None,
+            };
+            let mut held: Vec<_> = held
+                .into_iter()
+                .filter(|(since, _, _)| (self.times.since..=self.times.until).contains(since))
+                .collect();
+            held.sort_by(|one, other| (one.0, &one.1).cmp(&(other.0, &other.1)));
+            if self.order == Order::Newest {
+                held.reverse();
+            }
+            let is_behind = |since: u64, name: &str| {
+                last.as_ref().is_none_or(|last| {
+                    let order = (since, name).cmp(&(last.0, last.1.as_str()));
+                    order
+                        == if self.order == Order::Newest {
+                            Ordering::Less
+                        } else {
+                            Ordering::Greater
+                        }
+                })
+            };
+            let rows = held.into_iter().filter(|(since, name, _)| is_behind(*since, name)).map(
+                |(score, name, job)| (job, Position::Sorted { score, before: 0, hash: 0, name }),
+            );
+            self.held = Some(rows.collect());
+        }
+        self.rows.extend(self.held.take().unwrap_or_default());
+        self.held = Some(VecDeque::new());
+        self.position = match self.rows.back() {
+            Some((_, position)) => position.clone(),
+            None => Position::End,
+        };
+        Ok(())
+    }
+
+    async fn fill_from_broken(&mut self) -> Result<(), Fault> {
+        let (cursor, shown) = match self.position {
+            Position::Hash { cursor, shown } => (cursor, shown),
+            Position::Start => (0, 0),
+            _ => return Ok(()),
+        };
+        let (next, entries) =
+            self.queue.broken(&self.on, cursor, self.portion.count() as u64).await?;
+        self.portion.came(entries.iter().map(|entry| entry.payload.len()));
+        let count = entries.len() as u64;
+        for (shown, entry) in (1..).zip(entries).skip(shown as usize) {
+            let guard = Guard::of(self.shard, Stands::Broken);
+            let (at, queue) = (Some(entry.at), &self.queue.name);
+            let mut job = JobInfo::of_payload(queue, self.state, at, entry.payload, guard);
+            (job.times, job.message) = (Some(entry.times), Some(entry.reason));
+            let position = match (shown == count, next) {
+                (true, 0) => Position::End,
+                (true, next) => Position::Hash { cursor: next, shown: 0 },
+                (false, _) => Position::Hash { cursor, shown },
+            };
+            self.rows.push_back((job, position));
+        }
+        self.position =
+            if next == 0 { Position::End } else { Position::Hash { cursor: next, shown: 0 } };
+        Ok(())
+    }
+}
+
+impl Reader<'_> {
+    /// Reads the records of ended jobs that are known by their places alone, but for large ones.
+    pub(super) async fn read_records(
+        &self,
+        jobs: impl Iterator<Item = &mut JobInfo>,
+    ) -> Result<(), Fault> {
+        let mut unread = Vec::new();
+        for job in jobs {
+            if let (Stands::Ended(place), false) = (&job.guard.stands, job.is_read) {
+                unread.push((place.clone(), job));
+            }
+        }
+        let name = |place: &Place| place.parts().map_or("", |[_, _, name]| name).to_owned();
+        let names: Vec<_> = unread.iter().map(|(place, _)| name(place)).collect();
+        let sizes = self.queue.record_sizes(&self.on, &names).await?;
+        let mut unread: Vec<_> = names.into_iter().zip(sizes).zip(unread).collect();
+        while !unread.is_empty() {
+            let mut bytes = 0;
+            let mut fits = |((_, size), _): &((String, u64), _)| {
+                bytes += if *size > LARGE_RECORD { 0 } else { *size };
+                bytes <= 1 << 20
+            };
+            let count = unread.iter().take_while(|one| fits(one)).count().max(1);
+            let portion: Vec<_> = unread.drain(..count).collect();
+            let small = portion.iter().filter(|((_, size), _)| *size <= LARGE_RECORD);
+            let names: Vec<_> = small.map(|((name, _), _)| name.as_str()).collect();
+            let mut records = self.queue.records(&self.on, &names).await?.into_iter();
+            for ((_, size), (place, job)) in portion {
+                let record = if size <= LARGE_RECORD { records.next().flatten() } else { None };
+                let (queue, state, shard) = (&self.queue.name, job.state, job.guard.shard);
+                *job = JobInfo::of_record(queue, state, shard, place, size, record.as_deref());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The beginning of an envelope of ours, up to the end of its id, which orders it among those of one score. Nothing of an envelope
+/// that begins otherwise: it may be arguments.
+fn own_id(payload: &[u8]) -> &str {
+    const START: &str = r#"{"v":1,"id":""#;
+    let text = std::str::from_utf8(payload).unwrap_or_default();
+    let id = text.strip_prefix(START).and_then(|rest| rest.find('"'));
+    id.map_or("", |end| &text[..START.len() + end])
+}
+
+/// How many are taken before a waiting job that is not near the place at which it was seen, if it waits still: looked for by its
+/// time.
+pub(super) async fn waiting_again(
+    queue: &Queue,
+    on: &Connection,
+    job: &JobInfo,
+) -> Result<Option<u64>, Fault> {
+    const AROUND_MS: u64 = 2_000;
+    let Some(at) = job.at else { return Ok(None) };
+    let times = Times { since: at.saturating_sub(AROUND_MS), until: at + AROUND_MS };
+    let asked = (JobState::Waiting, Order::Next);
+    let mut reader = Reader::new(queue, 0, on.clone(), asked, times, Position::Start);
+    loop {
+        while let Some((other, _)) = reader.take_first() {
+            match other.guard.stands {
+                Stands::Waiting(before) if other.payload() == job.payload() => {
+                    return Ok(Some(before));
+                }
+                _ if other.at.is_some_and(|at| at > times.until) => return Ok(None),
+                _ => {}
+            }
+        }
+        if reader.is_filled() {
+            return Ok(None);
+        }
+        reader.fill().await?;
+    }
+}
+
+/// All that workers hold, each with since when and the name of its lease.
+pub(super) async fn read_held(
+    queue: &Queue,
+    shard: usize,
+    on: &Connection,
+) -> Result<Vec<(u64, String, JobInfo)>, Fault> {
+    let now = crate::store::server_time(on).await?;
+    let mut held = Vec::new();
+    for worker in queue.worker_ids(on).await? {
+        for entry in queue.running(on, &queue.keys.worker(&worker)).await? {
+            let since = entry.lease.as_ref().map_or(now, |lease| lease.token() / 1000);
+            let name = entry.lease.as_ref().map(ToString::to_string).unwrap_or_default();
+            let stands = Stands::Running(worker.clone(), entry.lease);
+            let guard = Guard::of(shard, stands);
+            let state = JobState::Running;
+            let mut job =
+                JobInfo::of_payload(&queue.name, state, Some(since), entry.payload, guard);
+            job.worker = Some(worker.clone());
+            held.push((since, format!("{worker} {name}"), job));
+        }
+    }
+    Ok(held)
+}

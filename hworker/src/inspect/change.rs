@@ -1,0 +1,319 @@
+//! Changes of jobs in place, made by a person.
+
+use std::time::{Duration, SystemTime};
+
+use serde::Serialize;
+
+use super::budget::waiting_again;
+use super::job::{JobInfo, Stands};
+use super::{Doing, Inspect, JobState};
+use crate::encryption::is_sealed;
+use crate::envelope::{Envelope, JobId, Rewrite, edit_args};
+use crate::error::Error;
+use crate::store::{Connection, Duty, Edited, Fault, From, Queue, server_time};
+use crate::time::{day, local_unix_ms, millis};
+
+/// So many jobs are changed by one call.
+const MOST: usize = 100;
+
+/// What is done to a job by hand.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Action {
+    /// It runs again: one attempt more than it had. What kept it from that is taken out: its crashes, and a time until which it may be tried
+    /// that is over.
+    Retry,
+    /// It runs again as a new job would, from its first attempt.
+    Reset,
+    /// It is gone, with its record.
+    Delete,
+    /// It is the next to run of its queue.
+    Promote,
+    /// It runs at a time, or after one.
+    Reschedule(When),
+    /// It goes to another queue: to the end of its list, or where it is scheduled to the same time there.
+    MoveTo(String),
+    /// Its arguments and what is noted beside them change; an ended job runs again with them.
+    Edit(Edit),
+}
+
+/// When a job is to run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum When {
+    /// So long from now, by the server's clock.
+    In(Duration),
+    /// At this time.
+    At(SystemTime),
+}
+
+/// A change of what a job carries. All that is not named keeps its bytes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Edit {
+    args: Vec<(String, String)>,
+    tags: Option<Vec<String>>,
+}
+
+impl Edit {
+    /// Changes nothing yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Sets an argument by its name, or one deeper by its path (`to.city`), to a value in JSON.
+    #[must_use]
+    pub fn arg(mut self, path: impl Into<String>, json: impl Into<String>) -> Self {
+        self.args.push((path.into(), json.into()));
+        self
+    }
+
+    /// Sets its tags.
+    #[must_use]
+    pub fn tags<I: IntoIterator<Item = S>, S: Into<String>>(mut self, tags: I) -> Self {
+        self.tags = Some(tags.into_iter().map(Into::into).collect());
+        self
+    }
+}
+
+/// What became of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Changed {
+    /// It is done.
+    Done,
+    /// The job is not there any more: it has started, or somebody else changed it.
+    Missing,
+    /// The job is there, but not as it was seen: it failed again, or has another due time.
+    Changed,
+}
+
+impl Inspect {
+    /// Does something to jobs as they were seen, at most 100, one after the other: each is changed once, however many ask, and only if it
+    /// still stands where it stood with the same bytes, or the same time.
+    ///
+    /// A running job cannot be changed: its answer is [`Changed::Missing`].
+    ///
+    /// # Errors
+    /// [`Error::Config`] for more than 100 jobs, for jobs of another queue, for an edit that does not fit, and for another queue that
+    /// is on another node of a cluster: nothing is changed then. [`Error::Unanswered`] where the answer was lost, or only some are
+    /// changed.
+    pub async fn change(&self, jobs: &[JobInfo], action: &Action) -> Result<Vec<Changed>, Error> {
+        self.check()?;
+        let to = self.checked(jobs, action).map_err(Error::config)?;
+        let mut done = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            match self.change_one(job, action, to.as_ref()).await {
+                Ok(changed) => done.push(changed),
+                Err(fault) => {
+                    let some = done.contains(&Changed::Done);
+                    let fault = if some { fault.half_done() } else { fault };
+                    return Err(self.error(Doing::Change("change jobs of"), fault));
+                }
+            }
+        }
+        if let (Some(to), true) = (to, done.contains(&Changed::Done)) {
+            // As beside an enqueue: a refusal only keeps it out of the list of queues.
+            let _ = self.client.register_queues(&[&to.name], None).await;
+        }
+        Ok(done)
+    }
+
+    /// Does something to a job by its id, wherever it is.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where it is not there, runs, or went on meanwhile; else as [`change`](Self::change).
+    pub async fn change_by_id(&self, id: &JobId, action: &Action) -> Result<(), Error> {
+        // It may go on between the look and the change.
+        for _ in 0..3 {
+            let Some(job) = self.find(id).await? else { break };
+            if self.change(std::slice::from_ref(&job), action).await? == [Changed::Done] {
+                return Ok(());
+            }
+            if job.state == JobState::Running {
+                break;
+            }
+        }
+        self.or_not_found(false, &format!("a job {id} that is not running"))
+    }
+
+    /// The queue to which they go, if it is another; else what is wrong.
+    fn checked(&self, jobs: &[JobInfo], action: &Action) -> Result<Option<Queue>, String> {
+        if jobs.len() > MOST {
+            return Err(format!("at most {MOST} jobs are changed at once, not {}", jobs.len()));
+        }
+        if let Some(job) = jobs.iter().find(|job| job.queue != self.name) {
+            return Err(format!("a job of the queue {} is not on {}", job.queue, self.name));
+        }
+        for job in jobs {
+            if let Action::Edit(edit) = action {
+                edited(job, edit)?;
+            }
+        }
+        let Action::MoveTo(name) = action else { return Ok(None) };
+        crate::keys::check_name("queue", name)?;
+        let to = self.client.shards(name, self.client.limits()).swap_remove(0);
+        if self.client.address().is_cluster() && self.shards.iter().any(|own| own.slot != to.slot) {
+            return Err(format!(
+                "the queue {name} has another slot of the cluster than {}, and no script reaches both; enqueue the job there, and \
+                 delete it here",
+                self.name
+            ));
+        }
+        Ok(Some(to))
+    }
+
+    async fn change_one(
+        &self,
+        job: &JobInfo,
+        action: &Action,
+        to: Option<&Queue>,
+    ) -> Result<Changed, Fault> {
+        let Some(shard) = self.shards.get(job.guard.shard) else { return Ok(Changed::Missing) };
+        let on = self.client.connection_to_inspect(shard).await?;
+        let now = server_time(&on).await.map_err(Fault::certainly_not_done)?;
+        let whole = self.whole(shard, &on, job).await.map_err(Fault::certainly_not_done)?;
+        let Some(job) = whole.as_ref().map_or(Some(job), |read| read.as_ref()) else {
+            return Ok(Changed::Missing);
+        };
+        let Some(duty) = duty(job, action, now) else { return Ok(Changed::Missing) };
+        let payload = job.payload();
+        let from = |before: u64| match &job.guard.stands {
+            Stands::Waiting(_) => Some(From::Waiting { payload, before }),
+            Stands::Sorted(score) if job.state == JobState::Parked => {
+                Some(From::Parked { payload, token: *score })
+            }
+            Stands::Sorted(score) => Some(From::Scheduled { payload, due: *score }),
+            Stands::Ended(place) => Some(From::Ended { ended: job.state.ended()?, place }),
+            Stands::Broken => Some(From::Broken { payload }),
+            Stands::Running(..) => None,
+        };
+        let before = if let Stands::Waiting(before) = job.guard.stands { before } else { 0 };
+        let Some(seen) = from(before) else { return Ok(Changed::Missing) };
+        let (day, to) = (day(now), to.unwrap_or(shard));
+        let mut edited = shard.edit(&on, &day, seen, to, &duty).await?;
+        if edited == Edited::Missing && job.state == JobState::Waiting {
+            // It may only have moved far since it was seen.
+            let again = waiting_again(shard, &on, job).await.map_err(Fault::certainly_not_done)?;
+            if let Some(seen) = again.and_then(from) {
+                edited = shard.edit(&on, &day, seen, to, &duty).await?;
+            }
+        }
+        Ok(match edited {
+            Edited::Done => Changed::Done,
+            Edited::Missing => Changed::Missing,
+            Edited::Changed => Changed::Changed,
+        })
+    }
+
+    /// An ended job of which not all was read, with its whole record. `Some(None)` where that is gone.
+    async fn whole(
+        &self,
+        shard: &Queue,
+        on: &Connection,
+        job: &JobInfo,
+    ) -> Result<Option<Option<JobInfo>>, Fault> {
+        let Stands::Ended(place) = &job.guard.stands else { return Ok(None) };
+        let Some([_, _, name]) = place.parts().filter(|_| job.payload().is_empty()) else {
+            return Ok(None);
+        };
+        let record = shard.records(on, &[name]).await?.pop().flatten();
+        let read = record.map(|record| {
+            let (number, bytes) = (job.guard.shard, record.len() as u64);
+            JobInfo::of_record(&job.queue, job.state, number, place.clone(), bytes, Some(&record))
+        });
+        Ok(Some(read))
+    }
+}
+
+/// What an action has done to a job. `None` where it cannot: there is no envelope to run, or it is running.
+fn duty(job: &JobInfo, action: &Action, now: u64) -> Option<Duty> {
+    let is_waiting = job.state == JobState::Waiting;
+    let due = match job.guard.stands {
+        Stands::Sorted(due) if job.state == JobState::Scheduled => Some(due),
+        _ => None,
+    };
+    // Broken ones go as they are, if nothing else is to be done to them.
+    let envelope = |reset: bool| match job.state {
+        JobState::Broken | JobState::Waiting | JobState::Scheduled | JobState::Parked => {
+            Some(job.payload().to_vec())
+        }
+        _ => again(job, reset, now),
+    };
+    match action {
+        Action::Delete => Some(Duty::Nothing),
+        Action::Retry | Action::Reset => {
+            let envelope = match action {
+                Action::Reset if job.state != JobState::Broken => again(job, true, now)?,
+                _ => envelope(false)?,
+            };
+            Some(Duty::Push { front: is_waiting, envelope })
+        }
+        Action::Promote => Some(Duty::Push { front: true, envelope: envelope(false)? }),
+        Action::Reschedule(when) => {
+            let due = match when {
+                When::In(delay) => now.saturating_add(millis(*delay)),
+                When::At(time) => local_unix_ms(*time),
+            };
+            Some(Duty::At { due: due.min(1 << 53), envelope: envelope(false)? })
+        }
+        Action::MoveTo(_) => Some(match due {
+            Some(due) => Duty::At { due, envelope: envelope(false)? },
+            None => Duty::Push { front: false, envelope: envelope(false)? },
+        }),
+        Action::Edit(edit) => {
+            let envelope = edited(job, edit).ok()?;
+            Some(match due {
+                _ if is_waiting => Duty::Stay(envelope),
+                Some(due) => Duty::At { due, envelope },
+                None if job.state.ended().is_some() => {
+                    let edited =
+                        JobInfo::of_payload("", job.state, None, envelope, job.guard.clone());
+                    Duty::Push { front: false, envelope: again(&edited, false, now)? }
+                }
+                None => Duty::Push { front: false, envelope },
+            })
+        }
+    }
+}
+
+/// The envelope of a job that runs again.
+fn again(job: &JobInfo, reset: bool, now: u64) -> Option<Vec<u8>> {
+    let envelope = Envelope::decode(job.payload()).ok()?;
+    let mut rewrite = Rewrite::of(job.payload())?;
+    rewrite.remove("crashes");
+    if envelope.retry_until.is_some_and(|until| until < now) {
+        rewrite.remove("retry_until");
+    }
+    rewrite.count("requeues");
+    if reset {
+        rewrite.remove("errors");
+        rewrite.set("attempt", &1);
+    } else {
+        rewrite.set("attempt", &envelope.attempt.saturating_add(1));
+    }
+    Some(rewrite.to_bytes())
+}
+
+/// The envelope with the edit; else what does not fit.
+fn edited(job: &JobInfo, edit: &Edit) -> Result<Vec<u8>, String> {
+    let of = || format!("the job {}", job.id.as_ref().map_or("without an id", JobId::as_str));
+    let mut rewrite =
+        Rewrite::of(job.payload()).ok_or_else(|| format!("{} has no envelope", of()))?;
+    if !edit.args.is_empty() {
+        if is_sealed(job.args()) {
+            return Err(format!("the arguments of {} are encrypted", of()));
+        }
+        let mut args = job.args().to_owned();
+        for (path, json) in &edit.args {
+            args = edit_args(&args, path, json)?;
+        }
+        rewrite.set_json("args", args)?;
+    }
+    if let Some(tags) = &edit.tags {
+        crate::envelope::check_tags(tags)?;
+        rewrite.set("tags", tags);
+    }
+    Ok(rewrite.to_bytes())
+}

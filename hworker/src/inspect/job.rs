@@ -1,0 +1,335 @@
+//! A job as a person sees it.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::ser::SerializeStruct;
+use serde::{Deserialize, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use super::JobState;
+use crate::envelope::{AttemptError, Crash, Envelope, JobId, NO_ARGS};
+use crate::store::{Lease, Place};
+
+/// A job, wherever it is. `Debug` leaves out its arguments; `Serialize` has everything.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct JobInfo {
+    /// The job's id; none where it came without one, or cannot be decoded.
+    pub id: Option<JobId>,
+    /// The name of its type; none where it cannot be decoded.
+    pub job: Option<String>,
+    /// The queue that it is on.
+    pub queue: String,
+    /// Where it is.
+    pub state: JobState,
+    /// In milliseconds since 1970 by the server's clock: when a scheduled job is due, since when a job is parked or runs, when it ended, or
+    /// when a broken payload last came. Of a waiting job when it was enqueued, by its producer's clock; none where that does not say.
+    pub at: Option<u64>,
+    /// The number of its current, next or last attempt, from 1.
+    pub attempt: u32,
+    /// The worker that holds it or ended it.
+    pub worker: Option<String>,
+    /// Why it ended, of a failed job: `error`, `panic`, `timeout`, `retry`, `failure`, `crash` or `deadline`.
+    pub kind: Option<String>,
+    /// The text of its last error, or what is wrong with a broken payload.
+    pub message: Option<String>,
+    /// Where it panicked.
+    pub place: Option<String>,
+    /// The backtrace of the panic.
+    pub backtrace: Option<String>,
+    /// The group of failures to which it belongs, as in [`Inspect::groups`](super::Inspect::groups).
+    pub group: Option<String>,
+    /// When its last attempt started, in milliseconds since 1970 by the server's clock.
+    pub started_at: Option<u64>,
+    /// How many times a broken payload came.
+    pub times: Option<u64>,
+    /// The deaths of workers that held it.
+    pub crashes: Vec<Crash>,
+    /// How many bytes it takes in the list, set or hash where it stands.
+    pub bytes: u64,
+    /// Its bytes as they are stored; empty where they were too many to be read for a list.
+    payload: Vec<u8>,
+    /// False for an ended job of which only its place was read.
+    pub(super) is_read: bool,
+    pub(super) guard: Guard,
+}
+
+/// What a change of a job is bound to: where it stood, and as what.
+#[derive(Debug, Clone)]
+pub(super) struct Guard {
+    /// The shard that has it.
+    pub(super) shard: usize,
+    pub(super) stands: Stands,
+}
+
+/// Where a job stood.
+#[derive(Debug, Clone)]
+pub(super) enum Stands {
+    /// So many before it are taken first.
+    Waiting(u64),
+    /// With this score, the due time or token.
+    Sorted(u64),
+    Running(String, Option<Lease>),
+    Ended(Place),
+    Broken,
+}
+
+impl Guard {
+    pub(super) fn of(shard: usize, stands: Stands) -> Self {
+        Self { shard, stands }
+    }
+}
+
+/// What is read of a record.
+#[derive(Deserialize)]
+struct Record<'a> {
+    id: String,
+    job: String,
+    #[serde(default)]
+    worker: Option<String>,
+    #[serde(default)]
+    kind: Option<String>,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    place: Option<String>,
+    #[serde(default)]
+    backtrace: Option<String>,
+    #[serde(default)]
+    started_at: Option<u64>,
+    #[serde(default)]
+    attempts: Option<u32>,
+    #[serde(default)]
+    crashes: Vec<Crash>,
+    #[serde(borrow)]
+    envelope: &'a RawValue,
+}
+
+impl JobInfo {
+    /// What is known of a payload.
+    pub(super) fn of_payload(
+        queue: &str,
+        state: JobState,
+        at: Option<u64>,
+        payload: Vec<u8>,
+        guard: Guard,
+    ) -> Self {
+        let mut info = Self {
+            id: None,
+            job: None,
+            queue: queue.to_owned(),
+            state,
+            at,
+            attempt: 1,
+            worker: None,
+            kind: None,
+            message: None,
+            place: None,
+            backtrace: None,
+            group: None,
+            started_at: None,
+            times: None,
+            crashes: Vec::new(),
+            bytes: payload.len() as u64,
+            payload: Vec::new(),
+            is_read: true,
+            guard,
+        };
+        match Envelope::decode(&payload) {
+            Ok(envelope) => {
+                info.id = envelope.id.as_deref().map(JobId::from);
+                info.attempt = envelope.attempt;
+                info.job = Some(envelope.job.into_owned());
+                info.crashes = envelope.crashes;
+            }
+            // A worker will say the same, and put it among the broken ones.
+            Err(why) if state != JobState::Broken => info.message = Some(why),
+            Err(_) => {}
+        }
+        if state == JobState::Waiting {
+            info.at = enqueued_at(&payload);
+        }
+        info.payload = payload;
+        info
+    }
+
+    /// What the place of an ended job tells of it.
+    pub(super) fn of_place(queue: &str, state: JobState, shard: usize, place: Place) -> Self {
+        let at = Some(place.ended_at);
+        let guard = Guard { shard, stands: Stands::Ended(place.clone()) };
+        let mut info = Self::of_payload(queue, state, at, Vec::new(), guard);
+        (info.message, info.is_read) = (None, false);
+        if let Some([group, job, name]) = place.parts() {
+            info.group = Some(group.to_owned()).filter(|group| group != "-");
+            info.job = Some(job.to_owned());
+            // That of a second record has the lease behind it.
+            info.id = Some(JobId::from(name.split_once('#').map_or(name, |(id, _)| id)));
+        }
+        info
+    }
+
+    /// The same with its record of so many bytes; none where it is too large to be read for a list, or gone.
+    pub(super) fn of_record(
+        queue: &str,
+        state: JobState,
+        shard: usize,
+        place: Place,
+        bytes: u64,
+        record: Option<&[u8]>,
+    ) -> Self {
+        let by_place = Self::of_place(queue, state, shard, place);
+        let message = match record.map(serde_json::from_slice::<Record<'_>>) {
+            Some(Ok(record)) => return by_place.with(record, bytes),
+            Some(Err(_)) => "its record cannot be read".to_owned(),
+            None if bytes > 0 => format!("its record of {bytes} bytes is shown for its id alone"),
+            None => "its record is gone".to_owned(),
+        };
+        Self { message: Some(message), bytes, is_read: true, ..by_place }
+    }
+
+    fn with(self, record: Record<'_>, bytes: u64) -> Self {
+        let payload = record.envelope.get().as_bytes().to_vec();
+        Self {
+            id: Some(JobId::from(&*record.id)),
+            job: Some(record.job),
+            worker: record.worker,
+            message: record.message,
+            kind: record.kind,
+            place: record.place,
+            backtrace: record.backtrace,
+            started_at: record.started_at,
+            attempt: record.attempts.unwrap_or(1),
+            crashes: record.crashes,
+            payload,
+            bytes,
+            is_read: true,
+            ..self
+        }
+    }
+
+    /// The arguments, as JSON: `null` where they cannot be read. Encrypted ones are shown as they are stored.
+    #[must_use]
+    pub fn args(&self) -> &str {
+        let envelope = Envelope::decode(&self.payload);
+        envelope.map_or("null", |envelope| envelope.given_args().unwrap_or(NO_ARGS))
+    }
+
+    /// The bytes as they are stored: the envelope, or what a producer pushed instead; of an ended job the envelope as it would have gone
+    /// on. It holds the arguments: keep it out of logs.
+    #[must_use]
+    pub fn payload(&self) -> &[u8] {
+        &self.payload
+    }
+
+    /// The same as text; what is no UTF-8 is replaced.
+    #[must_use]
+    pub fn envelope(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.payload)
+    }
+
+    /// The errors of the last attempts, the latest last. What is not a list of errors is none, since no job depends on them.
+    #[must_use]
+    pub fn errors(&self) -> Vec<AttemptError> {
+        field(&self.payload, "errors").unwrap_or_default()
+    }
+
+    /// When it was enqueued, in milliseconds since 1970, by its producer's clock.
+    #[must_use]
+    pub fn enqueued_at(&self) -> Option<u64> {
+        enqueued_at(&self.payload)
+    }
+
+    /// How many times its body put it off.
+    #[must_use]
+    pub fn snoozes(&self) -> u64 {
+        field(&self.payload, "snoozes").unwrap_or_default()
+    }
+
+    /// Its tags.
+    #[must_use]
+    pub fn tags(&self) -> Vec<String> {
+        field(&self.payload, "tags").unwrap_or_default()
+    }
+
+    /// What its producer noted beside its arguments, by name; the values are JSON.
+    #[must_use]
+    pub fn meta(&self) -> BTreeMap<String, String> {
+        let meta: Option<BTreeMap<String, Box<RawValue>>> = field(&self.payload, "meta");
+        let meta = meta.unwrap_or_default().into_iter();
+        meta.map(|(name, value)| (name, value.get().to_owned())).collect()
+    }
+
+    /// What names a broken payload: 16 hex digits made of its bytes.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        format!("{:016x}", super::digest(&self.payload))
+    }
+}
+
+/// When an envelope was enqueued, in ms since 1970.
+pub(super) fn enqueued_at(payload: &[u8]) -> Option<u64> {
+    // It is the last field of most envelopes: so nothing else need be read.
+    let digits = payload.strip_suffix(b"}").unwrap_or_default();
+    let start = digits.iter().rposition(|byte| !byte.is_ascii_digit())? + 1;
+    let (before, digits) = digits.split_at(start);
+    if before.ends_with(br#","enqueued_at":"#) {
+        return std::str::from_utf8(digits).ok()?.parse().ok();
+    }
+    field(payload, "enqueued_at")
+}
+
+/// A field of an envelope, if it is there and of its type.
+fn field<T: serde::de::DeserializeOwned>(payload: &[u8], name: &str) -> Option<T> {
+    let fields: BTreeMap<Cow<'_, str>, &RawValue> = serde_json::from_slice(payload).ok()?;
+    serde_json::from_str(fields.get(name)?.get()).ok()
+}
+
+impl fmt::Debug for JobInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobInfo")
+            .field("id", &self.id)
+            .field("job", &self.job)
+            .field("queue", &self.queue)
+            .field("state", &self.state)
+            .field("at", &self.at)
+            .field("attempt", &self.attempt)
+            .field("worker", &self.worker)
+            .field("kind", &self.kind)
+            .field("message", &self.message)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Serialize for JobInfo {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_struct("JobInfo", 23)?;
+        map.serialize_field("id", &self.id)?;
+        map.serialize_field("job", &self.job)?;
+        map.serialize_field("queue", &self.queue)?;
+        map.serialize_field("state", self.state.name())?;
+        map.serialize_field("at", &self.at)?;
+        map.serialize_field("attempt", &self.attempt)?;
+        map.serialize_field("worker", &self.worker)?;
+        map.serialize_field("kind", &self.kind)?;
+        map.serialize_field("message", &self.message)?;
+        map.serialize_field("place", &self.place)?;
+        map.serialize_field("backtrace", &self.backtrace)?;
+        map.serialize_field("group", &self.group)?;
+        map.serialize_field("started_at", &self.started_at)?;
+        map.serialize_field("times", &self.times)?;
+        map.serialize_field("crashes", &self.crashes)?;
+        map.serialize_field("bytes", &self.bytes)?;
+        map.serialize_field("enqueued_at", &self.enqueued_at())?;
+        map.serialize_field("snoozes", &self.snoozes())?;
+        map.serialize_field("tags", &self.tags())?;
+        map.serialize_field("meta", &field::<Box<RawValue>>(&self.payload, "meta"))?;
+        map.serialize_field("errors", &self.errors())?;
+        let args: Option<Box<RawValue>> = RawValue::from_string(self.args().to_owned()).ok();
+        map.serialize_field("args", &args)?;
+        let digest = (self.state == JobState::Broken).then(|| self.digest());
+        map.serialize_field("digest", &digest)?;
+        map.end()
+    }
+}

@@ -1,0 +1,239 @@
+//! Pages of jobs.
+
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use super::budget::{Reader, Times};
+use super::filter::{Condition, Filter};
+use super::position::Position;
+use super::{Doing, Group, Inspect, JobInfo, JobState};
+use crate::error::Error;
+use crate::store::{Connection, Fault, Queue, server_time};
+
+/// A page has at most this many jobs.
+const MOST: usize = 1000;
+
+/// How long a page looks for jobs that a filter means, before it gives what it has.
+const LOOKS_FOR: Duration = Duration::from_millis(80);
+
+/// In which order jobs are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Order {
+    /// The one whose turn comes next is the first: the oldest of waiting and of ended ones, the earliest due of scheduled ones.
+    Next,
+    /// The newest is the first.
+    Newest,
+}
+
+/// A page of a list.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Page<T> {
+    /// What it shows.
+    pub items: Vec<T>,
+    /// Where the next page goes on, for [`Jobs::after`]; none behind the last. A page that looked for jobs of a filter may be short,
+    /// or empty, and have a next one all the same.
+    pub next: Option<String>,
+    /// How many jobs were looked at for it.
+    pub scanned: u64,
+    /// How many jobs there are in that state, with those that the filter leaves out.
+    pub total: u64,
+    /// Whether every job can be reached. Of a list with more than 4 million waiting jobs those in the middle cannot.
+    pub complete: bool,
+}
+
+/// Asks for jobs of a queue; [`Inspect::jobs`] makes one.
+///
+/// ```no_run
+/// # async fn demo(client: hworker::Client) -> Result<(), hworker::Error> {
+/// use hworker::JobState;
+/// let queue = client.inspect("default");
+/// let mut asked = queue.jobs(JobState::Failed).filter("error:\"timed out\"".parse().expect("a filter"));
+/// loop {
+///     let page = asked.page().await?;
+///     for job in &page.items {
+///         println!("{:?} {:?}", job.id, job.message);
+///     }
+///     let Some(next) = page.next else { break };
+///     asked = asked.after(next);
+/// }
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+#[must_use = "nothing is asked before `.page().await`"]
+pub struct Jobs<'a> {
+    inspect: &'a Inspect,
+    state: JobState,
+    filter: Filter,
+    order: Order,
+    limit: usize,
+    cursor: Option<String>,
+}
+
+impl Inspect {
+    /// Asks for the jobs in one state, in pages. Waiting, scheduled and running ones begin with the one that is next, ended and parked
+    /// ones with the newest. Broken payloads come in no order.
+    pub fn jobs(&self, state: JobState) -> Jobs<'_> {
+        let order = match state {
+            JobState::Waiting | JobState::Scheduled | JobState::Running => Order::Next,
+            _ => Order::Newest,
+        };
+        Jobs { inspect: self, state, filter: Filter::default(), order, limit: 50, cursor: None }
+    }
+}
+
+impl Jobs<'_> {
+    /// Only those that the filter means. A page looks for them for at most 80 ms.
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.filter = filter;
+        self
+    }
+
+    /// In another order.
+    pub fn order(mut self, order: Order) -> Self {
+        self.order = order;
+        self
+    }
+
+    /// How many a page shows, 1 to 1,000. Default: 50.
+    pub fn limit(mut self, jobs: usize) -> Self {
+        self.limit = jobs;
+        self
+    }
+
+    /// Goes on behind a page, with what its [`next`](Page::next) says. Jobs that came or went meanwhile are no reason that others are shown
+    /// twice or not at all, with one exception: among scheduled jobs of the same due time without an id in front, as producers in other
+    /// languages may write them.
+    pub fn after(mut self, next: impl Into<String>) -> Self {
+        self.cursor = Some(next.into());
+        self
+    }
+
+    /// Reads the page. It may be dropped at any time: it changes nothing.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a limit or a cursor that is none; else where the server cannot be asked.
+    pub async fn page(&self) -> Result<Page<JobInfo>, Error> {
+        self.inspect.check()?;
+        if !(1..=MOST).contains(&self.limit) {
+            return Err(Error::config(format!("a page has 1 to {MOST} jobs, not {}", self.limit)));
+        }
+        let shards = self.inspect.shards.len();
+        let positions = match &self.cursor {
+            None => vec![Position::Start; shards],
+            Some(cursor) => Position::of_shards(cursor, shards).ok_or_else(|| {
+                Error::config("the cursor is none of this queue's; begin with the first page")
+            })?,
+        };
+        let read = self.read(positions).await;
+        read.map_err(|fault| self.inspect.error(Doing::Look, fault))
+    }
+
+    async fn read(&self, mut positions: Vec<Position>) -> Result<Page<JobInfo>, Fault> {
+        let (mut readers, mut total, mut now) = (Vec::new(), 0, 0);
+        for (shard, queue) in self.inspect.shards.iter().enumerate() {
+            let on = self.inspect.client.connection_to_inspect(queue).await?;
+            now = server_time(&on).await?;
+            let position = positions[shard].clone();
+            let times = self.times(queue, &on, now).await?;
+            let reader = Reader::new(queue, shard, on, (self.state, self.order), times, position);
+            total += reader.total().await?;
+            readers.push(reader);
+        }
+        let began = Instant::now();
+        let (mut items, mut scanned) = (Vec::new(), 0);
+        let is_over = loop {
+            if items.len() >= self.limit {
+                break false;
+            }
+            let Some(shard) = self.next_of(&mut readers, began).await? else {
+                break readers.iter().all(|reader| reader.is_filled() && reader.first().is_none());
+            };
+            let Some((job, position)) = readers[shard].take_first() else { break true };
+            positions[shard] = position;
+            scanned += 1;
+            let has_record = self.state.ended().is_some();
+            let is_meant = match has_record {
+                true => !self.filter.excludes_by_place(&job, now),
+                false => self.filter.holds(&job, now),
+            };
+            items.extend(is_meant.then_some(job));
+            if has_record && items.len() == self.limit {
+                self.read_records(&readers, &mut items, now).await?;
+            }
+        };
+        self.read_records(&readers, &mut items, now).await?;
+        let complete = readers.iter().all(|reader| !reader.is_cut);
+        let next = (!is_over).then(|| Position::cursor(&positions));
+        Ok(Page { items, next, scanned, total, complete })
+    }
+
+    /// The shard that has the next job. Portions are read where none is at hand, unless it took long enough.
+    async fn next_of(
+        &self,
+        readers: &mut [Reader<'_>],
+        began: Instant,
+    ) -> Result<Option<usize>, Fault> {
+        for reader in &mut *readers {
+            while !reader.is_filled() {
+                if began.elapsed() >= LOOKS_FOR && !self.filter.is_empty() {
+                    return Ok(None);
+                }
+                let asked = Instant::now();
+                reader.fill().await?;
+                // Others' calls come first, half of the time.
+                if !self.filter.is_empty() {
+                    tokio::time::sleep(asked.elapsed()).await;
+                }
+            }
+        }
+        let at = |reader: &Reader<'_>| reader.first().map(|job| job.at.unwrap_or_default());
+        let at =
+            readers.iter().enumerate().filter_map(|(shard, reader)| Some((at(reader)?, shard)));
+        Ok(match self.order {
+            Order::Next => at.min(),
+            Order::Newest => at.max_by_key(|(at, shard)| (*at, std::cmp::Reverse(*shard))),
+        }
+        .map(|(_, shard)| shard))
+    }
+
+    /// Reads the records of ended jobs, and leaves out those that the filter does not mean.
+    async fn read_records(
+        &self,
+        readers: &[Reader<'_>],
+        items: &mut Vec<JobInfo>,
+        now: u64,
+    ) -> Result<(), Fault> {
+        for (shard, reader) in readers.iter().enumerate() {
+            reader.read_records(items.iter_mut().filter(|job| job.guard.shard == shard)).await?;
+        }
+        items.retain(|job| self.filter.holds(job, now));
+        Ok(())
+    }
+
+    /// Between which times the jobs must be that the filter means.
+    async fn times(&self, queue: &Queue, on: &Connection, now: u64) -> Result<Times, Fault> {
+        let mut times = Times::ALL;
+        for condition in &self.filter.conditions {
+            let (since, until) = match condition {
+                Condition::Since(when) => (when.ms(now), u64::MAX),
+                Condition::Until(when) => (0, when.ms(now)),
+                Condition::Group(group) if self.state == JobState::Failed => {
+                    match queue
+                        .group(on, group)
+                        .await?
+                        .and_then(|entry| Group::parse(group, &entry))
+                    {
+                        Some(group) => (group.first, group.last),
+                        None => continue,
+                    }
+                }
+                _ => continue,
+            };
+            times = Times { since: times.since.max(since), until: times.until.min(until) };
+        }
+        Ok(times)
+    }
+}

@@ -1,0 +1,111 @@
+//! Where a page ended, so that the next one goes on behind it, whatever came and went meanwhile.
+
+use std::fmt;
+
+/// The last row that was shown of one shard. As text it is part of a cursor.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) enum Position {
+    #[default]
+    Start,
+    /// In a list: its place, counted from the end at which the page began, a hash of its bytes, and its time.
+    List { place: u64, hash: u64, at: u64 },
+    /// In a sorted set: its score, how many of this score were before it, a hash of its bytes, and with what they begin, as far as that
+    /// orders them and may be shown to anybody.
+    Sorted { score: u64, before: u64, hash: u64, name: String },
+    /// In a hash: the cursor of `HSCAN`, and how many of its reply were shown.
+    Hash { cursor: u64, shown: u64 },
+    /// There are no more.
+    End,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Start => f.write_str("b"),
+            Self::List { place, hash, at } => write!(f, "l.{place:x}.{hash:x}.{at:x}"),
+            Self::Sorted { score, before, hash, name } => {
+                write!(f, "s.{score:x}.{before:x}.{hash:x}.")?;
+                name.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
+            }
+            Self::Hash { cursor, shown } => write!(f, "h.{cursor:x}.{shown:x}"),
+            Self::End => f.write_str("e"),
+        }
+    }
+}
+
+impl Position {
+    /// Reads one shard's part of a cursor. `None` for anything else.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split('.');
+        let kind = parts.next()?;
+        let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
+        let position = match kind {
+            "b" => Self::Start,
+            "e" => Self::End,
+            "l" => Self::List { place: number()?, hash: number()?, at: number()? },
+            "h" => Self::Hash { cursor: number()?, shown: number()? },
+            "s" => {
+                let (score, before, hash) = (number()?, number()?, number()?);
+                Self::Sorted { score, before, hash, name: from_hex(parts.next()?)? }
+            }
+            _ => return None,
+        };
+        parts.next().is_none().then_some(position)
+    }
+
+    /// A cursor: the positions of all shards.
+    pub(super) fn cursor(of_shards: &[Self]) -> String {
+        let parts: Vec<_> = of_shards.iter().map(ToString::to_string).collect();
+        parts.join("~")
+    }
+
+    /// The positions in a cursor for so many shards.
+    pub(super) fn of_shards(cursor: &str, shards: usize) -> Option<Vec<Self>> {
+        let parts: Option<Vec<_>> = cursor.split('~').map(Self::parse).collect();
+        parts.filter(|parts| parts.len() == shards)
+    }
+}
+
+fn from_hex(text: &str) -> Option<String> {
+    let digits = text.as_bytes();
+    if !digits.len().is_multiple_of(2) {
+        return None;
+    }
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    let bytes: Option<Vec<u8>> = digits.chunks(2).map(byte).collect();
+    String::from_utf8(bytes?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written_and_nothing_else_is() {
+        let positions = vec![
+            Position::Start,
+            Position::List { place: 17, hash: u64::MAX, at: 1_795_261_234_567 },
+            Position::Sorted { score: 9, before: 0, hash: 3, name: "3fa9 mail größe".into() },
+            Position::Sorted { score: 9, before: 0, hash: 3, name: String::new() },
+            Position::Hash { cursor: 1 << 60, shown: 4 },
+            Position::End,
+        ];
+        let cursor = Position::cursor(&positions);
+        assert_eq!(Position::of_shards(&cursor, 6), Some(positions));
+        assert_eq!(Position::of_shards(&cursor, 5), None);
+        for wrong in [
+            "",
+            "x",
+            "l.1.2",
+            "l.1.2.3.4",
+            "l.g.2.3",
+            "s.1.2.3.f",
+            "s.1.2.3.ff",
+            "h..",
+            "b.1",
+            "s.1.2.3.ééé",
+        ] {
+            assert_eq!(Position::of_shards(wrong, 1), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Changes of one job in place.
+
+use super::records::Place;
+use crate::keys::Ended;
+use crate::store::net::{Call, Connection, Fault};
+use crate::store::queue::Queue;
+use crate::store::{CALL_WITHIN, DAY_TTL_S, Script};
+
+/// What stands in the list for a job that was taken out of it by hand, until a worker gets it.
+pub(crate) const HUSK: &[u8] = b"-";
+
+/// Where a job stands, as it was seen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum From<'a> {
+    /// So many are taken before it.
+    Waiting {
+        payload: &'a [u8],
+        before: u64,
+    },
+    Scheduled {
+        payload: &'a [u8],
+        due: u64,
+    },
+    Parked {
+        payload: &'a [u8],
+        token: u64,
+    },
+    Ended {
+        ended: Ended,
+        place: &'a Place,
+    },
+    Broken {
+        payload: &'a [u8],
+    },
+}
+
+/// What becomes of it.
+#[derive(Debug)]
+pub(crate) enum Duty {
+    /// It is gone.
+    Nothing,
+    /// It stays in its place in the list, as this.
+    Stay(Vec<u8>),
+    /// It waits, as the next that is taken or as the last.
+    Push { front: bool, envelope: Vec<u8> },
+    /// It is scheduled for this time in ms.
+    At { due: u64, envelope: Vec<u8> },
+}
+
+/// What an edit did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Edited {
+    Done,
+    Missing,
+    Changed,
+}
+
+impl Queue {
+    /// Takes a job from where it was seen, and does its duty, which may be on another queue.
+    pub(crate) async fn edit(
+        &self,
+        on: &Connection,
+        day: &str,
+        from: From<'_>,
+        to: &Self,
+        duty: &Duty,
+    ) -> Result<Edited, Fault> {
+        let keys = &self.keys;
+        let stat_of_day = keys.stat_of(day);
+        let targets: [&str; _] = [&to.keys.jobs, &to.keys.scheduled, &to.keys.bell];
+        let own: [&str; _] = [&keys.broken, &keys.stat, &stat_of_day, &keys.parked, &keys.token];
+        let lists: [&str; _] = [&keys.jobs, &keys.scheduled];
+        let all = [&targets[..], &own, &keys.records(), &lists].concat();
+        let mut call = Call::new(Script::Edit, &all);
+        let instead = if let Duty::Stay(envelope) = duty { envelope } else { HUSK };
+        match from {
+            From::Waiting { payload, before } => {
+                call.arg("waiting").arg(payload).number(before).arg(instead)
+            }
+            From::Scheduled { payload, due } => {
+                call.arg("scheduled").arg(payload).number(due).arg("")
+            }
+            From::Parked { payload, token } => {
+                call.arg("parked").arg(payload).number(token).arg("")
+            }
+            From::Ended { ended, place } => {
+                call.arg(ended.name()).arg(&place.member).number(place.ended_at).arg("")
+            }
+            From::Broken { payload } => call.arg("broken").arg(payload).arg("").arg(""),
+        };
+        call.number(self.limits.broken as u64).number(DAY_TTL_S);
+        match duty {
+            Duty::Nothing | Duty::Stay(_) => {}
+            Duty::Push { front, envelope } => {
+                call.arg("push").arg(if *front { "front" } else { "back" }).arg(envelope);
+            }
+            Duty::At { due, envelope } => _ = call.arg("at").number(*due).arg(envelope),
+        }
+        let mut reply = on.run(&call, CALL_WITHIN).await?;
+        match reply.text()?.as_str() {
+            "done" => Ok(Edited::Done),
+            "missing" => Ok(Edited::Missing),
+            "changed" => Ok(Edited::Changed),
+            word => Err(reply.unknown(word)),
+        }
+    }
+}

@@ -1,0 +1,126 @@
+-- edit: change one job in place: take it from where it was seen, if it stands there still, and do its duties.
+--
+-- KEYS[1] jobs         LIST    of the queue to which it goes; the right end is taken next
+-- KEYS[2] scheduled    ZSET    of that queue, envelope -> due time in ms
+-- KEYS[3] bell         LIST    of that queue; wakes the process that keeps the timer
+-- KEYS[4] broken       HASH    payload -> count, time in ms, reason
+-- KEYS[5] stat         HASH    counters of the queue
+-- KEYS[6] day          HASH    the same of one day
+-- KEYS[7] parked       ZSET    envelope -> token
+-- KEYS[8] token        STRING  the last token of the queue
+-- KEYS[9] records      HASH    id -> record of an ended job
+-- KEYS[10] groups      HASH    group -> how many, when and what; bytes of records by outcome
+-- KEYS[11] failed      ZSET    '<group> <job> <id>' -> end in ms
+-- KEYS[12] cancelled   ZSET    the same
+-- KEYS[13] expired     ZSET    the same
+-- KEYS[14] done        ZSET    the same
+-- KEYS[15] own_jobs    LIST    of the queue on which it is
+-- KEYS[16] own_scheduled  ZSET  of that queue
+-- ARGV[1] state        'waiting', 'scheduled', 'parked', 'broken', or how it ended
+-- ARGV[2] bytes        its payload; of an ended one its member
+-- ARGV[3] seen         how many were to be taken before it if it waits; else its score; '' if it is broken
+-- ARGV[4] instead      what takes its place if it waits
+-- ARGV[5] broken_limit how many broken payloads are kept
+-- ARGV[6] day_ttl      seconds that the counters of a day are kept
+-- ARGV[7] then its duties: those of lib/duties, and
+--   'push', 'front' or 'back', envelope    waits
+--   'at', due in ms, envelope              is scheduled
+--
+-- Returns 'done'; 'missing' when it is not there any more; 'changed' when it is there with another score.
+-- Invariant: it leaves its place in the script that does its duties, once however many ask.
+local call = redis.call
+local jobs, scheduled, bell, broken, stat, day = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local parked, token_key, records, groups = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
+local own_jobs, own_scheduled = KEYS[15], KEYS[16]
+local ended, outcomes = {KEYS[11], KEYS[12], KEYS[13], KEYS[14]}, {failed = 1, cancelled = 2, expired = 3, done = 4}
+local state, bytes, seen, instead = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local broken_limit, day_ttl = tonumber(ARGV[5]), ARGV[6]
+
+local counted = {}
+local function count(counted, counter, job, n)
+  counted[counter] = (counted[counter] or 0) + n
+  if job then counted[counter .. ':' .. job] = (counted[counter .. ':' .. job] or 0) + n end
+end
+
+-- include clock
+-- include duties
+
+arguments.push, arguments.at = 2, 2
+function duties.push(_, _, _, side, envelope)
+  call(side == 'front' and 'RPUSH' or 'LPUSH', jobs, envelope)
+end
+function duties.at(_, _, _, at, envelope)
+  local first, due = call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2], tonumber(at)
+  call('ZADD', scheduled, at, envelope)
+  -- include wake
+end
+
+-- Where it stands among the waiting ones, as a negative index: near the place at which it was seen. Those around it are only read where
+-- they are not too large.
+local function index_of()
+  local at = -1 - tonumber(seen)
+  if call('LINDEX', own_jobs, at) == bytes then return at end
+  local largest = #bytes
+  for _, around in ipairs({4, 64}) do
+    if largest * around > 1048576 then break end
+    local first = at - around
+    local near = call('LRANGE', own_jobs, first, math.min(at + around, -1))
+    -- The list may not reach as far.
+    first = math.max(first, -call('LLEN', own_jobs))
+    for i = 1, #near do
+      if near[i] == bytes then return first + i - 1 end
+      largest = math.max(largest, #near[i])
+    end
+  end
+end
+
+local place, score
+if state == 'waiting' then
+  place = index_of()
+  if not place then return 'missing' end
+elseif state == 'broken' then
+  if call('HEXISTS', broken, bytes) == 0 then return 'missing' end
+else
+  score = call('ZSCORE', state == 'scheduled' and own_scheduled or state == 'parked' and parked or ended[outcomes[state]], bytes)
+  if not score then return 'missing' end
+  if tonumber(score) ~= tonumber(seen) then return 'changed' end
+end
+
+local i = 7
+while ARGV[i] do
+  local duty = ARGV[i]
+  if duty == 'push' then needed[jobs] = 'LLEN' end
+  if duty == 'at' then needed[scheduled], needed[bell] = 'ZCARD', 'LLEN' end
+  look_at(duty, ARGV[i + 1])
+  i = i + 1 + arguments[duty]
+end
+if outcomes[state] then needed[records], needed[groups] = 'HLEN', 'HLEN' end
+for key, look in pairs(needed) do call(look, key) end
+
+-- A removal first: a full server lets a script go on once it has written.
+call('ZREM', parked, '')
+if state == 'waiting' then
+  call('LSET', own_jobs, place, instead)
+  if instead == '-' then redis.pcall('HINCRBY', stat, 'husks', 1) end
+elseif state == 'broken' then
+  call('HDEL', broken, bytes)
+elseif state == 'scheduled' then
+  call('ZREM', own_scheduled, bytes)
+elseif state == 'parked' then
+  call('ZREM', parked, bytes)
+else
+  call('ZREM', ended[outcomes[state]], bytes)
+  drop(state, bytes)
+end
+
+i = 7
+while ARGV[i] do
+  local duty = ARGV[i]
+  duties[duty](nil, nil, bytes, unpack(ARGV, i + 1, i + arguments[duty]))
+  i = i + 1 + arguments[duty]
+end
+write_records()
+for counter, n in pairs(counted) do
+  -- include count
+end
+return 'done'

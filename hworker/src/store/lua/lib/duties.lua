@@ -1,0 +1,98 @@
+-- duties: what remains to be done for a job that has left its place: each duty a function of the job's name, its lease, the payload where
+-- the duty needs it, and its own arguments.
+-- Needs call, now, count, counted, jobs, scheduled, bell, broken, parked, token_key, time, broken_limit, and records, groups, ended
+-- and outcomes where there are records. Makes duties, arguments: how many each has, look_at, needed, and where there are records
+-- drop, and write_records, which must be the last.
+local duties = {}
+local arguments = {retry = 2, record = 7, ['break'] = 1, park = 1, husk = 1}
+local needed, drop, write_records = {}, nil, nil
+
+-- Notes the keys that a duty needs and how to look at them: a key that somebody made another type of is an error before the first
+-- write, and not half-way.
+local function look_at(duty, argument)
+  if duty == 'retry' and argument == '0' then
+    needed[jobs] = 'LLEN'
+  elseif duty == 'retry' then
+    needed[scheduled], needed[bell] = 'ZCARD', 'LLEN'
+  elseif duty == 'record' then
+    needed[records], needed[groups], needed[ended[outcomes[argument]]] = 'HLEN', 'HLEN', 'ZCARD'
+  elseif duty == 'park' then
+    needed[parked], needed[token_key] = 'ZCARD', 'GET'
+  elseif duty == 'break' or duty == 'husk' then
+    needed[broken], needed[parked], needed[token_key] = 'HLEN', 'ZCARD', 'GET'
+  end
+end
+
+function duties.retry(job, _, _, delay, envelope)
+  count(counted, 'retried', job, 1)
+  delay = tonumber(delay)
+  if delay == 0 then
+    call('LPUSH', jobs, envelope)
+    return
+  end
+  local first, due = call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2], now + delay
+  call('ZADD', scheduled, string.format('%.0f', due), envelope)
+  -- include wake
+end
+
+-- Under a token above all that were given before, so no worker has looked past it.
+function duties.park(_, _, payload, envelope)
+  if envelope == '' then envelope = payload end
+  -- include token
+  token = string.format('%.0f', token + 1)
+  call('SET', token_key, token)
+  call('ZADD', parked, token, envelope)
+  count(counted, 'parked', nil, 1)
+end
+
+-- Nothing is deleted to make room.
+duties['break'] = function(_, _, payload, reason)
+  if broken_limit > 0 then
+    local old = call('HGET', broken, payload)
+    if not old and call('HLEN', broken) >= broken_limit then
+      duties.park(nil, nil, payload, '')
+      return
+    end
+    -- include quarantine
+  end
+  count(counted, 'broken', nil, 1)
+end
+
+-- What an edit left in place of a job. A payload that looks like one is broken as any other: there are no more of them than are counted.
+function duties.husk(_, _, _, reason)
+  local left = redis.pcall('HINCRBY', stat, 'husks', -1)
+  if type(left) == 'number' and left >= 0 then return end
+  if type(left) == 'number' then redis.pcall('HINCRBY', stat, 'husks', 1) end
+  duties['break'](nil, nil, '-', reason)
+end
+
+if ended[1] then
+  -- include records
+  drop = drop_record
+
+  -- What was added to each outcome, and its bounds.
+  local added = {}
+  function duties.record(job, lease, _, outcome, id, group, most_records, most_bytes, text, sample)
+    count(counted, outcome == 'done' and 'processed' or outcome, job, 1)
+    local to = added[outcome]
+    if not to then
+      to = {count = 0, most_records = tonumber(most_records), most_bytes = tonumber(most_bytes)}
+      added[outcome] = to
+    end
+    if to.most_records > 0 then
+      to.count = to.count + 1
+      add_record(outcome, ended[outcomes[outcome]], lease, id, job, group, text, sample)
+    end
+  end
+
+  write_records = function()
+    for outcome, to in pairs(added) do
+      if to.count > 0 then
+        local dropped = drop_surplus(outcome, ended[outcomes[outcome]], to.most_records, to.most_bytes, to.count + 100)
+        -- That the oldest finished jobs make room is what they are kept for.
+        if dropped > 0 and outcome ~= 'done' then count(counted, 'dropped', nil, dropped) end
+      end
+    end
+    write_groups()
+  end
+end

@@ -69,12 +69,10 @@ async fn f11_a_failed_job_runs_again_once() {
             async || find(&server, &id).await.is_some_and(|job| job.state == JobState::Failed);
         server.eventually_async("it fails", SOON, is_failed).await;
         queue.change_by_id(&id, &action).await.expect("changed");
-        let error = queue.change_by_id(&id, &Action::Retry);
         server.eventually("it runs again", SOON, || server.begun(name) == 2);
         server.eventually("and is tried later", SOON, || {
             server.redis().len("hworker-scheduled-default") == 1
         });
-        drop(error);
         assert_eq!(server.runs_of(name)[1].attempt, attempt, "{name}");
         assert_eq!(server.redis().total("hworker-record-default*"), 0);
         let job = find(&server, &id).await.expect("it is tried later");
@@ -421,7 +419,8 @@ async fn operate_11_what_a_deleted_job_leaves_is_dropped() {
     // runs once, no husk is counted, is broken, is shown, or is left.
     // Guard: `End::Husk`; `duties.husk`.
     let server = TestServer::start();
-    let holds = |gate: &str| vec![vec![Act::Gate(gate.into())], vec![]];
+    let holds =
+        |gate: &str| vec![vec![Act::Gate(gate.into())], vec![Act::Gate(gate.into())], vec![]];
     let queue = server.inspect();
     let put = async |name: &str, count: usize| {
         let mut ids = Vec::new();
@@ -447,19 +446,11 @@ async fn operate_11_what_a_deleted_job_leaves_is_dropped() {
     server.eventually("it runs again", SOON, || server.begun("held") == 2);
     killed.kill();
     // What the dead one held comes back with husks among it.
-    server.redis().ask::<u64>(&[
-        "HSET",
-        &format!("hworker-progress-default:{}", holder(&server)),
-        "77",
-        "-",
-    ]);
-    server.redis().ask::<u64>(&["HINCRBY", "hworker-stat-default", "husks", "1"]);
-    server.redis().ask::<u64>(&[
-        "LPUSH",
-        &format!("hworker-inbox-default:{}", holder(&server)),
-        "-",
-    ]);
-    server.redis().ask::<u64>(&["HINCRBY", "hworker-stat-default", "husks", "1"]);
+    let dead = server.redis().keys("hworker-progress-default:*").remove(0);
+    let inbox = dead.replace("progress", "inbox");
+    command(&server, &["HSET", &dead, "77", "-"], []);
+    command(&server, &["LPUSH", &inbox, "-"], []);
+    command(&server, &["HINCRBY", "hworker-stat-default", "husks", "2"], []);
     let worker = InProcess::run(server.worker().register::<act>().concurrency(1));
     server.eventually("all end", SOON * 2, || server.ended("rest") == 10);
     server.drained(SOON);
@@ -470,12 +461,6 @@ async fn operate_11_what_a_deleted_job_leaves_is_dropped() {
     assert!(!counters.contains_key("husks"), "{counters:?}");
     assert!(find(&server, &first).await.is_none());
     worker.stop().await;
-}
-
-/// The worker that died holding something.
-fn holder(server: &TestServer) -> String {
-    let keys = server.redis().keys("hworker-progress-default:*");
-    keys[0].rsplit(':').next().expect("a worker").to_owned()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -275,12 +275,12 @@ fn encrypted(value: &Expr) -> Result<Encrypted> {
 fn redact(value: &Expr) -> Result<Vec<LitStr>> {
     let form = "`redact` names arguments, as in `\"card, to\"`";
     let text = string(value, form)?;
-    let named = text.value();
-    let names: Vec<_> = named.split(',').map(str::trim).collect();
-    match names.iter().all(|name| !name.is_empty()) {
-        true => Ok(names.into_iter().map(|name| LitStr::new(name, text.span())).collect()),
-        false => Err(Error::new_spanned(text, form)),
+    let names = text.value();
+    let names: Vec<_> = names.split(',').map(str::trim).collect();
+    if names.iter().any(|name| name.is_empty()) {
+        return Err(Error::new_spanned(text, form));
     }
+    Ok(names.into_iter().map(|name| LitStr::new(name, text.span())).collect())
 }
 
 fn krate(value: &Expr) -> Result<Path> {

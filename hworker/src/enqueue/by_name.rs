@@ -96,11 +96,13 @@ impl EnqueueByName {
         if self.max_attempts == Some(0) {
             problems.push("max_attempts is 0; a job has at least one attempt".into());
         }
-        let args = RawValue::from_string(self.args)
-            .map_err(|error| {
-                problems.push(format!("the arguments are no JSON: {}", describe(&error)))
-            })
-            .ok();
+        let args = match RawValue::from_string(self.args) {
+            Ok(args) => Some(args),
+            Err(error) => {
+                problems.push(format!("the arguments are no JSON: {}", describe(&error)));
+                None
+            }
+        };
         if args.as_ref().is_some_and(|args| !args.get().starts_with('{')) {
             problems.push("the arguments are an object by name, as in `{\"user_id\":42}`".into());
         }

@@ -1,5 +1,12 @@
 //! The command line.
 
+#![allow(
+    clippy::doc_markdown,
+    clippy::large_enum_variant,
+    rustdoc::bare_urls,
+    reason = "the comments are the help, and a command line is read once"
+)]
+
 use std::time::Duration;
 
 use clap::{Args as Flags, CommandFactory, Parser, Subcommand};

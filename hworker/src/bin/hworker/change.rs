@@ -41,7 +41,7 @@ impl Context {
     ) -> Result<T, Stop> {
         let entry = AuditEntry::new(Self::who(), action, queue, what);
         self.client.audit(&entry).await?;
-        let done = doing.await;
+        let done = Box::pin(doing).await;
         let result = match &done {
             Ok((_, result)) => result.clone(),
             Err(_) => "failed".to_owned(),

@@ -24,23 +24,23 @@ pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop>
     let queue = command.queue.clone().or(known.map(|job| job.queue));
     let queue = queue.unwrap_or_else(|| hworker::defaults::QUEUE.to_owned());
     let what = format!("{} of {}", command.count, command.name);
-    let ids = context
-        .audited("enqueue", &queue, &what, async {
-            let mut ids = Vec::new();
-            for _ in 0..command.count {
-                let mut job = context.client.job_by_name(&command.name, &args).queue(&queue);
-                if let Some(delay) = command.delay {
-                    job = job.delay(delay);
-                }
-                for tag in &command.tag {
-                    job = job.tag(tag);
-                }
-                ids.push(job.enqueue().await?.to_string());
+    // On the heap, as an enqueue is large.
+    let enqueued = Box::pin(async {
+        let mut ids = Vec::new();
+        for _ in 0..command.count {
+            let mut job = context.client.job_by_name(&command.name, &args).queue(&queue);
+            if let Some(delay) = command.delay {
+                job = job.delay(delay);
             }
-            let result = format!("enqueued {}", ids.join(" "));
-            Ok((ids, crate::output::cut(&result, 1000)))
-        })
-        .await?;
+            for tag in &command.tag {
+                job = job.tag(tag);
+            }
+            ids.push(job.enqueue().await?.to_string());
+        }
+        let result = format!("enqueued {}", ids.join(" "));
+        Ok((ids, crate::output::cut(&result, 1000)))
+    });
+    let ids = context.audited("enqueue", &queue, &what, enqueued).await?;
     context.output.rows(&["ID"], &ids, |id| vec![id.clone()])
 }
 

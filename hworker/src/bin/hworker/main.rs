@@ -69,17 +69,18 @@ async fn run(args: Args) -> Result<(), Stop> {
     }
     let (client, place) = args.connect()?;
     let context = Context { client, output, place, yes: args.yes };
+    // On the heap, as some of them are large.
     match args.command {
-        Command::Stats { queue } => queues::stats(&context, queue.as_deref()).await,
-        Command::Queues(command) => queues::run(&context, command).await,
-        Command::Jobs(command) => jobs::run(&context, command).await,
-        Command::Failed(command) => jobs::failed(&context, command).await,
-        Command::Scheduled(command) => jobs::scheduled(&context, command).await,
-        Command::Broken(command) => broken::run(&context, command).await,
-        Command::Workers(command) => workers::run(&context, command).await,
-        Command::Enqueue(command) => enqueue::run(&context, command).await,
-        Command::Schema(command) => schema::run(&context, command).await,
-        Command::Audit { limit } => workers::audit(&context, limit).await,
+        Command::Stats { queue } => Box::pin(queues::stats(&context, queue.as_deref())).await,
+        Command::Queues(command) => Box::pin(queues::run(&context, command)).await,
+        Command::Jobs(command) => Box::pin(jobs::run(&context, command)).await,
+        Command::Failed(command) => Box::pin(jobs::failed(&context, command)).await,
+        Command::Scheduled(command) => Box::pin(jobs::scheduled(&context, command)).await,
+        Command::Broken(command) => Box::pin(broken::run(&context, command)).await,
+        Command::Workers(command) => Box::pin(workers::run(&context, command)).await,
+        Command::Enqueue(command) => Box::pin(enqueue::run(&context, command)).await,
+        Command::Schema(command) => Box::pin(schema::run(&context, command)).await,
+        Command::Audit { limit } => Box::pin(workers::audit(&context, limit)).await,
         Command::Completions { .. } | Command::Man => Ok(()),
     }
 }

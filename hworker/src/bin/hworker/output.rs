@@ -1,7 +1,8 @@
 //! What is printed: tables in a terminal, lines of tabs elsewhere, or JSON. Nothing from the server reaches a terminal as it is: control
 //! characters are shown as symbols.
 
-use std::io::{self, IsTerminal, Write};
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
@@ -62,7 +63,7 @@ impl Output {
                     table.add_row(cells(row).iter().map(|cell| shown(cell)));
                 }
                 for (at, column) in table.column_iter_mut().enumerate() {
-                    let first = if at == 0 { 0 } else { 1 };
+                    let first = u16::from(at > 0);
                     column.set_padding((first, 1));
                     column.set_cell_alignment(CellAlignment::Left);
                 }
@@ -88,7 +89,8 @@ impl Output {
         let mut out = String::new();
         for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
             let value = shown_lines(value).replace('\n', &format!("\n{}", " ".repeat(width + 2)));
-            out.push_str(&format!("{name:width$}  {value}\n"));
+            // Into a text it cannot fail.
+            let _ = writeln!(out, "{name:width$}  {value}");
         }
         print(&out)
     }

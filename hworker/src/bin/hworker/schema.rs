@@ -82,12 +82,10 @@ pub(crate) fn check(job: &JobType, args: &Value) -> Result<(), Stop> {
         .iter_errors(args)
         .map(|error| format!("\n  {}: {}", error.instance_path(), error.masked()))
         .collect();
-    match wrong.is_empty() {
-        true => Ok(()),
-        false => {
-            Err(Stop::usage(format!("the arguments do not fit `{}`:{}", job.name, wrong.concat())))
-        }
+    if wrong.is_empty() {
+        return Ok(());
     }
+    Err(Stop::usage(format!("the arguments do not fit `{}`:{}", job.name, wrong.concat())))
 }
 
 /// Checks what edits would make of arguments.

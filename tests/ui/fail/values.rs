@@ -70,12 +70,12 @@ fn exp_of_nothing() {}
 fn paths_in_quotes() {}
 
 #[hworker::job(redact = "card,, to")]
-fn hole_in_redact(card: u8, to: u8) {}
+fn hole_in_redact(card: u8, to: u8) { let _ = (card, to); }
 
 #[hworker::job(redact = "crad")]
-fn redacts_nothing(card: u8) {}
+fn redacts_nothing(card: u8) { let _ = card; }
 
 #[hworker::job(redact = card)]
-fn redact_without_quotes(card: u8) {}
+fn redact_without_quotes(card: u8) { let _ = card; }
 
 fn main() {}

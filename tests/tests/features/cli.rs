@@ -79,7 +79,10 @@ async fn ts12_stats_queues_and_workers() {
     assert_eq!((said.code, said.err.as_str()), (0, ""));
     assert_eq!(said.lines(), [["default", "0", "-", "1", "1", "1", "0", "1", "0"]]);
     let row = &call(&server, &["stats", "--json"]).json()[0];
-    assert_eq!((&row["name"], &row["running"], &row["failed"]), (&"default".into(), &1.into(), &1.into()));
+    assert_eq!(
+        (&row["name"], &row["running"], &row["failed"]),
+        (&"default".into(), &1.into(), &1.into())
+    );
     let shown = call(&server, &["queues", "show", "default"]);
     assert!(shown.out.contains("declined") && shown.out.contains("scheduled  1"), "{}", shown.out);
 
@@ -205,7 +208,8 @@ async fn en18_ts17_what_a_job_type_hides_is_shown_nowhere() {
     server.eventually("it has failed", SOON, || server.counter("failed") == 1);
 
     let dump = call(&server, &["jobs", "show", &id, "--dump"]);
-    for told in ["17 were declined", "\"amount\":17", "eu", "tenant = 7", "attempt 1", "•••"] {
+    for told in ["17 were declined", "\"amount\":17", "eu", "tenant = 7", "attempt 1", "•••"]
+    {
         assert!(dump.out.contains(told), "{told}: {}", dump.out);
     }
     let set = format!("args.card={SECRET}");
@@ -214,14 +218,22 @@ async fn en18_ts17_what_a_job_type_hides_is_shown_nowhere() {
         call(&server, &["failed", "ls"]),
         call(&server, &["failed", "ls", "--json"]),
         call(&server, &["failed", "show", &id, "--json"]),
-        call(&server, &["jobs", "ls", "--state", "failed", "--where", &format!("args.card={SECRET}")]),
+        call(
+            &server,
+            &["jobs", "ls", "--state", "failed", "--where", &format!("args.card={SECRET}")],
+        ),
         call(&server, &["jobs", "edit", &id, "--set", &set, "--yes"]),
         call(&server, &["audit", "--json"]),
         call(&server, &["audit"]),
     ];
     for said in all {
         assert_eq!(said.code, 0, "{}", said.err);
-        assert!(!said.out.contains(SECRET) && !said.err.contains(SECRET), "{}{}", said.out, said.err);
+        assert!(
+            !said.out.contains(SECRET) && !said.err.contains(SECRET),
+            "{}{}",
+            said.out,
+            said.err
+        );
     }
 }
 
@@ -260,7 +272,8 @@ async fn f13_broken_payloads_by_their_digests() {
     // Guard: `JobInfo::digest`.
     let server = TestServer::start();
     for payload in ["{\"one\"", "{\"two\"", "three"] {
-        let _: u64 = server.redis().ask(&["HSET", "hworker-broken-default", payload, "2 5 no JSON"]);
+        let _: u64 =
+            server.redis().ask(&["HSET", "hworker-broken-default", payload, "2 5 no JSON"]);
     }
     let listed = call(&server, &["broken", "ls", "--json"]).json();
     assert_eq!(listed.len(), 3);

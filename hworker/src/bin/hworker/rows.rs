@@ -77,7 +77,7 @@ pub(crate) fn cells(job: &JobInfo) -> Vec<String> {
         job.attempt.to_string(),
         from_now(job.at),
         job.worker.clone().unwrap_or_default(),
-        cut(message.lines().next().unwrap_or_default(), 80),
+        cut(message.lines().next().unwrap_or_default(), 60),
     ]
 }
 

@@ -18,6 +18,7 @@ mod guards;
 mod jobs;
 mod judge;
 mod ledger;
+mod names;
 mod operator;
 mod options;
 mod outside;

@@ -12,7 +12,8 @@ use hworker::{Action, Changed, Client, Error, JobInfo, JobState};
 
 use crate::checker::Checker;
 use crate::jobs::QUEUES;
-use crate::ledger::{Ended, number_in};
+use crate::ledger::Ended;
+use crate::names::number_in;
 use crate::report::Failure;
 use crate::stage::Stage;
 
@@ -130,14 +131,14 @@ fn operate(stage: &Stage, stop: &AtomicBool) -> Result<(), Failure> {
 /// Looks at one queue, and changes some of what is there.
 async fn edit(stage: &Stage, clients: &[Client; 2], rng: &mut Rng) -> Result<(), Error> {
     let queue = QUEUES[rng.usize(..2)];
-    let (state, action) = match rng.u8(..3) {
+    let (which, action) = match rng.u8(..3) {
         0 => (JobState::Waiting, Action::Delete),
         1 => (JobState::Waiting, Action::Promote),
         _ => (JobState::Failed, Action::Retry),
     };
-    let [one, other] = clients.each_ref().map(|client| client.inspect(queue));
-    let seen = one.jobs(state).limit(SEEN).page().await?;
-    let mut jobs: Vec<_> = seen.items.into_iter().filter(|job| number(job).is_some()).collect();
+    let [first, second] = clients.each_ref().map(|client| client.inspect(queue));
+    let page = first.jobs(which).limit(SEEN).page().await?;
+    let mut jobs: Vec<_> = page.items.into_iter().filter(|job| number(job).is_some()).collect();
     rng.shuffle(&mut jobs);
     jobs.truncate(CHANGED);
     if jobs.is_empty() {
@@ -147,13 +148,15 @@ async fn edit(stage: &Stage, clients: &[Client; 2], rng: &mut Rng) -> Result<(),
         let mut checker = stage.checker();
         jobs.iter().filter_map(number).for_each(|n| checker.asked(n, &action));
     }
-    let (answers, others) = tokio::join!(one.change(&jobs, &action), async {
-        if rng.bool() { other.change(&jobs, &action).await } else { Ok(Vec::new()) }
+    let (answers, others) = tokio::join!(first.change(&jobs, &action), async {
+        if rng.bool() { second.change(&jobs, &action).await } else { Ok(Vec::new()) }
     });
     let mut checker = stage.checker();
     for answers in [answers, others].into_iter().flatten() {
         for (job, _) in jobs.iter().zip(answers).filter(|(_, answer)| *answer == Changed::Done) {
-            number(job).into_iter().for_each(|n| checker.is_done(n, &action));
+            if let Some(n) = number(job) {
+                checker.is_done(n, &action);
+            }
         }
     }
     Ok(())

@@ -75,6 +75,8 @@ struct State {
     links: u64,
     /// How many requests of each name came.
     seen: HashMap<String, usize>,
+    /// The bytes of the largest reply.
+    largest: usize,
     unreachable: bool,
     /// How many requests and replies were held.
     held: usize,
@@ -250,6 +252,11 @@ impl Proxy {
     /// How many requests reached the proxy so far; one that settles and reserves counts for two.
     pub fn requests(&self) -> usize {
         self.shared.state().seen.values().sum()
+    }
+
+    /// How many bytes the largest reply had since this was last asked.
+    pub fn take_largest_reply(&self) -> usize {
+        std::mem::take(&mut self.shared.state().largest)
     }
 
     /// Ends every connection.
@@ -432,6 +439,9 @@ impl Link {
                 break;
             }
             self.shared.wait_while(|state| state.unreachable);
+            let mut state = self.shared.state();
+            state.largest = state.largest.max(reply.len());
+            drop(state);
             let fault = match reply[0] {
                 // What the server says unasked.
                 b'>' => None,

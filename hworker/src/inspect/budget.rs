@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use super::job::{Guard, JobInfo, Stands};
 use super::position::Position;
 use super::{JobState, Order, digest};
-use crate::store::{Connection, Fault, Place, Portion, Queue, Range};
+use crate::store::{Connection, Fault, HUSK, Place, Portion, Queue, Range};
 
 /// A list is read no deeper than this from its nearer end: a server walks there node by node, and this takes it 4 ms.
 const DEEPEST: u64 = 2_000_000;
@@ -40,6 +40,10 @@ pub(super) struct Reader<'a> {
     portion: Portion,
     /// Of the last row that was read.
     position: Position,
+    /// Where in the list it began or goes on, as long as there is no such row.
+    base: Option<u64>,
+    /// So many husks were read since.
+    husks: u64,
     /// What was read and not taken yet.
     rows: VecDeque<(JobInfo, Position)>,
     /// Held jobs in their order: they are read at once, as there are no more than slots.
@@ -66,6 +70,8 @@ impl<'a> Reader<'a> {
             times,
             portion: Portion::new(),
             position,
+            base: None,
+            husks: 0,
             rows: VecDeque::new(),
             held: None,
             is_cut: false,
@@ -82,7 +88,7 @@ impl<'a> Reader<'a> {
             (JobState::Parked, _) => length("ZCARD", &keys.parked).await,
             (JobState::Broken, _) => length("HLEN", &keys.broken).await,
             (JobState::Running, _) => Ok(queue.counts(&self.on).await?[8]),
-            _ => length("LLEN", &keys.jobs).await,
+            _ => Ok(queue.counts(&self.on).await?[0]),
         }
     }
 
@@ -122,18 +128,30 @@ impl<'a> Reader<'a> {
     }
 
     async fn fill_from_list(&mut self) -> Result<(), Fault> {
-        let (mut place, last) = match self.position {
-            Position::List { place, hash, at } => (place, Some((hash, at))),
-            _ => (self.first_in_time().await?, None),
+        let behind = match self.position {
+            Position::List { place, hash, at } if self.base.is_none() => {
+                match self.find_row(place, hash).await? {
+                    None if self.order == Order::Newest => Some(place),
+                    None => {
+                        let near = self.place_of_time(at).await?;
+                        // Where it was taken, what came before it was taken too, as the oldest are first.
+                        (self.base, self.husks) = (Some(near), 0);
+                        self.find_row(near, hash).await?
+                    }
+                    found => found,
+                }
+            }
+            _ => None,
         };
-        if let Some((hash, at)) = last {
-            place = match self.find_row(place, hash).await? {
-                Some(place) => place + 1,
-                // It was taken. What came before it was taken too, where the oldest are first.
-                None if self.order == Order::Next => self.place_of_time(at).await?,
-                None => place + 1,
-            };
-        }
+        let base = match (behind, self.base) {
+            (Some(place), _) => place + 1,
+            (None, Some(base)) => base,
+            (None, None) => {
+                let first = self.first_in_time().await?;
+                *self.base.insert(first)
+            }
+        };
+        let place = base + self.husks;
         let length = self.queue.length(&self.on, "LLEN", &self.queue.keys.jobs).await?;
         if place.min(length.saturating_sub(place)) > DEEPEST {
             self.is_cut = true;
@@ -145,6 +163,11 @@ impl<'a> Reader<'a> {
             self.position = Position::End;
         }
         for (place, payload) in (place..).zip(payloads) {
+            if payload == HUSK {
+                self.husks += 1;
+                continue;
+            }
+            (self.base, self.husks) = (None, 0);
             let (hash, before) = (digest(&payload), self.before(place, length));
             let guard = Guard::of(self.shard, Stands::Waiting(before));
             let job = JobInfo::of_payload(&self.queue.name, self.state, None, payload, guard);
@@ -164,7 +187,7 @@ impl<'a> Reader<'a> {
 
     /// Where a row stands now that was last seen at this place.
     async fn find_row(&mut self, place: u64, hash: u64) -> Result<Option<u64>, Fault> {
-        for around in [0, AROUND / 16, AROUND] {
+        for around in [0, AROUND / 16, AROUND / 4, AROUND] {
             // So many have been read at once before.
             let around = around.min(self.portion.count() as u64);
             let first = place.saturating_sub(around);
@@ -192,27 +215,31 @@ impl<'a> Reader<'a> {
     /// five neighbours' times, as producers' clocks differ.
     pub(super) async fn place_of_time(&mut self, at: u64) -> Result<u64, Fault> {
         let length = self.queue.length(&self.on, "LLEN", &self.queue.keys.jobs).await?;
+        let (shard, order) = (self.shard, self.order);
+        let guard = || Guard::of(shard, Stands::Broken);
+        let time = |payload: &Vec<u8>| {
+            JobInfo::of_payload("", JobState::Waiting, None, payload.clone(), guard()).at
+        };
+        let comes_before = |time: u64| match order {
+            Order::Next => time < at,
+            Order::Newest => time > at,
+        };
         let (mut low, mut high) = (0, length.min(DEEPEST));
         while low < high {
             let middle = low.midpoint(high);
             let neighbours = self.list(middle, (self.portion.count() as u64).min(5)).await?;
-            let guard = || Guard::of(self.shard, Stands::Broken);
-            let time = |payload: Vec<u8>| {
-                JobInfo::of_payload("", JobState::Waiting, None, payload, guard()).at
-            };
-            let mut times: Vec<u64> = neighbours.into_iter().filter_map(time).collect();
+            let mut times: Vec<u64> = neighbours.iter().filter_map(time).collect();
             times.sort_unstable();
-            let Some(time) = times.get(times.len() / 2) else {
-                high = middle;
-                continue;
-            };
-            let comes_before = match self.order {
-                Order::Next => *time < at,
-                Order::Newest => *time > at,
-            };
-            if comes_before { low = middle + 1 } else { high = middle }
+            match times.get(times.len() / 2) {
+                Some(time) if comes_before(*time) => low = middle + 1,
+                _ => high = middle,
+            }
         }
-        Ok(low)
+        // The middle one of the five is two places further on.
+        let first = self.list(low, (self.portion.count() as u64).min(2)).await?;
+        let is_before =
+            |payload: &&Vec<u8>| *payload == HUSK || time(payload).is_some_and(comes_before);
+        Ok(low + first.iter().take_while(is_before).count() as u64)
     }
 
     async fn fill_from_set(&mut self) -> Result<(), Fault> {
@@ -358,8 +385,7 @@ impl<'a> Reader<'a> {
     async fn fill_from_broken(&mut self) -> Result<(), Fault> {
         let (cursor, shown) = match self.position {
             Position::Hash { cursor, shown } => (cursor, shown),
-            Position::Start => (0, 0),
-            _ => return Ok(()),
+            _ => (0, 0),
         };
         let (next, entries) =
             self.queue.broken(&self.on, cursor, self.portion.count() as u64).await?;
@@ -377,8 +403,10 @@ impl<'a> Reader<'a> {
             };
             self.rows.push_back((job, position));
         }
+        // The reply may be smaller than the one of which so many were shown.
+        let shown = shown.saturating_sub(count);
         self.position =
-            if next == 0 { Position::End } else { Position::Hash { cursor: next, shown: 0 } };
+            if next == 0 { Position::End } else { Position::Hash { cursor: next, shown } };
         Ok(())
     }
 }
@@ -427,6 +455,16 @@ fn own_id(payload: &[u8]) -> &str {
     let text = std::str::from_utf8(payload).unwrap_or_default();
     let id = text.strip_prefix(START).and_then(|rest| rest.find('"'));
     id.map_or("", |end| &text[..START.len() + end])
+}
+
+/// The waiting job that is next.
+pub(super) async fn next_waiting(queue: &Queue, on: &Connection) -> Result<Option<JobInfo>, Fault> {
+    let asked = (JobState::Waiting, Order::Next);
+    let mut reader = Reader::new(queue, 0, on.clone(), asked, Times::ALL, Position::Start);
+    while !reader.is_filled() {
+        reader.fill().await?;
+    }
+    Ok(reader.take_first().map(|(job, _)| job))
 }
 
 /// How many are taken before a waiting job that is not near the place at which it was seen, if it waits still: looked for by its

@@ -173,7 +173,11 @@ impl Inspect {
         let Some(shard) = self.shards.get(job.guard.shard) else { return Ok(Changed::Missing) };
         let on = self.client.connection_to_inspect(shard).await?;
         let now = server_time(&on).await.map_err(Fault::certainly_not_done)?;
-        let whole = self.whole(shard, &on, job).await.map_err(Fault::certainly_not_done)?;
+        // What is deleted need not be read, and may have lost its record.
+        let whole = match action {
+            Action::Delete => None,
+            _ => self.whole(shard, &on, job).await.map_err(Fault::certainly_not_done)?,
+        };
         let Some(job) = whole.as_ref().map_or(Some(job), |read| read.as_ref()) else {
             return Ok(Changed::Missing);
         };

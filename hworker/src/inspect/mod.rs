@@ -333,9 +333,8 @@ impl Inspect {
     /// # Errors
     /// Where the server cannot be asked.
     pub async fn oldest(&self) -> Result<Option<u64>, Error> {
-        let heads = self.each(|shard, on| async move { shard.waiting(&on, 0..1, true).await });
-        let heads = heads.await?.into_iter().flatten();
-        Ok(heads.filter_map(|payload| job::enqueued_at(&payload)).min())
+        let heads = self.each(|shard, on| async move { budget::next_waiting(shard, &on).await });
+        Ok(heads.await?.into_iter().flatten().filter_map(|job| job.at).min())
     }
 
     fn or_not_found(&self, there: bool, what: &str) -> Result<(), Error> {

@@ -39,13 +39,16 @@ impl Position {
         let mut parts = text.split('.');
         let kind = parts.next()?;
         let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
+        // No list is as long as that, and one more can be counted.
+        let is_place = |place: &u64| *place < (1 << 53);
         let position = match kind {
             "b" => Self::Start,
             "e" => Self::End,
-            "l" => Self::List { place: number()?, hash: number()?, at: number()? },
-            "h" => Self::Hash { cursor: number()?, shown: number()? },
+            "l" => Self::List { place: number().filter(is_place)?, hash: number()?, at: number()? },
+            "h" => Self::Hash { cursor: number()?, shown: number().filter(is_place)? },
             "s" => {
-                let (score, before, hash) = (number()?, number()?, number()?);
+                let (score, before) = (number()?, number().filter(is_place)?);
+                let hash = number()?;
                 Self::Sorted { score, before, hash, name: from_hex(parts.next()?)? }
             }
             _ => return None,
@@ -99,6 +102,8 @@ mod tests {
             "l.1.2",
             "l.1.2.3.4",
             "l.g.2.3",
+            "l.20000000000000.2.3",
+            "s.1.ffffffffffffffff.3.",
             "s.1.2.3.f",
             "s.1.2.3.ff",
             "h..",

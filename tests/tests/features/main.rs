@@ -55,16 +55,47 @@
 #![allow(clippy::unused_async, clippy::needless_pass_by_value)]
 
 mod cli;
+mod edits;
 mod encryption;
 mod enqueue;
 mod idle;
 mod inspect;
+mod pages;
 mod queues;
+mod records;
 mod retries;
 mod server;
 mod worker;
 
 use std::time::Duration;
 
+use hworker::{JobInfo, Jobs};
+use hworker_tests::TestServer;
+
 /// What should take no time at all is given so long, on a machine that is busy with other tests.
 const SOON: Duration = Duration::from_secs(15);
+
+/// All pages: how many jobs each has, and the jobs.
+async fn pages(mut asked: Jobs<'_>) -> (Vec<usize>, Vec<JobInfo>) {
+    let (mut sizes, mut jobs) = (Vec::new(), Vec::new());
+    loop {
+        let page = asked.page().await.expect("a page");
+        sizes.push(page.items.len());
+        jobs.extend(page.items);
+        let Some(next) = page.next else { return (sizes, jobs) };
+        asked = asked.after(next);
+    }
+}
+
+/// The ids of jobs, in their order.
+fn ids<'a>(jobs: impl IntoIterator<Item = &'a JobInfo>) -> Vec<&'a str> {
+    jobs.into_iter().map(|job| job.id.as_ref().map_or("", |id| id.as_str())).collect()
+}
+
+/// Runs a command with more words, or other bytes, than are written out.
+fn command(server: &TestServer, words: &[&str], more: impl IntoIterator<Item = Vec<u8>>) {
+    let mut command = redis::cmd(words[0]);
+    words[1..].iter().for_each(|word| _ = command.arg(*word));
+    more.into_iter().for_each(|word| _ = command.arg(word));
+    server.redis().run::<redis::Value>(&command).expect("done");
+}

@@ -116,9 +116,11 @@ impl Queue {
         set: &str,
         range: Range,
     ) -> Result<Vec<(Vec<u8>, u64)>, Fault> {
-        // As text: the server reads no whole number that is larger than a score.
-        let [since, until] = [range.since, range.until].map(|score| score.min(1 << 53));
-        let from = range.from.unwrap_or(if range.newest_first { until } else { since });
+        // What has no bound has none, as somebody else may have written any score.
+        let since = if range.since == 0 { "-inf".into() } else { range.since.to_string() };
+        let until = if range.until == u64::MAX { "+inf".into() } else { range.until.to_string() };
+        let begin = if range.newest_first { until.clone() } else { since.clone() };
+        let from = range.from.map_or(begin, |from| from.to_string());
         let bounds = if range.newest_first { (from, since) } else { (from, until) };
         let limit = ("LIMIT", range.skip.min(1 << 62), range.count, "WITHSCORES");
         let reply = if range.newest_first {

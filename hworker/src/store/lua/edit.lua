@@ -83,7 +83,8 @@ elseif state == 'broken' then
 else
   score = call('ZSCORE', state == 'scheduled' and own_scheduled or state == 'parked' and parked or ended[outcomes[state]], bytes)
   if not score then return 'missing' end
-  if tonumber(score) ~= tonumber(seen) then return 'changed' end
+  -- It was seen as a whole number of 63 bits.
+  if math.min(math.max(math.floor(tonumber(score)), 0), 2 ^ 63) ~= tonumber(seen) then return 'changed' end
 end
 
 local i = 7
@@ -97,9 +98,9 @@ end
 if outcomes[state] then needed[records], needed[groups] = 'HLEN', 'HLEN' end
 for key, look in pairs(needed) do call(look, key) end
 
--- A removal first: a full server lets a script go on once it has written.
-call('ZREM', parked, '')
+-- A removal first, of nothing where it waits: a full server lets a script go on once it has written.
 if state == 'waiting' then
+  call('LTRIM', own_jobs, 0, -1)
   call('LSET', own_jobs, place, instead)
   if instead == '-' then redis.pcall('HINCRBY', stat, 'husks', 1) end
 elseif state == 'broken' then

@@ -216,11 +216,13 @@ impl HeartbeatLoop {
             self.session.keeps_timer.store(heard.keeps_timer, Ordering::Release);
             self.session.census.notify_one();
         }
+        self.watch.watch(connection, sent, everyone, &mut heard).await?;
+        self.verifier.verify(&self.consumer, connection, wait, &heard).await?;
+        // The last: it fails where somebody made the key of records another type.
         if heard.keeps_timer {
             self.retention.trim(&self.consumer.queue, connection, heard.now, everyone).await?;
         }
-        self.watch.watch(connection, sent, everyone, &mut heard).await?;
-        self.verifier.verify(&self.consumer, connection, wait, &heard).await
+        Ok(())
     }
 
     fn keep_timer(&mut self, keeps: bool) {

@@ -62,7 +62,7 @@ local function drop_surplus(outcome, ended, most_records, most_bytes, at_most)
   return dropped
 end
 
--- At most 500 groups are kept: beyond them the hundred that were not seen for the longest time go.
+-- At most 500 groups are kept: beyond them those go that were not seen for the longest time, and a hundred more.
 local function write_groups()
   for name, group in pairs(touched) do
     if group.count > 0 and group.sample then
@@ -84,6 +84,6 @@ local function write_groups()
       if seen then last[#last + 1] = {tonumber(seen), all[i]} end
     end
     table.sort(last, function(one, other) return one[1] < other[1] end)
-    for i = 1, math.min(100, #last) do call('HDEL', groups, last[i][2]) end
+    for i = 1, #last - 400 do call('HDEL', groups, last[i][2]) end
   end
 end

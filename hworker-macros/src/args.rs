@@ -32,6 +32,8 @@ pub(crate) struct Args {
     pub(crate) max_attempts: Option<u32>,
     pub(crate) backoff: Option<OrPath<Backoff>>,
     pub(crate) encrypted: Option<Encrypted>,
+    /// The arguments that no tool shows.
+    pub(crate) redact: Vec<LitStr>,
     pub(crate) krate: Option<Path>,
 }
 
@@ -117,6 +119,7 @@ impl Args {
             "max_attempts" => self.max_attempts = Some(max_attempts(value)?),
             "backoff" => self.backoff = Some(backoff(value)?),
             "encrypted" => self.encrypted = Some(encrypted(value)?),
+            "redact" => self.redact = redact(value)?,
             _ => self.krate = Some(krate(value)?),
         }
         Ok(())
@@ -268,6 +271,18 @@ fn encrypted(value: &Expr) -> Result<Encrypted> {
     if text.value() == "only" { Ok(Encrypted::Only) } else { Err(Error::new_spanned(text, form)) }
 }
 
+/// The names in `"card, to"`, each at the place of the whole text.
+fn redact(value: &Expr) -> Result<Vec<LitStr>> {
+    let form = "`redact` names arguments, as in `\"card, to\"`";
+    let text = string(value, form)?;
+    let names = text.value();
+    let names: Vec<_> = names.split(',').map(str::trim).collect();
+    if names.iter().any(|name| name.is_empty()) {
+        return Err(Error::new_spanned(text, form));
+    }
+    Ok(names.into_iter().map(|name| LitStr::new(name, text.span())).collect())
+}
+
 fn krate(value: &Expr) -> Result<Path> {
     let form = "`crate` is the path of the hworker crate, as in `::background`";
     path(value, &unquoted("crate", value, form)).cloned()
@@ -291,7 +306,7 @@ mod tests {
             name = "mail.welcome", aliases = ["a", "b"], type = SendWelcome, queue = "mail",
             timeout = "1m", on_panic = "fail", on_error = "retry", on_timeout = "fail",
             on_crash = "fail", max_attempts = 3, backoff = "1s, 2s", encrypted = "only",
-            crate = ::background,
+            redact = "card, to", crate = ::background,
         });
         assert_eq!(errors, Vec::<String>::new());
         assert_eq!(args.name.map(|name| name.value()).as_deref(), Some("mail.welcome"));
@@ -307,6 +322,7 @@ mod tests {
         let delays = vec![1000, 2000];
         assert!(matches!(args.backoff, Some(OrPath::Value(Backoff::List(list))) if list == delays));
         assert!(matches!(args.encrypted, Some(Encrypted::Only)));
+        assert_eq!(args.redact.iter().map(LitStr::value).collect::<Vec<_>>(), ["card", "to"]);
         assert!(args.krate.is_some());
     }
 

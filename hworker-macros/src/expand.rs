@@ -14,6 +14,7 @@ use crate::attributes::{of_every_item, of_struct, respan, visibility};
 use crate::duration::Backoff;
 use crate::model::{JobModel, visible};
 use crate::params::{Param, Pass, mentions};
+use crate::schema;
 
 /// The function and everything beside it.
 pub(crate) fn job(model: &JobModel) -> TokenStream {
@@ -188,6 +189,7 @@ fn definition(model: &JobModel) -> TokenStream {
     let private = &model.private;
     let (policy, needs, start) = (policy(model), needs(model), start(model));
     let (aliases, blocking) = (&model.args.aliases, !model.is_async());
+    let (redact, schema) = (schema::redacted(model), schema::of(model));
     let queue = model.args.queue.as_ref();
     let queue = queue.map_or_else(|| quote!(#private::DEFAULT_QUEUE), |queue| quote!(#queue));
     let encrypted = match model.args.encrypted {
@@ -208,6 +210,8 @@ fn definition(model: &JobModel) -> TokenStream {
             },
             policy: #policy,
             encrypted: #encrypted,
+            redact: &[#(#redact),*],
+            schema: #schema,
             blocking: #blocking,
             needs: #needs,
             start: #start,

@@ -30,6 +30,8 @@ fn definition(model: &JobModel) -> TokenStream {
             place: #private::Place { module: "", file: "", line: 0 },
             policy: #private::Policy::DEFAULT,
             encrypted: #private::Encrypted::No,
+            redact: &[],
+            schema: "{}",
             blocking: false,
             needs: |_| {},
             start: |_| loop {},

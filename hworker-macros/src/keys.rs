@@ -1,7 +1,7 @@
 //! The keys of the attribute, and what is said of others.
 
 /// The keys that work, each with an example of its value.
-pub(crate) const KEYS: [(&str, &str); 13] = [
+pub(crate) const KEYS: [(&str, &str); 14] = [
     ("name", "\"mail.welcome\""),
     ("aliases", "[\"old_name\"]"),
     ("type", "SendWelcome"),
@@ -14,6 +14,7 @@ pub(crate) const KEYS: [(&str, &str); 13] = [
     ("max_attempts", "25"),
     ("backoff", "\"exp(5s, 6h)\""),
     ("encrypted", "\"only\""),
+    ("redact", "\"card, to\""),
     ("crate", "path::to::hworker"),
 ];
 

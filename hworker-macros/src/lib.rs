@@ -9,6 +9,7 @@ mod fallback;
 mod keys;
 mod model;
 mod params;
+mod schema;
 #[cfg(test)]
 mod snapshots;
 

@@ -74,6 +74,7 @@ impl JobModel {
             arguments.for_each(|param| param.pass = Pass::Refused);
         }
         let sound = errors.count() == before;
+        check_redacted(&args, &params, errors);
         let name = wire_name(&function.sig.ident, &args, errors);
         let job = visible(args.type_name.as_ref().unwrap_or(&function.sig.ident));
         let krate = args.krate();
@@ -158,6 +159,16 @@ fn check_return(output: &ReturnType, errors: &mut Errors) {
         let message = "name the type that the job returns: `()`, a type that serialises, `Result<T, E>` or \
             `hworker::Outcome`";
         errors.push(Error::new(span, message));
+    }
+}
+
+/// What is redacted is an argument.
+fn check_redacted(args: &Args, params: &[Param], errors: &mut Errors) {
+    for name in &args.redact {
+        let is_it = |param: &Param| !param.pass.is_injected() && param.name.unraw() == name.value();
+        if !params.iter().any(is_it) {
+            errors.at(name, format!("the job has no argument `{}`", name.value()));
+        }
     }
 }
 

@@ -43,6 +43,8 @@ fn encode(args: &Arguments) -> Vec<u8> {
         job: "send_welcome",
         args,
         enqueued_at: 1_795_261_234_567,
+        tags: &[],
+        meta: None,
         max_attempts: None,
         timeout: None,
         backoff: None,
@@ -89,6 +91,7 @@ fn retry(envelope: &[u8]) -> Vec<u8> {
     rewrite.set("attempt", &2);
     rewrite.add_error(&AttemptError {
         attempt: 1,
+        started_at: None,
         at: 1_795_261_234_999,
         kind: "error".into(),
         message: "connection refused".into(),

@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::job::Definition;
 use crate::keys::KeySpace;
 use crate::reconnect::Reconnect;
-use crate::store::{Address, Connection, Fault, FaultKind, LAST_MOMENT, Queue, QueueRegistry};
+use crate::store::{Address, Connection, Fault, FaultKind, LAST_MOMENT, Meta, MetaKey, Queue};
 use crate::time::within;
 
 pub use builder::ClientBuilder;
@@ -53,7 +53,7 @@ struct Inner {
     address: Address,
     space: KeySpace,
     spread: BTreeMap<String, Spread>,
-    registry: QueueRegistry,
+    meta: Meta,
     max_payload: usize,
     enqueue_within: Duration,
     durability: Option<Durability>,
@@ -129,6 +129,13 @@ impl Client {
         DEFAULT.set(self.clone()).map_err(|_| taken())
     }
 
+    /// The server and the prefix, without secrets, as a tool names them before it changes something.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let Inner { address, space, .. } = &*self.inner;
+        format!("{address}, prefix {}", space.prefix)
+    }
+
     pub(crate) fn address(&self) -> &Address {
         &self.inner.address
     }
@@ -201,25 +208,24 @@ impl Client {
         queues: &[&str],
         confirms: Option<Durability>,
     ) -> Result<(), Fault> {
-        let registry = &self.inner.registry;
-        let on = self.connection_for(registry.slot, Purpose::Write(confirms)).await?;
-        registry.add(&on, queues).await
+        let on = self.connection_for(MetaKey::Queues.slot(), Purpose::Write(confirms)).await?;
+        self.inner.meta.add(&on, queues).await
     }
 
     /// The queues of the registry.
     pub(crate) async fn registered_queues(&self) -> Result<BTreeSet<String>, Fault> {
-        let registry = &self.inner.registry;
-        registry.names(&self.connection_for(registry.slot, Purpose::Inspect).await?).await
+        let (meta, on) = self.meta(MetaKey::Queues).await?;
+        meta.names(&on).await
     }
 
     /// The queues of the registry, and those whose lists only foreign producers fill; these where the server lets us look for them.
     pub(crate) async fn queue_names(&self) -> Result<BTreeSet<String>, Fault> {
         let mut names = self.registered_queues().await?;
         let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
-        let Inner { address, connections, registry, .. } = &*self.inner;
+        let Inner { address, connections, meta, .. } = &*self.inner;
         for home in address.homes().await? {
             let on = connections.get(&runtime, address, home, Purpose::Inspect).await?;
-            match registry.with_lists(&on).await {
+            match meta.with_lists(&on).await {
                 Ok(found) => names.extend(found),
                 Err(fault) if fault.kind == FaultKind::Denied => break,
                 Err(fault) => return Err(fault),
@@ -230,9 +236,13 @@ impl Client {
 
     /// Takes a queue that is no more out of the registry.
     pub(crate) async fn forget_queue(&self, queue: &str) -> Result<(), Fault> {
-        let registry = &self.inner.registry;
-        let on = self.connection_for(registry.slot, Purpose::Inspect).await?;
-        registry.remove(&on, queue).await
+        let (meta, on) = self.meta(MetaKey::Queues).await?;
+        meta.remove(&on, queue).await
+    }
+
+    /// What belongs to all queues, and the connection to the server that has this key of it.
+    pub(crate) async fn meta(&self, key: MetaKey) -> Result<(&Meta, Connection), Fault> {
+        Ok((&self.inner.meta, self.connection_for(key.slot(), Purpose::Inspect).await?))
     }
 
     /// Equal for clones of one client, and only for those.

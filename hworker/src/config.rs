@@ -92,7 +92,7 @@ pub(crate) fn unknown_variables() -> Vec<(String, &'static str)> {
 
 /// `None` for a setting.
 fn nearest_setting(name: &str) -> Option<&'static str> {
-    const KNOWN: [&str; 27] = [
+    const KNOWN: [&str; 28] = [
         "HWORKER_REDIS_URL",
         "HWORKER_TLS_CA",
         "HWORKER_TLS_CERT",
@@ -120,6 +120,7 @@ fn nearest_setting(name: &str) -> Option<&'static str> {
         "HWORKER_NAME",
         "HWORKER_HEALTH",
         "HWORKER_LOG",
+        "HWORKER_LOG_EVERY",
     ];
     let nearest = KNOWN.into_iter().min_by_key(|known| distance(name, known));
     nearest.filter(|known| *known != name)

@@ -62,6 +62,10 @@ pub struct Definition {
     pub policy: Policy,
     /// Whether its arguments are encrypted.
     pub encrypted: Encrypted,
+    /// The arguments that no tool shows.
+    pub redact: &'static [&'static str],
+    /// The JSON Schema of the arguments, as far as the names of their types say it.
+    pub schema: &'static str,
     /// Whether the body is not async and so runs on a thread of its own.
     pub blocking: bool,
     /// Adds what the parameters need from the worker.

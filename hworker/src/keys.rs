@@ -11,9 +11,9 @@ pub(crate) struct KeySpace {
 }
 
 impl KeySpace {
-    /// The names of the queues. With its one dash it is no key of a queue.
-    pub(crate) fn queues(&self) -> String {
-        let tag = if self.cluster { "{queues}" } else { "queues" };
+    /// A key that belongs to all queues together: `queues`, `jobs`, `audit`. With its one dash it is no key of a queue.
+    pub(crate) fn meta(&self, what: &str) -> String {
+        let tag = if self.cluster { format!("{{{what}}}") } else { what.to_owned() };
         format!("{}-meta:{tag}", self.prefix)
     }
 
@@ -216,7 +216,7 @@ mod tests {
             (true, "hworker-meta:{queues}", "hworker-jobs-{a-b}", "hworker-jobs-{a-b#1.2}"),
         ] {
             let space = KeySpace { prefix: "hworker".into(), cluster };
-            assert_eq!(space.queues(), registry);
+            assert_eq!(space.meta("queues"), registry);
             assert!(!Keys::new(&space, "queues").owns(registry));
             assert_eq!([list, shard].map(|key| space.queue_of_list(key)), [Some("a-b"); 2]);
             for other in [registry, "hworker-jobs-", "hworker-jobs-a b", "hworker2-jobs-a"] {

@@ -5,6 +5,7 @@
 #[allow(unused_extern_crates)]
 extern crate self as hworker;
 
+mod audit;
 mod backoff;
 mod client;
 mod config;
@@ -24,6 +25,7 @@ mod job;
 mod join;
 mod keys;
 mod log;
+mod manifest;
 mod monitor;
 mod outcome;
 // For `script/fuzz`; no other build of the library has it.
@@ -43,11 +45,12 @@ mod worker;
 #[doc(hidden)]
 pub mod __private;
 
+pub use audit::AuditEntry;
 pub use client::{Client, ClientBuilder};
 pub use config::defaults;
 pub use context::{Context, Inject, Needs, State};
 pub use durability::Durability;
-pub use enqueue::{Bulk, Enqueue};
+pub use enqueue::{Bulk, Enqueue, EnqueueByName};
 pub use envelope::{AttemptError, Crash, JobId};
 pub use error::{BoxError, Cause, Error, Fate, Problems};
 pub use hworker_macros::job;
@@ -56,8 +59,10 @@ pub use inspect::{
     QueueInfo, RunningJob, When, WorkerInfo,
 };
 pub use job::{Job, OnFault};
+pub use manifest::JobType;
 pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, snooze};
 pub use registry::Registry;
+pub use time::parse_duration;
 pub use worker::{Health, Stopped, Unhealthy, Worker, WorkerBuilder, WorkerHandle};
 
 /// Runs every job that the program links, on every queue that they name, until SIGTERM, SIGINT or SIGHUP.

@@ -167,6 +167,23 @@ fn forge(server: &TestServer) {
 }
 
 #[test]
+fn i13_what_there_is_is_logged_again_and_again() {
+    // Where it is asked for, one line a queue says how many jobs wait, run, are scheduled and failed.
+    // Guard: `log_every::run`.
+    let server = TestServer::start();
+    let mut worker =
+        worker_with_pipe(&server, &[("HWORKER_LOG_EVERY", "1s"), ("HWORKER_CONCURRENCY", "1")]);
+    let log = Log::read(worker.log().expect("a pipe"));
+    for name in ["held", "waits"] {
+        block_on(server.enqueue(name, vec![vec![Act::Gate("end".into())]]));
+    }
+    let told = "waiting=1 running=1 own=1 slots=1 scheduled=0 parked=0 failed=0 broken=0";
+    server.eventually("it is told", SOON, || log.text().matches(told).count() >= 2);
+    assert!(log.text().contains("queue=default waiting=1"), "{}", log.text());
+    worker.kill();
+}
+
+#[test]
 fn a_text_of_a_job_makes_no_line_and_no_colour_of_its_own() {
     // An error, a failure and a panic have control characters in their texts: each is one line of the log, with them escaped. The
     // texts are kept as they are. Nor has the log colours, though a crate of the program turns those of its subscriber on.

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use hworker_model::server::{End, Id, Job, Known, Lease, Server};
+use hworker_model::server::{Edit, End, HUSK, Id, Job, Known, Lease, Seen, Server};
 use hworker_model::{Allowed, Answered, Call, Model};
 use hworker_tests::{SCRIPTS, TestServer};
 use proptest::prelude::*;
@@ -25,6 +25,8 @@ struct Both {
     leases: Vec<String>,
     /// Times that have passed already, each later than those before it.
     due: u64,
+    /// How many failed jobs run again, less those that were deleted: the first are counted as ended, the others are not.
+    edited: i64,
 }
 
 fn key(kind: &str) -> String {
@@ -35,27 +37,38 @@ fn of_worker(kind: &str, id: Id) -> String {
     format!("hworker-{kind}-{QUEUE}:w.{id}")
 }
 
-fn keys_of_settle(id: Id) -> [String; 11] {
+fn keys_of_settle(id: Id) -> [String; 16] {
     [
         of_worker("progress", id),
         key("jobs"),
         key("scheduled"),
         key("bell"),
-        key("failed"),
         key("broken"),
         key("stat"),
         key("stat") + ":20260101",
         of_worker("worker", id),
         key("parked"),
         key("token"),
+        key("record"),
+        key("groups"),
+        key("failed"),
+        key("cancelled"),
+        key("expired"),
+        key("done"),
     ]
 }
 
 fn envelope(job: Job) -> String {
+    if job == HUSK {
+        return "-".to_owned();
+    }
     format!(r#"{{"id":"j{job}","job":"act","args":{{}}}}"#)
 }
 
 fn job(envelope: &str) -> Job {
+    if envelope == "-" {
+        return HUSK;
+    }
     let number = envelope.strip_prefix(r#"{"id":"j"#).and_then(|rest| rest.split('"').next());
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("{envelope}"))
 }
@@ -81,7 +94,7 @@ impl Both {
         let mut redis = client.get_connection().expect("a connection");
         // A server of this test's own.
         let _: () = redis::cmd("FLUSHDB").query(&mut redis).expect("emptied");
-        Self { model: Server::default(), redis, leases: Vec::new(), due: 0 }
+        Self { model: Server::default(), redis, leases: Vec::new(), due: 0, edited: 0 }
     }
 
     fn ask<T: redis::FromRedisValue>(&mut self, words: &[&str]) -> T {
@@ -168,6 +181,7 @@ impl Both {
                 while self.ask::<Option<String>>(&back).is_some() {}
                 Answered::Done
             }
+            Call::Edit { seen, edit } => self.edit(*seen, *edit),
             Call::Retire { id } => {
                 let keys = [
                     of_worker("worker", *id),
@@ -275,7 +289,7 @@ impl Both {
         let reply = if want.is_multiple_of(2) {
             list(&self.script("reserve", &keys, &args))
         } else {
-            let acks = "1000 1000 1000 ack j 1 nobody's 0 ack k 1 nobody's 0";
+            let acks = "1000 1000 ack j 1 nobody's 0 ack k 1 nobody's 0";
             let acks: Vec<_> = acks.split(' ').map(str::to_owned).collect();
             let [settled, reserved] = self.settle_and_reserve(id, &acks, 2, &args);
             assert_eq!(settled, ["0", "0"]);
@@ -312,6 +326,41 @@ impl Both {
         }
     }
 
+    fn edit(&mut self, seen: Seen, edit: Edit) -> Answered {
+        let kinds = "jobs scheduled bell broken stat day parked token record groups failed \
+                     cancelled expired done jobs scheduled";
+        let kinds = kinds.split(' ');
+        let keys: Vec<_> = kinds
+            .map(|kind| if kind == "day" { key("stat") + ":20260101" } else { key(kind) })
+            .collect();
+        let (state, bytes, place, job) = match seen {
+            Seen::Waiting { job, before } => ("waiting", envelope(job), before.to_string(), job),
+            Seen::Failed(job) => {
+                let member = format!("- j{job} j{job}");
+                let ended: Option<String> = self.ask(&["ZSCORE", &key("failed"), &member]);
+                ("failed", member, ended.unwrap_or_default(), job)
+            }
+        };
+        let mut args = [state, &bytes, &place, "-", "1000", "1000"].map(str::to_owned).to_vec();
+        let side = match edit {
+            Edit::Delete => None,
+            Edit::Promote => Some("front"),
+            Edit::Retry => Some("back"),
+        };
+        if let Some(side) = side {
+            args.extend(["push".to_owned(), side.to_owned(), envelope(job)]);
+        }
+        let reply = self.script("edit", &keys, &args);
+        let done = text(&reply) == "done";
+        self.edited += match edit {
+            _ if !done => 0,
+            Edit::Delete => -1,
+            Edit::Promote => 0,
+            Edit::Retry => 1,
+        };
+        Answered::Held(done)
+    }
+
     /// Parked jobs by their tokens, which count with the leases.
     fn parked(&mut self) -> Vec<(String, Job)> {
         let parked: Vec<String> = self.ask(&["ZRANGE", &key("parked"), "0", "-1", "WITHSCORES"]);
@@ -329,7 +378,7 @@ impl Both {
             return Answered::Held(text(&reply) == "1");
         }
         let keys = keys_of_settle(id);
-        let mut args: Vec<String> = ["1000", "1000", "1000"].map(str::to_owned).to_vec();
+        let mut args: Vec<String> = ["1000", "1000"].map(str::to_owned).to_vec();
         let name = format!("j{job}");
         match end {
             End::Ack => {
@@ -337,7 +386,12 @@ impl Both {
                 let tokens = u8::from(job.is_multiple_of(2)).to_string();
                 args.extend(["ack".into(), name, "1".into(), lease, tokens]);
             }
-            End::Fail => args.extend(ends(&name, lease, &["record", &envelope(job)])),
+            End::Fail => {
+                let id = format!("j{job}");
+                let record = ["record", "failed", &id, "-", "1000", "100000", "{}", ""];
+                args.extend(ends(&name, lease, &record));
+            }
+            End::Husk => args.extend(ends("", lease, &["husk", "no envelope"])),
             End::Break => args.extend(ends("", lease, &["break", "cannot be read"])),
             End::Park => {
                 // The bytes as they are, or given anew.
@@ -374,7 +428,7 @@ impl Both {
         operations: usize,
         reserve: &[String],
     ) -> [Vec<String>; 2] {
-        let keys = [&keys_of_settle(id)[..], &[of_worker("inbox", id)]].concat();
+        let keys = [&keys_of_settle(id)[..10], &[of_worker("inbox", id)]].concat();
         let reply = self.script("settle_and_reserve", &keys, &[settle, reserve].concat());
         let mut reserved = list(&reply);
         let settled = reserved.split_off(reserved.len() - operations);
@@ -460,13 +514,20 @@ impl Both {
             let heard: Option<String> = self.ask(&["ZSCORE", &key("workers"), &format!("w.{id}")]);
             assert_eq!(heard.is_some(), record.listed, "the entry of {id} after {after:?}");
         }
-        let ended: Vec<Option<usize>> =
-            self.ask(&["HMGET", &key("stat"), "processed", "failed", "broken"]);
-        let kept =
-            [self.ask::<usize>(&["LLEN", &key("failed")]), self.ask(&["HLEN", &key("broken")])];
-        let expected: usize = self.model.ended.iter().map(|ended| usize::from(*ended)).sum();
-        assert_eq!(ended.iter().flatten().sum::<usize>(), expected, "settled after {after:?}");
-        assert_eq!([ended[1].unwrap_or(0), ended[2].unwrap_or(0)], kept, "kept after {after:?}");
+        let counters = ["HMGET", &key("stat"), "processed", "failed", "broken", "husks"];
+        let counted: Vec<Option<i64>> = self.ask(&counters);
+        let [processed, failed, broken, husks] = [0, 1, 2, 3].map(|of| counted[of].unwrap_or(0));
+        let expected: i64 = self.model.ended.iter().map(|ended| i64::from(*ended)).sum();
+        let settled = processed + failed + broken;
+        assert_eq!(settled, expected + self.edited, "settled after {after:?}");
+        assert_eq!(husks, i64::from(self.model.husks), "husks after {after:?}");
+        let kept: [usize; 3] = [
+            self.ask(&["ZCARD", &key("failed")]),
+            self.ask(&["HLEN", &key("record")]),
+            self.ask(&["HLEN", &key("broken")]),
+        ];
+        let failed = self.model.failed.len();
+        assert_eq!(kept, [failed, failed, broken as usize], "kept after {after:?}");
         for (job, ended) in (0..).zip(&self.model.ended) {
             let places = self.model.places(job) + usize::from(*ended);
             assert_eq!(places, 1, "job {job} is in one place, after {after:?}");
@@ -505,7 +566,7 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..8usize).prop_map(Fate::Repeated),
     ];
     let picks = (any::<Index>(), any::<Index>());
-    (0..28u8, 0..3u8, picks, any::<bool>(), fate).prop_map(
+    (0..31u8, 0..3u8, picks, any::<bool>(), fate).prop_map(
         |(what, id, (pick, other), flag, fate)| Step { what, id, pick, other, flag, fate },
     )
 }
@@ -517,6 +578,7 @@ impl Step {
         let fresh = server.ended.len() as Job;
         let record = server.records.get(usize::from(id)).cloned().unwrap_or_default();
         let lease = (!issued.is_empty()).then(|| *pick.get(issued));
+        let waiting = server.jobs.iter().rev().position(|job| *job != HUSK);
         let call = match what {
             0..4 => Call::Enqueue { job: fresh },
             4 => Call::Schedule { job: fresh },
@@ -539,7 +601,12 @@ impl Step {
                     End::Retry { later: flag },
                     End::Release { later: flag },
                 ];
-                Call::Settle { id, lease, job, end: *other.get(&ends) }
+                let end = match *other.get(&ends) {
+                    release @ End::Release { .. } => release,
+                    _ if job == HUSK => End::Husk,
+                    end => end,
+                };
+                Call::Settle { id, lease, job, end }
             }
             18..20 => {
                 let mut chunk = record.progress.clone();
@@ -564,6 +631,13 @@ impl Step {
                 } else {
                     Call::BreakParked { token }
                 }
+            }
+            28 => Call::Edit { seen: Seen::Failed(*server.failed.first()?), edit: Edit::Retry },
+            29 | 30 => {
+                let before = waiting?;
+                let job = server.jobs[server.jobs.len() - 1 - before];
+                let edit = if flag { Edit::Delete } else { Edit::Promote };
+                Call::Edit { seen: Seen::Waiting { job, before: before as u8 }, edit }
             }
             _ => Call::HandOver { id },
         };
@@ -614,7 +688,7 @@ fn any_calls(server: &TestServer, steps: &[Step]) {
 
 /// A way through the model: whatever its processes do, with its faults, is done to the real server too.
 fn as_the_model(server: &TestServer, picks: &[(u8, Index)]) {
-    let model = Model::new(5, 8, Allowed::ALL).retries(3).deploy();
+    let model = Model::new(5, 8, Allowed::ALL).retries(3).edits(6).deploy();
     let mut both = Both::new(server);
     let mut state = model.begin();
     both.model.records.resize_with(2, Default::default);
@@ -672,19 +746,20 @@ fn an_end_carries_out_all_its_duties_or_none() {
     let mut both = Both::new(&server);
     let progress = of_worker("progress", 1);
     let settle = |both: &mut Both, duties: &[&str]| {
-        let args = ["1000", "1000", "1000", "end", "j", "7"].iter().chain(duties);
+        let args = ["1000", "1000", "end", "j", "7"].iter().chain(duties);
         let args: Vec<_> = args.map(|&argument| argument.to_owned()).collect();
         both.try_script("settle", &keys_of_settle(1), &args)
     };
+    let record = ["record", "failed", "id", "-", "1000", "100000", "a record", "a sample"];
     let _: u64 = both.ask(&["HSET", &progress, "7", "{}"]);
-    assert!(settle(&mut both, &["2", "record", "a record", "no duty"]).is_err());
+    assert!(settle(&mut both, &[&["2"], &record[..], &["no duty"]].concat()).is_err());
     let held: u64 = both.ask(&["HLEN", &progress]);
     assert_eq!(held, 1, "nothing was done");
     for answer in ["ok", "stale"] {
-        let duties = ["2", "record", "a record", "retry", "0", "again"];
+        let duties = [&["2"], &record[..], &["retry", "0", "again"]].concat();
         assert_eq!(list(&settle(&mut both, &duties).expect("a reply")), [answer]);
-        let lengths = [key("failed"), key("jobs")];
-        let lengths = lengths.map(|list| both.ask::<u64>(&["LLEN", &list]));
+        let lengths = [["ZCARD", &key("failed")], ["LLEN", &key("jobs")]];
+        let lengths = lengths.map(|length| both.ask::<u64>(&length));
         assert_eq!(lengths, [1, 1]);
     }
 }
@@ -698,9 +773,9 @@ fn an_ack_ends_rows_of_leases_and_single_ones() {
         let _: u64 = both.ask(&["HSET", &progress, lease, "{}"]);
     }
     // Of the first row one is not held; the last is a name.
-    let ack = ["1000", "1000", "1000", "ack", "j", "3"];
+    let ack = ["1000", "1000", "ack", "j", "3"];
     let rows = ["1763805600000010", "3", "20", "1", "x", "0"];
-    let args = [ack, rows].concat().into_iter().map(str::to_owned).collect::<Vec<_>>();
+    let args = [&ack[..], &rows[..]].concat().into_iter().map(str::to_owned).collect::<Vec<_>>();
     let reply = list(&both.script("settle", &keys_of_settle(1), &args));
     assert_eq!(reply, ["4"]);
     let mut left: Vec<String> = both.ask(&["HKEYS", &progress]);
@@ -709,7 +784,7 @@ fn an_ack_ends_rows_of_leases_and_single_ones() {
     let counted: u64 = both.ask(&["HGET", &key("stat"), "processed"]);
     assert_eq!(counted, 4);
     // The counters of a day expire.
-    let expires_in: i64 = both.ask(&["TTL", &keys_of_settle(1)[7]]);
+    let expires_in: i64 = both.ask(&["TTL", &keys_of_settle(1)[6]]);
     assert!((1..=1000).contains(&expires_in), "{expires_in}");
 }
 
@@ -719,11 +794,11 @@ fn an_end_needs_no_more_than_its_own_structures() {
     // counters begin anew, and it is said which.
     let server = TestServer::start();
     let mut both = Both::new(&server);
-    let [progress, jobs, scheduled, bell, failed, broken, stat, day, _, parked, _] =
+    let [progress, jobs, scheduled, bell, broken, stat, day, _, parked, _, _, _, failed, ..] =
         keys_of_settle(1);
     let settle = |both: &mut Both, end: &str| {
         let _: u64 = both.ask(&["HSET", &progress, "1", "{}"]);
-        let args = format!("1000 1000 1000 {end}");
+        let args = format!("1000 1000 {end}");
         let args: Vec<_> = args.split(' ').map(str::to_owned).collect();
         both.try_script("settle", &keys_of_settle(1), &args).map(|reply| list(&reply))
     };
@@ -737,7 +812,7 @@ fn an_end_needs_no_more_than_its_own_structures() {
         ("ack j 1 1 1", None),
         ("end j 1 1 retry 0 {}", Some(vec![&jobs])),
         ("end j 1 1 retry 9 {}", Some(vec![&scheduled, &bell])),
-        ("end j 1 1 record {}", Some(vec![&failed])),
+        ("end j 1 1 record failed id - 1000 100000 {} sample", Some(vec![&failed])),
         ("end  1 1 break why", Some(vec![&broken, &parked])),
         ("end  1 1 park {}", Some(vec![&parked])),
     ];

@@ -108,6 +108,8 @@ impl ::hworker::__private::Job for send_old {
             ..::hworker::__private::Policy::DEFAULT
         },
         encrypted: ::hworker::__private::Encrypted::No,
+        redact: &[],
+        schema: "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
         blocking: false,
         needs: |needs| {},
         start: |invocation| {

@@ -76,6 +76,8 @@ impl ::hworker::__private::Job for tick {
             ..::hworker::__private::Policy::DEFAULT
         },
         encrypted: ::hworker::__private::Encrypted::No,
+        redact: &[],
+        schema: "{\"type\":\"object\",\"properties\":{},\"required\":[]}",
         blocking: true,
         needs: |needs| {},
         start: |invocation| {

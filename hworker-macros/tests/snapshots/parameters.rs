@@ -149,6 +149,8 @@ impl ::hworker::__private::Job for report {
             ..::hworker::__private::Policy::DEFAULT
         },
         encrypted: ::hworker::__private::Encrypted::No,
+        redact: &[],
+        schema: "{\"type\":\"object\",\"properties\":{\"who\":{\"type\":\"string\"},\"ids\":{\"type\":\"array\",\"items\":{\"type\":\"integer\"}},\"limits\":{},\"page\":{\"type\":\"integer\"},\"type\":{\"type\":[\"string\",\"null\"]}},\"required\":[\"who\",\"ids\",\"limits\"]}",
         blocking: false,
         needs: |needs| {
             <State<Pool> as ::hworker::__private::Inject>::needs(needs);

@@ -96,6 +96,8 @@ impl crate::background::__private::Job for Send {
             on_crash: crate::background::__private::OnFault::Fail,
         },
         encrypted: crate::background::__private::encryption::YES,
+        redact: &[],
+        schema: "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
         blocking: false,
         needs: |needs| {},
         start: |invocation| {

@@ -103,6 +103,8 @@ impl ::hworker::__private::Job for send_welcome {
             ..::hworker::__private::Policy::DEFAULT
         },
         encrypted: ::hworker::__private::Encrypted::No,
+        redact: &[],
+        schema: "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"},\"user_id\":{\"type\":\"integer\"}},\"required\":[\"to\",\"user_id\"]}",
         blocking: false,
         needs: |needs| {},
         start: |invocation| {

@@ -88,6 +88,8 @@ impl ::hworker::__private::Job for send {
             ..::hworker::__private::Policy::DEFAULT
         },
         encrypted: ::hworker::__private::Encrypted::No,
+        redact: &[],
+        schema: "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
         blocking: false,
         needs: |needs| {},
         start: |invocation| {
@@ -110,5 +112,5 @@ const _: () = {
     }
 };
 ::core::compile_error! {
-    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `max_attempts`, `backoff`, `encrypted`, `crate`"
+    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `max_attempts`, `backoff`, `encrypted`, `redact`, `crate`"
 }

@@ -14,7 +14,7 @@ use crate::config::{self, EncryptionSettings, Limits, TlsFiles, UrlSource, defau
 use crate::durability::Durability;
 use crate::error::{Error, Problems};
 use crate::keys::KeySpace;
-use crate::store::{Address, Queue, QueueRegistry, without_secrets};
+use crate::store::{Address, Meta, Queue, without_secrets};
 
 impl Client {
     /// Settings for a new client.
@@ -157,7 +157,7 @@ impl ClientBuilder {
             inner: Arc::new(Inner {
                 address,
                 spread: spread.collect(),
-                registry: QueueRegistry::new(&space),
+                meta: Meta::new(&space),
                 space,
                 max_payload,
                 enqueue_within: self.enqueue_within.unwrap_or(defaults::ENQUEUE_WITHIN),

@@ -44,6 +44,8 @@ pub(crate) struct WorkerConfig {
     pub(crate) crash_limit: usize,
     pub(crate) cancel_on_disconnect: bool,
     pub(crate) prefetch: bool,
+    /// So often the worker logs what there is on its queues.
+    pub(crate) log_every: Option<Duration>,
     pub(crate) durability: Durability,
     pub(crate) name: String,
     /// Where probes are answered; only the feature `health` reads it.
@@ -69,6 +71,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) max_payload: Option<usize>,
     pub(crate) cancel_on_disconnect: Option<bool>,
     pub(crate) prefetch: Option<bool>,
+    pub(crate) log_every: Option<Duration>,
     pub(crate) durability: Option<Durability>,
     pub(crate) name: Option<String>,
     pub(crate) health: Option<SocketAddr>,
@@ -102,6 +105,12 @@ impl WorkerSettings {
                 false,
             ),
             prefetch: env.boolean(self.prefetch, "HWORKER_PREFETCH", true),
+            log_every: env.or(
+                self.log_every.map(Some),
+                "HWORKER_LOG_EVERY",
+                |text| duration_or_off(text).map(Some),
+                None,
+            ),
             durability: env.durability(self.durability, "HWORKER_SETTLE_DURABILITY"),
             name: env.text(self.name, "HWORKER_NAME", host_name()),
             health: env.or(self.health.map(Some), "HWORKER_HEALTH", health, None),
@@ -168,6 +177,11 @@ impl WorkerConfig {
             wrong(format!(
                 "crash_limit is {limit}; it is at most {CRASHES}, since a job remembers no more"
             ));
+        }
+        if self.log_every.is_some_and(|every| every < Duration::from_secs(1)) {
+            wrong(
+                "log_every is below 1s; a worker logs what there is at most once a second".into(),
+            );
         }
         check_name("worker", &self.name).unwrap_or_else(&mut wrong);
         for QueueSetting { name, limit, .. } in &self.queues {

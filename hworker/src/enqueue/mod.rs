@@ -2,6 +2,7 @@
 
 mod blocking;
 mod bulk;
+mod by_name;
 mod ready;
 
 use std::borrow::Cow;
@@ -28,6 +29,7 @@ use crate::strict_json;
 use crate::time::{local_unix_ms, millis, since_1970};
 
 pub use bulk::Bulk;
+pub use by_name::EnqueueByName;
 
 /// A job about to be enqueued, with everything that can differ from call to call; `with(..)` of a job makes it.
 ///

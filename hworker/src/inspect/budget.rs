@@ -335,7 +335,7 @@ impl<'a> Reader<'a> {
         for (member, score, position) in rows {
             let member = String::from_utf8_lossy(&member).into_owned();
             let place = Place { member, ended_at: score };
-            let job = JobInfo::of_place(&self.queue.name, self.state, self.shard, place);
+            let job = JobInfo::of_place(&self.queue.name, self.state, self.shard, &place);
             self.rows.push_back((job, position));
         }
         Ok(())
@@ -441,7 +441,7 @@ impl Reader<'_> {
             for ((_, size), (place, job)) in portion {
                 let record = if size <= LARGE_RECORD { records.next().flatten() } else { None };
                 let (queue, state, shard) = (&self.queue.name, job.state, job.guard.shard);
-                *job = JobInfo::of_record(queue, state, shard, place, size, record.as_deref());
+                *job = JobInfo::of_record(queue, state, shard, &place, size, record.as_deref());
             }
         }
         Ok(())

@@ -225,7 +225,7 @@ impl Inspect {
         let record = shard.records(on, &[name]).await?.pop().flatten();
         let read = record.map(|record| {
             let (number, bytes) = (job.guard.shard, record.len() as u64);
-            JobInfo::of_record(&job.queue, job.state, number, place.clone(), bytes, Some(&record))
+            JobInfo::of_record(&job.queue, job.state, number, place, bytes, Some(&record))
         });
         Ok(Some(read))
     }

@@ -210,7 +210,8 @@ fn stands_at(json: &str, path: &[String], wanted: &str) -> bool {
         value => value.get(name).cloned(),
     };
     let found = path.iter().try_fold(value, |value, name| step(&value, name));
-    found.is_some_and(|found| found.as_str() == Some(wanted) || found.to_string() == wanted)
+    found
+        .is_some_and(|found| found.as_str() == Some(wanted) || found.to_string().as_str() == wanted)
 }
 
 impl FromStr for Filter {

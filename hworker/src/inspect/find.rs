@@ -96,7 +96,7 @@ async fn recorded(
         return Ok(None);
     };
     let bytes = record.len() as u64;
-    Ok(Some(JobInfo::of_record(&queue.name, ended.into(), shard, place, bytes, Some(&record))))
+    Ok(Some(JobInfo::of_record(&queue.name, ended.into(), shard, &place, bytes, Some(&record))))
 }
 
 /// Takes a job from whoever holds it under a lease; false where nobody does.

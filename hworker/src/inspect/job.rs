@@ -156,7 +156,7 @@ impl JobInfo {
     }
 
     /// What the place of an ended job tells of it.
-    pub(super) fn of_place(queue: &str, state: JobState, shard: usize, place: Place) -> Self {
+    pub(super) fn of_place(queue: &str, state: JobState, shard: usize, place: &Place) -> Self {
         let at = Some(place.ended_at);
         let guard = Guard { shard, stands: Stands::Ended(place.clone()) };
         let mut info = Self::of_payload(queue, state, at, Vec::new(), guard);
@@ -175,7 +175,7 @@ impl JobInfo {
         queue: &str,
         state: JobState,
         shard: usize,
-        place: Place,
+        place: &Place,
         bytes: u64,
         record: Option<&[u8]>,
     ) -> Self {

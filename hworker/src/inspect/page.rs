@@ -155,9 +155,10 @@ impl Jobs<'_> {
             positions[shard] = position;
             scanned += 1;
             let has_record = self.state.ended().is_some();
-            let is_meant = match has_record {
-                true => !self.filter.excludes_by_place(&job, now),
-                false => self.filter.holds(&job, now),
+            let is_meant = if has_record {
+                !self.filter.excludes_by_place(&job, now)
+            } else {
+                self.filter.holds(&job, now)
             };
             items.extend(is_meant.then_some(job));
             if has_record && items.len() == self.limit {

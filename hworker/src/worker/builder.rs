@@ -196,6 +196,13 @@ impl WorkerBuilder {
         self
     }
 
+    /// So often the worker logs one line a queue at INFO: how many jobs wait, run, are scheduled, parked, failed and broken, and how many of
+    /// its slots run some. At least 1 s. Default: `HWORKER_LOG_EVERY`, then never.
+    pub fn log_every(mut self, duration: Duration) -> Self {
+        self.settings.log_every = Some(duration);
+        self
+    }
+
     /// The largest envelope in bytes that the worker accepts, at least 512; larger ones are broken. Default: `HWORKER_MAX_PAYLOAD`, then
     /// 16 MiB; the limit of its client if that is larger.
     pub fn max_payload(mut self, bytes: usize) -> Self {

@@ -10,7 +10,7 @@ use super::attempt::record::released;
 use super::attempt::runner;
 use super::handle::WorkerHandle;
 use super::intake::{self, parked};
-use super::report::census;
+use super::report::{census, log_every};
 use super::state::{Consumer, Running, Session};
 use super::supervisor;
 use crate::error::Error;
@@ -132,6 +132,9 @@ fn tasks_of_bodies(session: &Arc<Session>) -> JoinSet<()> {
     let shown = clone();
     tasks.spawn(clone().with(async move { shown.runtime.show().await }));
     tasks.spawn(clone().with(census::run(clone())));
+    if let Some(every) = session.core.config.log_every {
+        tasks.spawn(clone().with(log_every::run(clone(), every)));
+    }
     let core = Arc::clone(&session.core);
     tasks.spawn(clone().with(async move { core.log_limit.keep_telling().await }));
     tasks.spawn(clone().with(clone().follow_queues()));

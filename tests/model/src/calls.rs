@@ -1,7 +1,7 @@
 //! Calls of the server, written down.
 
 use crate::guards::Guards;
-use crate::server::{End, Id, Job, Lease, Recovered, Reserved, Server};
+use crate::server::{Edit, End, Id, Job, Lease, Recovered, Reserved, Seen, Server};
 
 /// One call of a script, or one command.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,6 +27,8 @@ pub enum Call {
     TakeParked { id: Id, session: u8, token: Lease },
     /// `break_parked.lua`.
     BreakParked { token: Lease },
+    /// `edit.lua`.
+    Edit { seen: Seen, edit: Edit },
     /// `retire.lua`.
     Retire { id: Id },
     /// `LMOVE` of all that is in the inbox, to the front of the list.
@@ -107,6 +109,7 @@ impl Server {
                 self.take_parked(guards, *id, *session, *token).into()
             }
             Call::BreakParked { token } => Answered::Held(self.break_parked(*token)),
+            Call::Edit { seen, edit } => Answered::Held(self.edit(guards, *seen, *edit)),
             Call::Retire { id } => Answered::Count(self.retire(*id)),
             Call::ReturnInbox { id } => {
                 self.return_inbox(*id);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::server::{End, Job};
+use crate::server::{End, HUSK, Job};
 use crate::state::{Action, Model, Process, State, Up};
 
 /// States of which it is known that all comes to its end; most ways from one state to another lead through these.
@@ -32,7 +32,9 @@ impl Model {
         // Alike are all that differ only in what could still have gone wrong.
         let mut state = state.clone();
         state.late.clear();
-        (state.faults, state.retries, state.sound) = (0, 0, crate::state::APART);
+        state.seen.clear();
+        (state.faults, state.retries, state.edits) = (0, 0, 0);
+        state.sound = crate::state::APART;
         let found = loop {
             let key = fingerprint(&state, hangs);
             if done(&state, hangs) || self.settling.shard(key).contains(&key) {
@@ -72,7 +74,7 @@ impl State {
 
 fn done(state: &State, hangs: Option<Job>) -> bool {
     let ended = (0..).zip(&state.server.ended).all(|(job, ended)| *ended > 0 || Some(job) == hangs);
-    ended && !state.refusing
+    ended && state.server.places(HUSK) == 0 && !state.refusing
 }
 
 fn fingerprint(state: &State, hangs: Option<Job>) -> u64 {
@@ -107,7 +109,7 @@ fn rank(state: &State, action: Action, hangs: Option<Job>) -> Option<u8> {
             }
             13
         }
-        Action::Park(..) => 13,
+        Action::Park(..) | Action::Drop(..) => 13,
         Action::Start(..) => 14,
         Action::TakeParked(_) | Action::Reserve(_) => 15,
         Action::Recover(_) => 16,

@@ -46,6 +46,12 @@ pub struct Guards {
     pub parked_token_grows: bool,
     /// `reconcile.lua`: gives back what was never seen.
     pub unseen_given_back: bool,
+    /// `edit.lua`: a waiting job is changed only where its bytes stand still.
+    pub bytes_at_edit: bool,
+    /// `edit.lua`: what is done to a job is done by the one whose removal took it out.
+    pub removal_at_edit: bool,
+    /// `settle.lua`: a husk is dropped, and counted down, only while its lease is held.
+    pub lease_at_husk: bool,
 }
 
 impl Guards {
@@ -72,5 +78,8 @@ impl Guards {
         looked_after_answer: true,
         parked_token_grows: true,
         unseen_given_back: true,
+        bytes_at_edit: true,
+        removal_at_edit: true,
+        lease_at_husk: true,
     };
 }

@@ -2,6 +2,7 @@
 
 use crate::calls::Call;
 use crate::guards::Guards;
+use crate::possible::operators;
 use crate::server::{Job, Record, Server};
 use crate::state::{APART, Action, Allowed, Carried, Model, Process, State};
 
@@ -14,6 +15,7 @@ impl Model {
             slots: 1,
             jobs,
             retries: 0,
+            edits: 0,
             faults,
             allowed,
             guards: Guards::ALL,
@@ -27,6 +29,13 @@ impl Model {
     #[must_use]
     pub fn retries(mut self, retries: u8) -> Self {
         self.retries = retries;
+        self
+    }
+
+    /// With operators, who look at so many jobs in all and change them at any time later.
+    #[must_use]
+    pub fn edits(mut self, edits: u8) -> Self {
+        self.edits = edits;
         self
     }
 
@@ -65,10 +74,12 @@ impl Model {
             server: Server { records, ..Server::default() },
             processes: (0..self.workers).map(process).collect(),
             late: Vec::new(),
+            seen: Vec::new(),
             refusing: false,
             sound: APART,
             enqueued: 0,
             retries: self.retries,
+            edits: self.edits,
             faults: self.faults,
             started_after_end: false,
             doubled: false,
@@ -83,6 +94,7 @@ impl Model {
         for number in 0..self.workers {
             self.moves(state, number, actions);
         }
+        operators(state, actions);
         if Self::may_tick(state) {
             actions.push(Action::Tick);
         }

@@ -45,10 +45,19 @@ impl Model {
             }
             Action::Start(number, lease) => start(state, number, lease),
             Action::Park(..)
+            | Action::Drop(..)
             | Action::TakeParked(_)
             | Action::TakeParkedArrives(_)
             | Action::ReceiveParked(_)
             | Action::BreakParked(_) => self.parks(state, action),
+            Action::See(seen) => {
+                state.seen.push(seen);
+                state.edits -= 1;
+            }
+            Action::Edit(index, edit) => {
+                let seen = state.seen.remove(usize::from(index));
+                state.server.edit(&self.guards, seen, edit);
+            }
             Action::Suspect(number) => state.suspect(number),
             Action::Recover(number) => self.recover(state, number),
             Action::Settle(number) => self.settle(state, number, true),
@@ -67,13 +76,14 @@ impl Model {
         }
     }
 
-    /// What is done about jobs that another build knows.
+    /// What is done about jobs that another build knows, and about husks.
     fn parks(&self, state: &mut State, action: Action) {
         match action {
-            Action::Park(number, lease) => {
+            Action::Park(number, lease) | Action::Drop(number, lease) => {
+                let end = if matches!(action, Action::Park(..)) { End::Park } else { End::Husk };
                 let process = &mut state.processes[usize::from(number)];
                 if let Some(job) = process.end(lease) {
-                    process.outbox.push((lease, job, End::Park));
+                    process.outbox.push((lease, job, end));
                 }
             }
             Action::TakeParked(number) => {

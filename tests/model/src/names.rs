@@ -1,7 +1,7 @@
 //! States that differ only in names count as one: tokens and sessions are only compared, processes are alike, and so are
 //! the lives that they have led.
 
-use crate::server::{Id, Known, Lease, OLD};
+use crate::server::{Id, Known, Lease, OLD, Seen};
 use crate::state::{Answer, Late, Process, Recovery, State, Step, Taking, Up, Waiting};
 
 /// An id that is not used.
@@ -11,6 +11,12 @@ impl State {
     /// Makes states alike that differ only in names: tokens are counted anew, and what nobody will look at is wiped.
     pub(crate) fn normalise(&mut self) {
         self.late.sort_unstable();
+        self.seen.sort_unstable();
+        self.server.failed.sort_unstable();
+        if self.edits == 0 {
+            let seen = &self.seen;
+            self.server.failed.retain(|job| seen.contains(&Seen::Failed(*job)));
+        }
         self.rename_tokens();
         self.rename_sessions();
         let waited = |id: Id, state: &Self| state.server.waits.iter().any(|wait| wait.id == id);

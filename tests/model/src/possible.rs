@@ -1,6 +1,6 @@
 //! Which moves there are in a state.
 
-use crate::server::{End, Known};
+use crate::server::{Edit, End, HUSK, Known, Seen};
 use crate::state::{Action, Model, Phase, Process, STALE, State, Taking, Up, Waiting};
 
 impl Model {
@@ -30,6 +30,9 @@ impl Model {
         }
         for held in &process.table {
             match held.phase {
+                Phase::Reserved if held.job == HUSK => {
+                    actions.push(Action::Drop(number, held.lease));
+                }
                 Phase::Reserved if !process.knows(held.job) => {
                     actions.push(Action::Park(number, held.lease));
                 }
@@ -41,6 +44,9 @@ impl Model {
                     if state.retries > 0 {
                         let retry = End::Retry { later: true };
                         actions.push(Action::Finish(number, held.lease, retry));
+                    }
+                    if state.edits > 0 {
+                        actions.push(Action::Finish(number, held.lease, End::Fail));
                     }
                 }
                 _ => {}
@@ -162,5 +168,26 @@ impl Model {
             let beginning = !process.registered && process.answer.is_some();
             !process.runs() || !(process.due || beginning) || excused
         })
+    }
+}
+
+/// What operators can do: look at a waiting or a failed job, and change what they saw, however long ago.
+pub(crate) fn operators(state: &State, actions: &mut Vec<Action>) {
+    if state.refusing {
+        return;
+    }
+    let server = &state.server;
+    if state.edits > 0 {
+        let waiting = (0..).zip(server.jobs.iter().rev()).filter(|(_, job)| **job != HUSK);
+        let waiting = waiting.map(|(before, job)| Seen::Waiting { job: *job, before });
+        let failed = server.failed.iter().map(|job| Seen::Failed(*job));
+        actions.extend(waiting.chain(failed).map(Action::See));
+    }
+    for (index, seen) in (0..).zip(&state.seen) {
+        let edits: &[Edit] = match seen {
+            Seen::Waiting { .. } => &[Edit::Delete, Edit::Promote],
+            Seen::Failed(_) => &[Edit::Retry],
+        };
+        actions.extend(edits.iter().map(|edit| Action::Edit(index, *edit)));
     }
 }

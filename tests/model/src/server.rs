@@ -5,6 +5,8 @@ use crate::guards::Guards;
 
 /// A job.
 pub type Job = u8;
+/// What stands in the list for a job that was taken out of it.
+pub const HUSK: Job = Job::MAX;
 /// A lease: its token. Later ones are greater.
 pub type Lease = u8;
 /// The id of one life of a worker, counted up.
@@ -64,6 +66,8 @@ pub enum End {
     Break,
     /// Put aside for a worker that knows it.
     Park,
+    /// Dropped: a husk.
+    Husk,
     /// Runs again, at the back or, with a delay, later.
     Retry {
         /// With a delay.
@@ -74,6 +78,31 @@ pub enum End {
         /// With a delay.
         later: bool,
     },
+}
+
+/// A job as an operator saw it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Seen {
+    /// It waits.
+    Waiting {
+        /// It.
+        job: Job,
+        /// How many are to be taken before it.
+        before: u8,
+    },
+    /// It has failed.
+    Failed(Job),
+}
+
+/// What an operator does to a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Edit {
+    /// It is gone.
+    Delete,
+    /// It is the next that is taken.
+    Promote,
+    /// It runs again, behind all others.
+    Retry,
 }
 
 /// What `reserve` answers.
@@ -118,8 +147,14 @@ pub struct Server {
     pub token: Lease,
     /// Waits, those that wait longest first.
     pub waits: Vec<Wait>,
-    /// How often each job was settled for good.
+    /// How often each job was settled for good, or deleted; a retry by an operator takes that back.
     pub ended: Vec<u8>,
+    /// Those that failed.
+    pub failed: Vec<Job>,
+    /// How many husks are counted.
+    pub husks: u8,
+    /// A husk was taken for a payload that cannot be decoded.
+    pub husk_broken: bool,
     /// The calls so far, where somebody wants to make them to a real server too.
     pub log: Option<Vec<Call>>,
 }
@@ -263,9 +298,18 @@ impl Server {
                 held |= record.progress.len() < before;
             }
         }
-        if held || !guards.lease_at_settle {
+        let acts = held || !guards.lease_at_settle || (end == End::Husk && !guards.lease_at_husk);
+        if acts {
             match end {
-                End::Ack | End::Fail | End::Break => self.ends(job),
+                End::Ack | End::Break => self.ends(job),
+                End::Fail => {
+                    self.ends(job);
+                    self.failed.push(job);
+                }
+                End::Husk => {
+                    self.husk_broken |= self.husks == 0;
+                    self.husks = self.husks.saturating_sub(1);
+                }
                 End::Retry { later: false } => self.jobs.insert(0, job),
                 End::Release { later: false } => self.jobs.push(job),
                 End::Retry { later: true } | End::Release { later: true } => {
@@ -318,6 +362,40 @@ impl Server {
             self.ended.resize(index + 1, 0);
         }
         self.ended[index] = self.ended[index].saturating_add(1);
+    }
+
+    /// `edit.lua`: whether the job stood where it was seen.
+    pub fn edit(&mut self, guards: &Guards, seen: Seen, edit: Edit) -> bool {
+        self.note(|| Call::Edit { seen, edit });
+        let job = match seen {
+            Seen::Waiting { job, before } => {
+                let place = if guards.bytes_at_edit {
+                    self.jobs.iter().rposition(|other| *other == job)
+                } else {
+                    self.jobs.len().checked_sub(usize::from(before) + 1)
+                };
+                let Some(place) = place else { return false };
+                self.jobs[place] = HUSK;
+                self.husks += 1;
+                job
+            }
+            Seen::Failed(job) => {
+                let before = self.failed.len();
+                self.failed.retain(|failed| *failed != job);
+                if self.failed.len() == before && guards.removal_at_edit {
+                    return false;
+                }
+                let ended = &mut self.ended[usize::from(job)];
+                *ended = ended.saturating_sub(1);
+                job
+            }
+        };
+        match edit {
+            Edit::Delete => self.ends(job),
+            Edit::Promote => self.jobs.push(job),
+            Edit::Retry => self.jobs.insert(0, job),
+        }
+        true
     }
 
     /// `recover.lua`: declares a worker dead while its heartbeat is `unchanged`, and gives back its inbox and these leases.

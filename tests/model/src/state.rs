@@ -1,7 +1,7 @@
 //! What the checker visits: the server, the processes, what is under way between them, and what happened so far.
 
 use crate::guards::Guards;
-use crate::server::{End, Id, Job, Lease, Server};
+use crate::server::{Edit, End, Id, Job, Lease, Seen, Server};
 
 /// A heartbeat of our own that was accepted so many rounds ago is too old for a body to start.
 pub(crate) const STALE: u8 = 2;
@@ -26,6 +26,8 @@ pub struct Model {
     pub jobs: u8,
     /// Attempts that end with a retry.
     pub retries: u8,
+    /// Jobs that operators look at, to change them; with any, attempts can also fail for good.
+    pub edits: u8,
     /// Faults in all.
     pub faults: u8,
     /// Which faults there are.
@@ -99,12 +101,15 @@ pub struct State {
     pub(crate) processes: Vec<Process>,
     /// Calls of connections that are gone, still on their way.
     pub(crate) late: Vec<Late>,
+    /// What operators have before them.
+    pub(crate) seen: Vec<Seen>,
     /// The server accepts nothing.
     pub(crate) refusing: bool,
     /// Rounds since the server's last fault, at most [`APART`].
     pub(crate) sound: u8,
     pub(crate) enqueued: u8,
     pub(crate) retries: u8,
+    pub(crate) edits: u8,
     pub(crate) faults: u8,
     /// A body started although its job was settled.
     pub(crate) started_after_end: bool,
@@ -269,6 +274,12 @@ pub enum Action {
     TakeParkedArrives(u8),
     /// Its answer arrives.
     ReceiveParked(u8),
+    /// The husk under this lease is put aside, and its settlement is in the outbox.
+    Drop(u8, Lease),
+    /// An operator sees a job.
+    See(Seen),
+    /// `edit.lua`, for what an operator has seen.
+    Edit(u8, Edit),
     /// `break_parked.lua`: nobody has known it for long.
     BreakParked(u8),
     /// The body under this lease begins.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use hworker::{Action, Bulk, Client, Error, JobState, When};
+use hworker::{Action, AuditEntry, Bulk, Client, Error, JobState, When};
 use hworker_tests::Records as _;
 use hworker_tests::{Act, RedisSide, SCRIPTS, TestServer, act, act_once};
 
@@ -248,7 +248,7 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
         .iter()
         .copied()
         .map(|(name, _)| name)
-        .filter(|name| !matches!(*name, "edit" | "requeue_broken" | "revoke"))
+        .filter(|name| !matches!(*name, "audit" | "edit" | "requeue_broken" | "revoke"))
         .collect();
     // More than 5,000 leases of one worker are read in chunks.
     needs_what_it_has(&role, &server, &all, &["hscan"]);
@@ -290,6 +290,8 @@ async fn an_observer_looks_and_changes_nothing() {
     let found = queue.find(&later).await.expect("looked for").expect("found");
     assert_eq!(found.state, JobState::Scheduled);
     let groups = queue.groups().await.expect("groups");
+    client.job_types().await.expect("the manifest");
+    client.audit_log(10).await.expect("the audit");
     assert_eq!(groups[0].count, 1);
     let held = &queue.jobs(JobState::Running).page().await.expect("a page").items[0];
     assert_eq!(held.id.as_ref(), Some(&running));
@@ -337,6 +339,11 @@ async fn an_operator_mends_and_nothing_more() {
     server.eventually("it runs anew", SOON, || server.begun("held") == 2);
     queue.requeue_broken(b"one").await.expect("put back");
     queue.delete_broken(b"another").await.expect("deleted");
+    let entry = AuditEntry::new("ada", "promote", "default", "a job");
+    client.audit(&entry).await.expect("written");
+    assert_eq!(client.audit_log(10).await.expect("the audit")[0].who, "ada");
+    let types = client.job_types().await.expect("the manifest");
+    assert!(types.iter().any(|job| job.name == "act"));
     let waits = server.enqueue("waits", Vec::new()).await;
     queue.change_by_id(&waits, &Action::Promote).await.expect("promoted");
     let later = Action::Reschedule(When::In(Duration::from_secs(3600)));
@@ -344,6 +351,6 @@ async fn an_operator_mends_and_nothing_more() {
     queue.change_by_id(&waits, &Action::MoveTo("other".into())).await.expect("moved");
     worker.kill();
     assert!(queue.destroy(true).await.expect("destroyed") > 0);
-    needs_what_it_has(&role, &server, &["requeue_broken", "revoke", "edit"], &[]);
+    needs_what_it_has(&role, &server, &["audit", "requeue_broken", "revoke", "edit"], &[]);
     may_not(&url, &["RPOP hworker-jobs-default", "UNLINK accounts"]);
 }

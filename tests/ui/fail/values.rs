@@ -69,4 +69,13 @@ fn exp_of_nothing() {}
 #[hworker::job(crate = "background", on_error = "policy::decide", backoff = "policy::wait")]
 fn paths_in_quotes() {}
 
+#[hworker::job(redact = "card,, to")]
+fn hole_in_redact(card: u8, to: u8) { let _ = (card, to); }
+
+#[hworker::job(redact = "crad")]
+fn redacts_nothing(card: u8) { let _ = card; }
+
+#[hworker::job(redact = card)]
+fn redact_without_quotes(card: u8) { let _ = card; }
+
 fn main() {}

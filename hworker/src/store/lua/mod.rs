@@ -29,6 +29,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    Audit = "audit";
     BreakParked = "break_parked";
     Bury = "bury";
     Edit = "edit";

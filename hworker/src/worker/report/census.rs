@@ -1,17 +1,21 @@
-//! The queues that exist. A worker adds its own to the registry. The worker that keeps the timer of the first queue logs other queues with
+//! The queues and job types that exist. A worker adds its own to the registry and to the manifest. The worker that keeps the timer of the first queue logs other queues with
 //! waiting jobs that no worker serves.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::log::say;
+use crate::manifest::JobType;
 use crate::store::Fault;
 use crate::worker::state::{Core, Session};
 
 /// A worker sends heartbeats far more often.
 const HEARD_WITHIN: Duration = Duration::from_secs(60);
+
+/// So often a worker says again that it knows its job types.
+const MANIFEST_EVERY: Duration = Duration::from_secs(3600);
 
 /// How many unserved queues are named at most.
 const NAMED: usize = 10;
@@ -19,8 +23,20 @@ const NAMED: usize = 10;
 /// Looks at the queues until the worker stops.
 pub(crate) async fn run(session: Arc<Session>) {
     let looks = async {
+        let mut written: Option<Instant> = None;
         loop {
             session.census.notified().await;
+            if written.is_none_or(|at| at.elapsed() > MANIFEST_EVERY) {
+                match write_manifest(&session).await {
+                    Ok(()) => written = Some(Instant::now()),
+                    Err(fault) => {
+                        say!(
+                            DEBUG,
+                            "the job types were not written down, in a minute they are: {fault}"
+                        );
+                    }
+                }
+            }
             if let Err(fault) = look(&session).await {
                 say!(DEBUG, "the queues were not looked at, in a minute they are: {fault}");
             }
@@ -30,6 +46,15 @@ pub(crate) async fn run(session: Arc<Session>) {
         () = looks => {}
         () = session.stopping.cancelled() => {}
     }
+}
+
+/// Writes down the job types for tools that do not link them.
+async fn write_manifest(session: &Session) -> Result<(), Fault> {
+    let core = &session.core;
+    let own = core.jobs.iter().filter(|(name, definition)| **name == definition.name);
+    let now = core.clock.unix_ms();
+    let types: Vec<_> = own.map(|(_, definition)| JobType::of(definition, now)).collect();
+    core.client.write_manifest(&types).await
 }
 
 async fn look(session: &Session) -> Result<(), Fault> {

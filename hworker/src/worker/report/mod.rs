@@ -4,4 +4,5 @@ pub(crate) mod census;
 #[cfg(feature = "health")]
 pub(crate) mod endpoint;
 pub(crate) mod health;
+pub(crate) mod log_every;
 pub(crate) mod log_outage;

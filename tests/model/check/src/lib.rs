@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use stateright::{Checker, HasDiscoveries, Property};
 
+use hworker_model::server::HUSK;
 use hworker_model::{Action, Model, State};
 
 /// No accepted job is nowhere before it is settled.
@@ -15,14 +16,17 @@ pub const NOT_LOST: &str = "no accepted job is lost";
 pub const ONE_PLACE: &str = "a job is in exactly one structure";
 /// A job is settled for good at most once.
 pub const SETTLED_ONCE: &str = "no job is settled twice";
-/// No body starts for a job that is settled.
+/// No body starts for a job that is settled, or was deleted.
 pub const NO_START_AFTER: &str = "no body starts after a settlement";
 /// No two bodies of a job run under leases that no fault has touched.
 pub const EXCLUSIVE: &str = "two bodies of a job run only where a fault explains it";
-/// When faults stop, every job comes to its settlement.
+/// When faults stop, every job comes to its settlement, and no husk is left.
 pub const SETTLES: &str = "every job is settled once the faults stop";
 /// The same for all other jobs while the body of one never returns.
 pub const NO_JOB_STOPS_ANOTHER: &str = "no job stops another";
+
+/// A husk is dropped, and there are as many as are counted.
+pub const HUSKS: &str = "every husk is counted, and none is taken for broken";
 
 struct Protocol(Model);
 
@@ -60,6 +64,10 @@ impl stateright::Model for Protocol {
             Property::always(SETTLED_ONCE, |_, state| jobs(state).all(|(.., ended)| ended <= 1)),
             Property::always(NO_START_AFTER, |_, state: &State| !state.started_after_end()),
             Property::always(EXCLUSIVE, |_, state: &State| !state.doubled()),
+            Property::always(HUSKS, |_, state: &State| {
+                let server = state.server();
+                server.places(HUSK) == usize::from(server.husks) && !server.husk_broken
+            }),
             Property::always(SETTLES, |model: &Self, state: &State| {
                 model.0.comes_to_its_end(state, None)
             }),

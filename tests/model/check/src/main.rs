@@ -1,5 +1,5 @@
 //! Checks the protocol with as many jobs and faults as is asked for: `hworker-check [jobs [faults [fault..]]]`;
-//! with `slots` there is one process with two of them.
+//! with `slots` there is one process with two of them, with `edit` an operator changes a job, with two of them two.
 
 use hworker_check::check;
 use hworker_model::{Allowed, Model};
@@ -10,7 +10,7 @@ fn main() {
         |default: u8| words.next().map_or(default, |word| word.parse().expect("a number"));
     let (jobs, faults) = (number(2), number(1));
     let mut allowed = Allowed::NONE;
-    let (mut any, mut two_slots) = (false, false);
+    let (mut any, mut two_slots, mut edits) = (false, false, 0);
     for word in words {
         let any_before = any;
         any = true;
@@ -24,12 +24,13 @@ fn main() {
             "jump" => allowed.jump = true,
             "bury" => allowed.bury = true,
             "overdue" => allowed.overdue = true,
+            "edit" => (edits, any) = (edits + 1, any_before),
             "slots" => (two_slots, any) = (true, any_before),
             _ => panic!("no such fault: {word}"),
         }
     }
     let allowed = if any { allowed } else { Allowed::ALL };
-    let model = Model::new(jobs, faults, allowed);
+    let model = Model::new(jobs, faults, allowed).edits(edits);
     let model = if two_slots { model.two_slots() } else { model };
     let checked = check(model, 2);
     println!("{jobs} jobs, {faults} faults: {checked}");

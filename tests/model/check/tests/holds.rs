@@ -61,3 +61,19 @@ fn a_deploy_and_any_fault() {
     holds("a deploy: one job, one fault", Model::new(1, 1, Allowed::ALL).deploy());
     holds("a deploy: one job with a retry", Model::new(1, 0, NONE).retries(1).deploy());
 }
+
+#[test]
+fn an_operator_and_any_fault() {
+    holds("an operator: one job, one edit, one fault", Model::new(1, 1, Allowed::ALL).edits(1));
+}
+
+#[test]
+fn two_operators() {
+    holds("two operators: two jobs", Model::new(2, 0, NONE).edits(2));
+}
+
+#[test]
+fn an_operator_and_two_slots() {
+    let model = Model::new(2, 1, ALONE).two_slots().edits(1);
+    holds("an operator: one process with two slots, two jobs, one edit, one fault", model);
+}

@@ -2,8 +2,8 @@
 //! that lose a job, settle it twice, run it twice, or strand it. Run with `--nocapture` to read them.
 
 use hworker_check::{
-    EXCLUSIVE, NO_JOB_STOPS_ANOTHER, NO_START_AFTER, NOT_LOST, ONE_PLACE, SETTLED_ONCE, SETTLES,
-    check,
+    EXCLUSIVE, HUSKS, NO_JOB_STOPS_ANOTHER, NO_START_AFTER, NOT_LOST, ONE_PLACE, SETTLED_ONCE,
+    SETTLES, check,
 };
 use hworker_model::{Allowed, Guards, Model};
 
@@ -152,4 +152,25 @@ fn without_tokens_that_grow_under_parked_jobs() {
     // The job comes back after a retry, and is parked where the worker that knows it has looked before.
     let model = Model::new(1, 0, NONE).retries(1).deploy();
     finds(&[SETTLES], model, |guards| guards.parked_token_grows = false);
+}
+
+#[test]
+fn without_the_comparison_of_bytes_at_an_edit() {
+    // The job that an operator saw is taken meanwhile, and another one stands in its place.
+    let model = Model::new(2, 0, NONE).edits(1);
+    finds(&[NOT_LOST, ONE_PLACE], model, |guards| guards.bytes_at_edit = false);
+}
+
+#[test]
+fn without_the_removal_that_decides_who_retries() {
+    // Two operators retry one failed job.
+    let model = Model::new(1, 0, NONE).edits(2);
+    finds(&[ONE_PLACE], model, |guards| guards.removal_at_edit = false);
+}
+
+#[test]
+fn without_the_lease_check_at_the_drop_of_a_husk() {
+    // A worker drops a husk and has no answer; it drops it again, and the next one is none that is counted.
+    let model = Model::new(1, 1, CUT).edits(1);
+    finds(&[HUSKS], model, |guards| guards.lease_at_husk = false);
 }

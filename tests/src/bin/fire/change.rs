@@ -1,7 +1,7 @@
 //! One change of the server's data, judged as a whole: each job is in exactly one structure before and after it, and the
 //! counters say what it did.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::ledger::{Ended, Event, Lease};
 
@@ -26,6 +26,10 @@ pub(crate) struct Step {
     lease: Option<Lease>,
     /// It was in the inbox of a worker.
     inbox: bool,
+    /// An operator took it out of its list.
+    taken_out: bool,
+    /// Its record is gone.
+    unrecorded: bool,
     to: Option<Place>,
 }
 
@@ -34,12 +38,22 @@ pub(crate) struct Step {
 pub(crate) struct Change {
     steps: HashMap<u32, Step>,
     counted: HashMap<String, i64>,
+    /// In which queues husks moved.
+    husks_of: HashSet<usize>,
     wrong: Vec<(&'static str, String)>,
 }
 
 impl Change {
     fn step(&mut self, n: u32, copies: u8) -> &mut Step {
-        let step = Step { before: copies, after: copies, lease: None, inbox: false, to: None };
+        let step = Step {
+            before: copies,
+            after: copies,
+            lease: None,
+            inbox: false,
+            taken_out: false,
+            unrecorded: false,
+            to: None,
+        };
         self.steps.entry(n).or_insert(step)
     }
 
@@ -63,6 +77,27 @@ impl Change {
         self.step(n, copies).to = Some(to);
     }
 
+    /// An operator took it out of its list.
+    pub(crate) fn is_taken_out(&mut self, n: u32, copies: u8) {
+        self.leaves(n, copies, None, false);
+        self.step(n, copies).taken_out = true;
+    }
+
+    /// Its record is gone.
+    pub(crate) fn loses_its_record(&mut self, n: u32, copies: u8) {
+        self.step(n, copies).unrecorded = true;
+    }
+
+    /// A husk came or went.
+    pub(crate) fn husk_of(&mut self, queue: usize) {
+        self.husks_of.insert(queue);
+    }
+
+    /// Where any did.
+    pub(crate) fn queues_of_husks(&self) -> Vec<usize> {
+        self.husks_of.iter().copied().collect()
+    }
+
     pub(crate) fn counts(&mut self, field: &str, by: i64) {
         if !field.contains(':') {
             *self.counted.entry(field.to_owned()).or_default() += by;
@@ -82,6 +117,7 @@ impl Change {
     pub(crate) fn cleared(mut self) -> Self {
         self.steps.clear();
         self.counted.clear();
+        self.husks_of.clear();
         self.wrong.clear();
         self
     }
@@ -112,6 +148,10 @@ impl Change {
                     let counter = if step.to == Some(Place::Failed) { "failed" } else { "broken" };
                     *seen.entry(counter).or_default() += 1;
                     events.push(Event::SetAside { n });
+                }
+                None if step.taken_out && step.after == 0 => events.push(Event::Deleted { n }),
+                None if step.unrecorded && step.before == 0 && step.after > 0 => {
+                    events.push(Event::Again { n });
                 }
                 None if step.before > 0 && step.after == 0 => {
                     let detail = format!("job {n} left its place and came to no other");
@@ -156,6 +196,6 @@ fn counter_of(how: Ended) -> &'static str {
         Ended::Broken => "broken",
         Ended::Parked => "parked",
         Ended::Recovered => "recovered",
-        Ended::Released => "",
+        Ended::Released | Ended::Deleted => "",
     }
 }

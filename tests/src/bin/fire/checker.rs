@@ -10,6 +10,7 @@ use crate::diary::{Note, Outcome, What};
 use crate::faults::Kind;
 use crate::jobs::QUEUES;
 use crate::ledger::{Ended, Event, Lease, Ledger};
+use crate::operator::Edits;
 use crate::plain::Plain;
 use crate::strikes::Strikes;
 use crate::tally::{Jobs, Told};
@@ -106,6 +107,8 @@ pub(crate) struct Checker {
     pub(crate) seen: u64,
     /// What is about bodies that know no lease.
     pub(crate) plain: Plain,
+    /// What is about operators.
+    pub(crate) edits: Edits,
 }
 
 impl Checker {
@@ -140,6 +143,8 @@ impl Checker {
             Event::Entered { n } => self.entered(n),
             Event::Granted { n, lease, worker } => self.granted(n, lease, worker),
             Event::LeaseEnded { n, lease, how } => self.lease_ended(n, lease, how),
+            Event::Deleted { n } => self.deleted(n),
+            Event::Again { n } => self.runs_again(n),
             Event::SetAside { n } => self.settled(n, Ended::Broken),
             Event::Dead { queue, worker } => self.declared_dead(queue, worker),
             Event::Pulse { queue, worker, ms } => {
@@ -207,7 +212,7 @@ impl Checker {
                 let cause = self.why_given_back(process, seen);
                 self.jobs.get(n).lost(cause, began);
             }
-            Ended::Retried | Ended::Released | Ended::Parked => {}
+            Ended::Retried | Ended::Released | Ended::Parked | Ended::Deleted => {}
         }
     }
 
@@ -221,7 +226,7 @@ impl Checker {
         strikes.terminated(process, at).or_else(|| strikes.silenced(process, at)).or_else(when_cut)
     }
 
-    fn settled(&mut self, n: u32, how: Ended) {
+    pub(crate) fn settled(&mut self, n: u32, how: Ended) {
         let seen = self.seen;
         let job = self.jobs.get(n);
         let before = job.ended.replace(how);

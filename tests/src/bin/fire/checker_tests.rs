@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use hworker::Action;
+
 use crate::aof::Command;
 use crate::checker::Checker;
 use crate::diary::{Note, Outcome, What};
@@ -715,4 +717,81 @@ fn a_plain_start_without_a_pulse_is_found() {
     story.enqueue(1).reserve(1, 1, 10).silence(5).run_plain(1, 1, 7, Outcome::Success);
     story.ack(1, 10);
     assert_eq!(story.rules(), ["no start without a pulse"]);
+}
+
+const HUSK: &str = "LSET hworker-jobs-default -1 -";
+
+impl Story {
+    /// An operator deletes the job that is taken next, as the server logs it.
+    fn delete(&mut self) -> &mut Self {
+        self.change(&[HUSK, &format!("HINCRBY {STAT} husks 1")])
+    }
+
+    /// A worker takes a husk, and drops it.
+    fn drop_husk(&mut self, token: u64) -> &mut Self {
+        let held = format!("HSET hworker-progress-default:w1.x {token} -");
+        self.change(&[&format!("RPOP {JOBS} 1"), &held]);
+        self.settle(1, token, &[&format!("HINCRBY {STAT} husks -1")])
+    }
+
+    fn fail(&mut self, n: u32, token: u64) -> &mut Self {
+        let record = format!("HSETNX hworker-record-default id {}", envelope(n));
+        let failed = format!("HINCRBY {STAT} failed 1");
+        self.reserve(1, n, token).run(1, n, token, Outcome::Fail);
+        self.settle(1, token, &[&record, &failed])
+    }
+}
+
+#[test]
+fn what_operators_do_is_well() {
+    let mut story = Story::new();
+    story.enqueue(1).checker.asked(1, &Action::Delete);
+    story.delete().checker.is_done(1, &Action::Delete);
+    story.drop_husk(10).enqueue(2);
+    let promoted = format!("RPUSH {JOBS} {}", envelope(2));
+    story.change(&[HUSK, &format!("HINCRBY {STAT} husks 1"), &promoted]);
+    story.fail(2, 11).drop_husk(12);
+    let again = format!("LPUSH {JOBS} {}", envelope(2));
+    story.change(&["HDEL hworker-record-default id", &again]).checker.is_done(2, &Action::Retry);
+    story.reserve(1, 2, 13).run(1, 2, 13, Outcome::Success).ack(1, 13);
+    let mut ends = [(); 3].map(|()| AtTheEnd::default());
+    let counters = story.checker.ledger.counters(0);
+    ends[0].counters = counters.map(|(name, n)| (name.to_owned(), n)).collect();
+    assert_eq!(story.conclude(&ends), NONE);
+    let totals = story.checker.totals();
+    assert_eq!((totals.deleted, totals.run_again, totals.done), (1, 1, 1));
+}
+
+#[test]
+fn a_deletion_that_nobody_asked_for_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).delete().drop_husk(10);
+    assert_eq!(story.rules(), ["only what is seen is edited"]);
+}
+
+#[test]
+fn a_husk_that_is_not_counted_or_not_dropped_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).checker.asked(1, &Action::Delete);
+    assert_eq!(story.change(&[HUSK]).rules(), ["every husk is counted", "nothing is left"]);
+    let mut story = Story::new();
+    story.enqueue(1).checker.asked(1, &Action::Delete);
+    assert_eq!(story.delete().rules(), ["nothing is left"]);
+}
+
+#[test]
+fn a_failed_job_that_runs_again_twice_is_found() {
+    let mut story = Story::new();
+    let again = format!("LPUSH {JOBS} {}", envelope(1));
+    story.enqueue(1).fail(1, 10).change(&["HDEL hworker-record-default id", &again]);
+    story.reserve(1, 1, 11).run(1, 1, 11, Outcome::Success).ack(1, 11).change(&[&again]);
+    assert!(story.rules().contains(&"what is settled is settled"));
+}
+
+#[test]
+fn an_edit_that_is_said_to_be_done_and_is_not_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Success).ack(1, 10);
+    story.checker.is_done(1, &Action::Delete);
+    assert_eq!(story.rules(), ["an edit that is done is done"]);
 }

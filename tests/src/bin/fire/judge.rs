@@ -153,6 +153,7 @@ impl Checker {
                     || outcome == Outcome::Snooze
                     || self.why_given_back(process, ended).is_some()
             }
+            Ended::Deleted => false,
             Ended::Recovered => self.strikes.silenced(process, ended).is_some(),
         }
     }

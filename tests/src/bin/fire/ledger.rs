@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use crate::aof::Command;
 use crate::change::{Change, Place};
 use crate::jobs::QUEUES;
+use crate::names::{HUSK, Key, Kind, number_in, number_of};
 
 /// A lease: the queue, and the token.
 pub(crate) type Lease = (u8, u64);
@@ -26,6 +27,8 @@ pub(crate) enum Ended {
     Released,
     /// Taken back from its worker.
     Recovered,
+    /// Taken out of its list by an operator, without a lease.
+    Deleted,
 }
 
 /// What a change did.
@@ -50,6 +53,14 @@ pub(crate) enum Event {
     SetAside {
         n: u32,
     },
+    /// An operator took it out of its list.
+    Deleted {
+        n: u32,
+    },
+    /// An operator let a failed job run again.
+    Again {
+        n: u32,
+    },
     /// A worker was marked dead in a queue, by others or by itself.
     Dead {
         queue: u8,
@@ -69,60 +80,6 @@ pub(crate) enum Event {
     },
 }
 
-/// The number of the job that a payload is about; all payloads of the suite have one.
-pub(crate) fn number_in(payload: &[u8]) -> Option<u32> {
-    const FIELD: &[u8] = b"\"n\":";
-    let at = payload.windows(FIELD.len()).position(|window| window == FIELD)? + FIELD.len();
-    let digits = payload[at..].iter().take_while(|byte| byte.is_ascii_digit());
-    let mut digits = digits.map(|digit| u32::from(digit - b'0')).peekable();
-    digits.peek()?;
-    digits.try_fold(0_u32, |number, digit| number.checked_mul(10)?.checked_add(digit))
-}
-
-/// A key of a queue: what kind, of which queue, and what belongs to a part of it.
-struct Key {
-    kind: Kind,
-    queue: u8,
-    part: String,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Jobs,
-    Inbox,
-    Progress,
-    Scheduled,
-    Parked,
-    Record,
-    Broken,
-    Workers,
-    Worker,
-    Stat,
-}
-
-impl Key {
-    fn of(name: &[u8]) -> Option<Self> {
-        let name = str::from_utf8(name).ok()?.strip_prefix("hworker-")?;
-        let (kind, rest) = name.split_once('-')?;
-        let kind = match kind {
-            "jobs" => Kind::Jobs,
-            "inbox" => Kind::Inbox,
-            "progress" => Kind::Progress,
-            "scheduled" => Kind::Scheduled,
-            "parked" => Kind::Parked,
-            "record" => Kind::Record,
-            "broken" => Kind::Broken,
-            "workers" => Kind::Workers,
-            "worker" => Kind::Worker,
-            "stat" => Kind::Stat,
-            _ => return None,
-        };
-        let (queue, part) = rest.split_once(':').unwrap_or((rest, ""));
-        let queue = QUEUES.iter().position(|name| *name == queue)? as u8;
-        Some(Self { kind, queue, part: part.to_owned() })
-    }
-}
-
 /// Where each job is.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -135,6 +92,12 @@ pub(crate) struct Ledger {
     last_token: [u64; QUEUES.len()],
     counters: [HashMap<String, i64>; QUEUES.len()],
     held: usize,
+    /// How many husks there are in each queue.
+    husks: [i64; QUEUES.len()],
+    /// The jobs of which there is a record, by the queue and the name of it.
+    records: HashMap<(u8, Vec<u8>), u32>,
+    /// How many of each queue an operator let run again.
+    run_again: [i64; QUEUES.len()],
     change: Change,
 }
 
@@ -144,9 +107,14 @@ impl Ledger {
         self.held
     }
 
-    /// How many jobs are somewhere and not at their end.
+    /// How many jobs are somewhere and not at their end, and husks with them.
     pub(crate) fn open(&self) -> usize {
-        self.copies.len()
+        self.copies.len() + self.husks.iter().sum::<i64>() as usize
+    }
+
+    /// How many failed jobs of a queue an operator let run again.
+    pub(crate) fn run_again(&self, queue: usize) -> i64 {
+        self.run_again[queue]
     }
 
     /// A counter of a queue, as all increments make it.
@@ -193,7 +161,14 @@ impl Ledger {
                 self.command(&name.to_ascii_uppercase(), key, &of, rest, &mut events);
             }
         }
-        let change = std::mem::take(&mut self.change);
+        let mut change = std::mem::take(&mut self.change);
+        for queue in change.queues_of_husks() {
+            let (there, counted) = (self.husks[queue], self.counter(queue, "husks"));
+            if there != counted {
+                let detail = format!("{there} in {}, and {counted} are counted", QUEUES[queue]);
+                change.wrong("every husk is counted", detail);
+            }
+        }
         for (n, step) in change.steps() {
             let copies = step.after;
             match copies {
@@ -217,14 +192,25 @@ impl Ledger {
         match (name, of.kind) {
             (b"LPUSH" | b"RPUSH", Kind::Jobs | Kind::Inbox) => {
                 for payload in rest {
-                    self.push(key, of, number_in(payload), name == b"LPUSH");
+                    self.push(key, of, number_of(payload), name == b"LPUSH");
                 }
             }
             (b"HSETNX" | b"HSET", Kind::Record) => {
-                if let Some(record) = rest.get(1) {
+                if let [id, record, ..] = rest {
                     self.ends(record, Place::Failed);
+                    self.records.extend(number_in(record).map(|n| ((of.queue, id.clone()), n)));
                 }
             }
+            (b"HDEL", Kind::Record) => {
+                for id in rest {
+                    if let Some(n) = self.records.remove(&(of.queue, id.clone())) {
+                        let copies = self.copies(n);
+                        self.change.loses_its_record(n, copies);
+                        self.run_again[usize::from(of.queue)] += 1;
+                    }
+                }
+            }
+            (b"LSET", Kind::Jobs) => self.set(key, of, rest),
             (b"LPOP" | b"RPOP", Kind::Jobs | Kind::Inbox) => {
                 let count = rest.first().and_then(|count| number(count)).unwrap_or(1);
                 for _ in 0..count {
@@ -277,15 +263,45 @@ impl Ledger {
 
     fn push(&mut self, key: &[u8], of: &Key, n: Option<u32>, left: bool) {
         let Some(n) = n else { return self.change.wrong("a payload that nobody wrote", text(key)) };
+        if n == HUSK {
+            self.husk(of.queue, 1);
+        }
         let list = self.lists.entry(key.to_vec()).or_default();
         if left {
             list.push_front(n);
         } else {
             list.push_back(n);
         }
-        let place = if of.kind == Kind::Jobs { Place::Waiting } else { Place::Inbox };
+        if n != HUSK {
+            let place = if of.kind == Kind::Jobs { Place::Waiting } else { Place::Inbox };
+            let copies = self.copies(n);
+            self.change.enters(n, copies, place);
+        }
+    }
+
+    fn husk(&mut self, queue: u8, by: i64) {
+        self.husks[usize::from(queue)] += by;
+        self.change.husk_of(usize::from(queue));
+    }
+
+    /// An operator puts something else in the place of a job; only husks are put there in the suite.
+    fn set(&mut self, key: &[u8], of: &Key, rest: &[Vec<u8>]) {
+        let [index, payload] = rest else { return };
+        let list = self.lists.entry(key.to_vec()).or_default();
+        let index = text(index).parse().unwrap_or(0_isize);
+        let from_left = if index < 0 { list.len().checked_add_signed(index) } else { None };
+        let there = from_left.and_then(|index| list.get_mut(index));
+        let (Some(there), Some(HUSK)) = (there, number_of(payload)) else {
+            return self.change.wrong("an edit leaves a husk", format!("{index} of {}", text(key)));
+        };
+        let n = std::mem::replace(there, HUSK);
+        self.husk(of.queue, 1);
+        if n == HUSK {
+            self.husk(of.queue, -1);
+            return self.change.wrong("an edit leaves a husk", "in the place of one".to_owned());
+        }
         let copies = self.copies(n);
-        self.change.enters(n, copies, place);
+        self.change.is_taken_out(n, copies);
     }
 
     fn pop(&mut self, key: &[u8], of: &Key, left: bool) -> Option<u32> {
@@ -293,6 +309,10 @@ impl Ledger {
         let n = if left { list.pop_front() } else { list.pop_back() }?;
         if list.is_empty() {
             self.lists.remove(key);
+        }
+        if n == HUSK {
+            self.husk(of.queue, -1);
+            return Some(n);
         }
         let copies = self.copies(n);
         self.change.leaves(n, copies, None, of.kind == Kind::Inbox);
@@ -309,7 +329,7 @@ impl Ledger {
 
     fn grant(&mut self, key: &[u8], of: &Key, rest: &[Vec<u8>], events: &mut Vec<Event>) {
         for pair in rest.chunks_exact(2) {
-            let (Some(token), Some(n)) = (number(&pair[0]), number_in(&pair[1])) else {
+            let (Some(token), Some(n)) = (number(&pair[0]), number_of(&pair[1])) else {
                 self.change.wrong("a payload that nobody wrote", text(&pair[0]));
                 continue;
             };
@@ -318,9 +338,13 @@ impl Ledger {
                 self.change.wrong("tokens grow", format!("{token} after {last}, job {n}"));
             }
             *last = token.max(*last);
-            let copies = self.copies(n);
             self.progress.entry(key.to_vec()).or_default().insert(token, n);
             self.held += 1;
+            if n == HUSK {
+                self.husk(of.queue, 1);
+                continue;
+            }
+            let copies = self.copies(n);
             self.change.enters(n, copies, Place::Held);
             let (lease, worker) = ((of.queue, token), of.part.clone());
             events.push(Event::Granted { n, lease, worker });
@@ -338,6 +362,10 @@ impl Ledger {
         }
         self.held -= ended.len();
         for (n, token) in ended {
+            if n == HUSK {
+                self.husk(of.queue, -1);
+                continue;
+            }
             let copies = self.copies(n);
             self.change.leaves(n, copies, Some((of.queue, token)), false);
         }

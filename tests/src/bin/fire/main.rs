@@ -18,6 +18,8 @@ mod guards;
 mod jobs;
 mod judge;
 mod ledger;
+mod names;
+mod operator;
 mod options;
 mod outside;
 mod plain;

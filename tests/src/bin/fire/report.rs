@@ -232,6 +232,10 @@ impl Report {
             totals.recoveries
         );
         println!("{} bodies knew no lease", self.plain);
+        println!(
+            "operators deleted {} jobs, promoted {} and let {} run again that had failed",
+            totals.deleted, totals.promoted, totals.run_again
+        );
         for (rule, details) in &self.violations {
             println!("\nVIOLATED {} times: {rule}", details.len());
             for detail in details.iter().take(SHOWN) {
@@ -262,6 +266,9 @@ impl Report {
                 "done": totals.done,
                 "failed": totals.failed,
                 "broken": totals.broken,
+                "deleted": totals.deleted,
+                "promoted": totals.promoted,
+                "run_again": totals.run_again,
                 "recoveries": totals.recoveries,
             },
             "bodies_begun": self.begun,

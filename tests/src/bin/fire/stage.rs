@@ -221,6 +221,11 @@ impl Stage {
         RedisSide::new(&self.url)
     }
 
+    /// Where it is.
+    pub(crate) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Hands over what was written into diaries since.
     pub(crate) fn read_diaries(&self, mut each: impl FnMut(usize, Note)) -> std::io::Result<()> {
         let ended = std::mem::take(&mut *lock(&self.ended));

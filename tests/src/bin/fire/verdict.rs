@@ -29,6 +29,10 @@ pub(crate) struct Totals {
     pub(crate) done: u64,
     pub(crate) failed: u64,
     pub(crate) broken: u64,
+    /// By operators.
+    pub(crate) deleted: u64,
+    pub(crate) promoted: u64,
+    pub(crate) run_again: u64,
     pub(crate) recoveries: u64,
     /// Jobs that came to an end.
     pub(crate) settled: u64,
@@ -51,12 +55,15 @@ impl Checker {
             match job.ended {
                 Some(Ended::Acked) => totals.done += 1,
                 Some(Ended::Failed) => totals.failed += 1,
+                Some(Ended::Deleted) => totals.deleted += 1,
                 Some(_) => totals.broken += 1,
                 None => {}
             }
             totals.settled += u64::from(job.ended.is_some());
             totals.recoveries += u64::from(job.recoveries);
         }
+        totals.promoted = self.edits.promoted;
+        totals.run_again = (0..QUEUES.len()).map(|of| self.ledger.run_again(of) as u64).sum();
         totals
     }
 
@@ -80,6 +87,7 @@ impl Checker {
                 _ => {}
             }
         }
+        wrong.extend(self.edits_untold());
         for (n, place) in self.ledger.left() {
             wrong.push(("nothing is left", format!("job {n}: {place}")));
         }
@@ -90,7 +98,7 @@ impl Checker {
             }
             let counted = |counter| self.ledger.counter(queue, counter);
             for (what, length, counter) in [
-                ("failed", end.failed, counted("failed")),
+                ("failed", end.failed, counted("failed") - self.ledger.run_again(queue)),
                 ("broken", end.broken, counted("broken")),
             ] {
                 if length as i64 != counter {

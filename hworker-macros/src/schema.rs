@@ -1,0 +1,175 @@
+//! The shape of a job's arguments as a JSON Schema: their names, which of them must be there, and the JSON type of those whose Rust type
+//! says it by its name. What it does not know, it leaves open.
+
+use proc_macro2::TokenTree;
+use syn::ext::IdentExt;
+use syn::{Attribute, GenericArgument, LitStr, Meta, PathArguments, Type};
+
+use crate::model::JobModel;
+use crate::params::{Param, Pass};
+
+/// The schema of the arguments.
+pub(crate) fn of(model: &JobModel) -> String {
+    let mut properties = Vec::new();
+    let mut required = Vec::new();
+    for param in model.arguments() {
+        let Some(name) = stored_name(param) else { continue };
+        properties.push(format!("{}:{}", quoted(&name), property(param)));
+        if is_required(param) {
+            required.push(quoted(&name));
+        }
+    }
+    format!(
+        r#"{{"type":"object","properties":{{{}}},"required":[{}]}}"#,
+        properties.join(","),
+        required.join(",")
+    )
+}
+
+/// The arguments that no tool shows, by the names under which they are stored.
+pub(crate) fn redacted(model: &JobModel) -> Vec<LitStr> {
+    let stored = |name: &LitStr| {
+        let param = model.arguments().find(|param| param.name.unraw() == name.value())?;
+        Some(LitStr::new(&stored_name(param)?, name.span()))
+    };
+    model.args.redact.iter().map(|name| stored(name).unwrap_or_else(|| name.clone())).collect()
+}
+
+/// The name under which an argument is stored; none where serde was told more than a name.
+fn stored_name(param: &Param) -> Option<String> {
+    let mut name = param.name.unraw().to_string();
+    for attr in serde(param) {
+        let tokens: Vec<_> = inner(attr);
+        for (at, token) in tokens.iter().enumerate() {
+            let TokenTree::Ident(word) = token else { continue };
+            match word.to_string().as_str() {
+                "default" | "alias" => {}
+                "rename" => match &tokens.get(at + 2) {
+                    Some(TokenTree::Literal(literal)) => {
+                        name = syn::parse_str::<LitStr>(&literal.to_string()).ok()?.value();
+                    }
+                    _ => return None,
+                },
+                _ => return None,
+            }
+        }
+    }
+    Some(name)
+}
+
+fn serde(param: &Param) -> impl Iterator<Item = &Attribute> {
+    param.attrs.iter().filter(|attr| attr.path().is_ident("serde"))
+}
+
+fn inner(attr: &Attribute) -> Vec<TokenTree> {
+    match &attr.meta {
+        Meta::List(list) => list.tokens.clone().into_iter().collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn is_required(param: &Param) -> bool {
+    let has_default = serde(param).any(|attr| {
+        inner(attr).iter().any(|token| matches!(token, TokenTree::Ident(word) if word == "default"))
+    });
+    !has_default && generic(&param.ty, "Option").is_none()
+}
+
+fn property(param: &Param) -> String {
+    match param.pass {
+        Pass::Str => r#"{"type":"string"}"#.to_owned(),
+        Pass::Slice => array(&param.ty),
+        _ => of_type(&param.ty),
+    }
+}
+
+fn of_type(ty: &Type) -> String {
+    if let Some(inner) = generic(ty, "Option") {
+        return match json_type(inner) {
+            Some(kind) => format!(r#"{{"type":["{kind}","null"]}}"#),
+            None => "{}".to_owned(),
+        };
+    }
+    if let Some(inner) =
+        ["Vec", "VecDeque", "HashSet", "BTreeSet"].iter().find_map(|name| generic(ty, name))
+    {
+        return array(inner);
+    }
+    if let Some(inner) = ["Box", "Arc", "Rc"].iter().find_map(|name| generic(ty, name)) {
+        return of_type(inner);
+    }
+    json_type(ty).map_or("{}".to_owned(), |kind| format!(r#"{{"type":"{kind}"}}"#))
+}
+
+fn array(element: &Type) -> String {
+    format!(r#"{{"type":"array","items":{}}}"#, of_type(element))
+}
+
+fn json_type(ty: &Type) -> Option<&'static str> {
+    let Type::Path(path) = ty else { return None };
+    Some(match path.path.segments.last()?.ident.to_string().as_str() {
+        "String" | "str" | "char" => "string",
+        "bool" => "boolean",
+        "u8" | "u16" | "u32" | "u64" | "u128" | "usize" | "i8" | "i16" | "i32" | "i64" | "i128"
+        | "isize" => "integer",
+        "f32" | "f64" => "number",
+        "HashMap" | "BTreeMap" => "object",
+        "Vec" | "VecDeque" | "HashSet" | "BTreeSet" => "array",
+        _ => return None,
+    })
+}
+
+/// The first type in the angle brackets of a type of this name.
+fn generic<'a>(ty: &'a Type, name: &str) -> Option<&'a Type> {
+    let path = match ty {
+        Type::Path(path) => &path.path,
+        Type::Group(group) => return generic(&group.elem, name),
+        Type::Paren(paren) => return generic(&paren.elem, name),
+        _ => return None,
+    };
+    let last = path.segments.last().filter(|last| last.ident == name)?;
+    let PathArguments::AngleBracketed(arguments) = &last.arguments else { return None };
+    arguments.args.iter().find_map(|argument| match argument {
+        GenericArgument::Type(ty) => Some(ty),
+        _ => None,
+    })
+}
+
+/// A text in JSON. Names have no control characters.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+    use crate::args::Args;
+    use crate::errors::Errors;
+
+    fn schema(function: proc_macro2::TokenStream) -> String {
+        let mut errors = Errors::default();
+        let args = Args::parse(quote!(), &mut errors);
+        of(&JobModel::new(syn::parse2(function).expect("a function"), args, &mut errors))
+    }
+
+    #[test]
+    fn what_types_say_by_their_names_is_in_the_schema() {
+        let schema = schema(quote! {
+            async fn job(
+                to: &str, n: u64, ratio: f64, on: bool, maybe: Option<String>, list: Vec<Option<u8>>, pairs: &[(u8, u8)],
+                #[serde(default)] later: u32, #[serde(rename = "type")] kind: Kind, map: std::collections::HashMap<String, u8>,
+                #[serde(flatten)] rest: Rest, boxed: Box<i8>, context: Context,
+            ) {}
+        });
+        let expected = concat!(
+            r#"{"type":"object","properties":{"to":{"type":"string"},"n":{"type":"integer"},"ratio":{"type":"number"},"#,
+            r#""on":{"type":"boolean"},"maybe":{"type":["string","null"]},"#,
+            r#""list":{"type":"array","items":{"type":["integer","null"]}},"pairs":{"type":"array","items":{}},"#,
+            r#""later":{"type":"integer"},"type":{},"map":{"type":"object"},"boxed":{"type":"integer"}},"#,
+            r#""required":["to","n","ratio","on","list","pairs","type","map","boxed"]}"#
+        );
+        assert_eq!(schema, expected);
+    }
+}

@@ -1,0 +1,129 @@
+//! Changes: the question, the audit, the progress, and what came of it.
+
+use hworker::{Action, AuditEntry, Changed, JobState};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use crate::Context;
+use crate::args::Select;
+use crate::stop::Stop;
+
+/// So many are changed by one call.
+const AT_ONCE: usize = 100;
+
+/// What came of a change, as it is printed.
+#[derive(Debug, Default, Serialize)]
+struct Report {
+    action: String,
+    done: usize,
+    missing: usize,
+    changed: usize,
+}
+
+impl Context {
+    /// Who is at the terminal, as the audit has it.
+    fn who() -> String {
+        let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
+        let user = name("USER").or_else(|| name("LOGNAME")).unwrap_or_else(|| "unknown".into());
+        let host = name("HOSTNAME")
+            .or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok())
+            .unwrap_or_default();
+        format!("{user}@{}", host.trim())
+    }
+
+    /// Does something that stands in the audit before, and with what came of it after.
+    pub(crate) async fn audited<T>(
+        &self,
+        action: &str,
+        queue: &str,
+        what: &str,
+        doing: impl Future<Output = Result<(T, String), Stop>>,
+    ) -> Result<T, Stop> {
+        let entry = AuditEntry::new(Self::who(), action, queue, what);
+        self.client.audit(&entry).await?;
+        let done = Box::pin(doing).await;
+        let result = match &done {
+            Ok((_, result)) => result.clone(),
+            Err(_) => "failed".to_owned(),
+        };
+        self.client.audit(&entry.with_result(result)).await?;
+        done.map(|(value, _)| value)
+    }
+
+    /// Changes the jobs that are meant.
+    pub(crate) async fn change(
+        &self,
+        verb: &str,
+        select: &Select,
+        state: JobState,
+        action: Action,
+    ) -> Result<(), Stop> {
+        let selected = self.select(select, state).await?;
+        self.change_selected(verb, &selected, &select.queue.queue, action, select.dry_run).await
+    }
+
+    pub(crate) async fn change_selected(
+        &self,
+        verb: &str,
+        selected: &crate::select::Selected,
+        queue: &str,
+        action: Action,
+        dry_run: bool,
+    ) -> Result<(), Stop> {
+        if !self.confirm(verb, selected, dry_run)? {
+            return Ok(());
+        }
+        let report = self
+            .audited(verb, queue, &selected.what, async {
+                let mut report = Report { action: verb.to_owned(), ..Report::default() };
+                let bar = progress(verb, selected.jobs.len());
+                for jobs in selected.jobs.chunks(AT_ONCE) {
+                    for changed in selected.queue.change(jobs, &action).await? {
+                        match changed {
+                            Changed::Done => report.done += 1,
+                            Changed::Missing => report.missing += 1,
+                            _ => report.changed += 1,
+                        }
+                        bar.inc(1);
+                    }
+                }
+                bar.finish_and_clear();
+                let result = format!(
+                    "done {}, missing {}, changed {}",
+                    report.done, report.missing, report.changed
+                );
+                Ok((report, result))
+            })
+            .await?;
+        let lines = [
+            ("done", report.done.to_string()),
+            ("missing", some(report.missing, "they have started, or somebody else changed them")),
+            (
+                "changed",
+                some(report.changed, "they failed again, or have another time; look again"),
+            ),
+        ];
+        self.output.one(&report, &lines)?;
+        match report.missing + report.changed {
+            0 => Ok(()),
+            _ if report.done == 0 => Err(Stop::not_found("nothing done")),
+            _ => Err(Stop::failed("done in part")),
+        }
+    }
+}
+
+fn some(count: usize, why: &str) -> String {
+    if count == 0 { String::new() } else { format!("{count}: {why}") }
+}
+
+/// A bar on stderr, where that is a terminal and there is something to wait for.
+fn progress(verb: &str, count: usize) -> ProgressBar {
+    if count <= AT_ONCE {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(count as u64);
+    if let Ok(style) = ProgressStyle::with_template("{msg} {wide_bar} {pos}/{len} {eta}") {
+        bar.set_style(style);
+    }
+    bar.with_message(verb.to_owned())
+}

@@ -1,0 +1,62 @@
+//! Enqueues a job by its name.
+
+use std::io::Read;
+
+use hworker::JobType;
+use serde_json::Value;
+
+use crate::Context;
+use crate::args::Enqueue;
+use crate::schema;
+use crate::stop::Stop;
+
+pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop> {
+    let args = read(&command.args)?;
+    let value: Value = serde_json::from_str(&args)
+        .map_err(|error| Stop::usage(format!("the arguments are no JSON: {error}")))?;
+    let mut known: Option<JobType> = None;
+    if !command.no_check {
+        let types = context.client.job_types().await?;
+        let job = schema::find(&types, &command.name)?;
+        schema::check(job, &value)?;
+        known = Some(job.clone());
+    }
+    let queue = command.queue.clone().or(known.map(|job| job.queue));
+    let queue = queue.unwrap_or_else(|| hworker::defaults::QUEUE.to_owned());
+    let what = format!("{} of {}", command.count, command.name);
+    // On the heap, as an enqueue is large.
+    let enqueued = Box::pin(async {
+        let mut ids = Vec::new();
+        for _ in 0..command.count {
+            let mut job = context.client.job_by_name(&command.name, &args).queue(&queue);
+            if let Some(delay) = command.delay {
+                job = job.delay(delay);
+            }
+            for tag in &command.tag {
+                job = job.tag(tag);
+            }
+            ids.push(job.enqueue().await?.to_string());
+        }
+        let result = format!("enqueued {}", ids.join(" "));
+        Ok((ids, crate::output::cut(&result, 1000)))
+    });
+    let ids = context.audited("enqueue", &queue, &what, enqueued).await?;
+    context.output.rows(&["ID"], &ids, |id| vec![id.clone()])
+}
+
+/// The arguments: as they are, from a file, or from the standard input.
+fn read(args: &str) -> Result<String, Stop> {
+    let failed =
+        |what: &str, error: std::io::Error| Stop::usage(format!("could not read {what}: {error}"));
+    if args == "-" {
+        let mut text = String::new();
+        std::io::stdin()
+            .read_to_string(&mut text)
+            .map_err(|error| failed("the standard input", error))?;
+        return Ok(text);
+    }
+    match args.strip_prefix('@') {
+        Some(file) => std::fs::read_to_string(file).map_err(|error| failed(file, error)),
+        None => Ok(args.to_owned()),
+    }
+}

@@ -1,0 +1,229 @@
+//! Jobs in any state, and those that failed or are scheduled.
+
+use hworker::{Action, Edit, Inspect, JobId, JobInfo, JobState, JobType, When};
+use serde_json::Value;
+
+use crate::Context;
+use crate::args::{Failed, Jobs, List, Scheduled};
+use crate::output::{Form, hide, tell, without};
+use crate::rows::{self, from_now, utc};
+use crate::stop::Stop;
+
+pub(crate) async fn run(context: &Context, command: Jobs) -> Result<(), Stop> {
+    match command {
+        Jobs::Ls(list) => ls(context, &list, JobState::Waiting).await,
+        Jobs::Show { queue, id, dump } => show(context, &queue.queue, &id, dump).await,
+        Jobs::Retry { select, reset } => {
+            context.change("retry", &select, JobState::Failed, retry(reset)).await
+        }
+        Jobs::Delete { select } => {
+            context.change("delete", &select, JobState::Failed, Action::Delete).await
+        }
+        Jobs::Promote { select } => {
+            context.change("promote", &select, JobState::Scheduled, Action::Promote).await
+        }
+        Jobs::Move { select, to } => {
+            context.change("move", &select, JobState::Waiting, Action::MoveTo(to)).await
+        }
+        Jobs::Edit { select, set, tag, no_check } => {
+            let edit = edit(&set, tag)?;
+            let selected = context.select(&select, JobState::Waiting).await?;
+            if !no_check {
+                crate::schema::check_edits(context, &selected.jobs, &set).await?;
+            }
+            let queue = &select.queue.queue;
+            context
+                .change_selected("edit", &selected, queue, Action::Edit(edit), select.dry_run)
+                .await
+        }
+    }
+}
+
+pub(crate) async fn failed(context: &Context, command: Failed) -> Result<(), Stop> {
+    match command {
+        Failed::Ls(list) => ls(context, &list, JobState::Failed).await,
+        Failed::Show { queue, id } => show(context, &queue.queue, &id, false).await,
+        Failed::Groups { queue } => groups(context, &queue.queue).await,
+        Failed::Retry { select, reset } => {
+            context.change("retry", &select, JobState::Failed, retry(reset)).await
+        }
+        Failed::Delete { select } => {
+            context.change("delete", &select, JobState::Failed, Action::Delete).await
+        }
+    }
+}
+
+pub(crate) async fn scheduled(context: &Context, command: Scheduled) -> Result<(), Stop> {
+    match command {
+        Scheduled::Ls(list) => ls(context, &list, JobState::Scheduled).await,
+        Scheduled::Promote { select } => {
+            context.change("promote", &select, JobState::Scheduled, Action::Promote).await
+        }
+        Scheduled::Delete { select } => {
+            context.change("delete", &select, JobState::Scheduled, Action::Delete).await
+        }
+        Scheduled::At { select, delay } => {
+            let at = Action::Reschedule(When::In(delay));
+            context.change("reschedule", &select, JobState::Scheduled, at).await
+        }
+    }
+}
+
+fn retry(reset: bool) -> Action {
+    if reset { Action::Reset } else { Action::Retry }
+}
+
+/// `args.user_id=42` of the command line, in JSON or else as text.
+pub(crate) fn assignment(set: &str) -> Result<(String, String), Stop> {
+    let wrong = || Stop::usage(format!("`{set}` is not of the form `args.user_id=42`"));
+    let (path, value) = set.split_once('=').ok_or_else(wrong)?;
+    let path = path.strip_prefix("args.").filter(|path| !path.is_empty()).ok_or_else(wrong)?;
+    let json = match serde_json::from_str::<Value>(value) {
+        Ok(_) => value.to_owned(),
+        Err(_) => Value::String(value.to_owned()).to_string(),
+    };
+    Ok((path.to_owned(), json))
+}
+
+fn edit(set: &[String], tags: Vec<String>) -> Result<Edit, Stop> {
+    if set.is_empty() && tags.is_empty() {
+        return Err(Stop::usage("say what changes: --set args.user_id=42, or --tag eu"));
+    }
+    let mut edit = Edit::new();
+    for set in set {
+        let (path, json) = assignment(set)?;
+        edit = edit.arg(path, json);
+    }
+    Ok(if tags.is_empty() { edit } else { edit.tags(tags) })
+}
+
+/// A page.
+pub(crate) async fn ls(context: &Context, list: &List, state: JobState) -> Result<(), Stop> {
+    let queue = context.client.inspect(&list.queue.queue);
+    let filter = list.which.filter()?;
+    let state = list.state.or(filter.state()).unwrap_or(state);
+    let mut asked = queue.jobs(state).filter(filter).limit(list.limit);
+    if let Some(order) = list.order {
+        asked = asked.order(order);
+    }
+    if let Some(cursor) = &list.cursor {
+        asked = asked.after(cursor);
+    }
+    let page = asked.page().await?;
+    let types = context.types(&page.items).await?;
+    let rows: Vec<_> = page.items.iter().map(|job| json(job, &types)).collect::<Result<_, _>>()?;
+    if context.output.form == Form::Json {
+        context.output.rows(&[], &rows, |_| Vec::new())?;
+    } else {
+        context.output.rows(&rows::HEAD, &page.items, rows::cells)?;
+    }
+    if let Some(next) = page.next {
+        let looked = if page.scanned > page.items.len() as u64 {
+            format!("; {} of {} looked at", rows::number(page.scanned), rows::number(page.total))
+        } else {
+            String::new()
+        };
+        tell(&format!("more: --cursor {next}{looked}"));
+    }
+    if !page.complete {
+        tell("not all of this list can be reached");
+    }
+    Ok(())
+}
+
+impl Context {
+    /// The job types that workers wrote down, to hide what is not to be shown.
+    pub(crate) async fn types(&self, jobs: &[JobInfo]) -> Result<Vec<JobType>, Stop> {
+        if jobs.is_empty() { Ok(Vec::new()) } else { Ok(self.client.job_types().await?) }
+    }
+}
+
+fn redacted<'a>(job: &JobInfo, types: &'a [JobType]) -> &'a [String] {
+    let name = job.job.as_deref().unwrap_or_default();
+    types.iter().find(|known| known.is_called(name)).map_or(&[], |known| &known.redact)
+}
+
+/// A job in JSON, without the arguments that no tool shows.
+pub(crate) fn json(job: &JobInfo, types: &[JobType]) -> Result<Value, Stop> {
+    let mut value = serde_json::to_value(job).map_err(|error| Stop::failed(error.to_string()))?;
+    if let Some(args) = value.get_mut("args") {
+        hide(args, redacted(job, types));
+    }
+    Ok(value)
+}
+
+async fn groups(context: &Context, queue: &str) -> Result<(), Stop> {
+    let groups = context.client.inspect(queue).groups().await?;
+    let head = ["GROUP", "COUNT", "JOB", "FIRST", "LAST", "MESSAGE"];
+    context.output.rows(&head, &groups, |group| {
+        vec![
+            group.name.clone(),
+            rows::number(group.count),
+            group.job.clone(),
+            from_now(Some(group.first)),
+            from_now(Some(group.last)),
+            crate::output::cut(&format!("{}: {}", group.kind, group.message), 80),
+        ]
+    })
+}
+
+/// All that is known of a job.
+async fn show(context: &Context, queue: &str, id: &str, dump: bool) -> Result<(), Stop> {
+    let inspect: Inspect = context.client.inspect(queue);
+    let id = JobId::from(id);
+    let found = inspect.find(&id).await?;
+    let job =
+        found.ok_or_else(|| Stop::not_found(format!("job {id} is not on the queue {queue}")))?;
+    let types = context.types(std::slice::from_ref(&job)).await?;
+    let value = json(&job, &types)?;
+    let time = |ms: Option<u64>| ms.map(|ms| format!("{} ({})", utc(ms), from_now(Some(ms))));
+    let mut lines = vec![
+        ("id", id.as_str().to_owned()),
+        ("job", job.job.clone().unwrap_or_default()),
+        ("queue", job.queue.clone()),
+        ("state", job.state.to_string()),
+        ("when", time(job.at).unwrap_or_default()),
+        ("enqueued", time(job.enqueued_at()).unwrap_or_default()),
+        ("attempt", job.attempt.to_string()),
+        ("worker", job.worker.clone().unwrap_or_default()),
+        ("tags", job.tags().join(", ")),
+        ("group", job.group.clone().unwrap_or_default()),
+        ("args", without(job.args(), redacted(&job, &types))),
+    ];
+    for (name, value) in job.meta() {
+        lines.push(("meta", format!("{name} = {value}")));
+    }
+    for error in job.errors() {
+        let took = error
+            .started_at
+            .map(|at| format!(" after {}", rows::span(error.at.saturating_sub(at))));
+        let place = error.place.as_ref().map(|place| format!(" at {place}")).unwrap_or_default();
+        lines.push((
+            "error",
+            format!(
+                "attempt {}, {}{}, {}\n{}: {}{place}",
+                error.attempt,
+                utc(error.at),
+                took.unwrap_or_default(),
+                error.worker,
+                error.kind,
+                error.message
+            ),
+        ));
+    }
+    for crash in &job.crashes {
+        lines.push(("crash", format!("{}, {}", utc(crash.at), crash.worker)));
+    }
+    lines.push(("place", job.place.clone().unwrap_or_default()));
+    lines.push(("backtrace", job.backtrace.clone().unwrap_or_default()));
+    if dump {
+        let counts = inspect.counts().await?;
+        let text = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
+        lines.push(("json", text(&value)));
+        lines.push(("counts", format!("{counts:?}")));
+        lines.push(("hworker", env!("CARGO_PKG_VERSION").to_owned()));
+        let known = types.iter().find(|known| Some(known.name.as_str()) == job.job.as_deref());
+        lines.push(("type", known.map(|known| format!("{known:?}")).unwrap_or_default()));
+    }
+    context.output.one(&value, &lines)
+}

@@ -1,0 +1,210 @@
+//! What is printed: tables in a terminal, lines of tabs elsewhere, or JSON. Nothing from the server reaches a terminal as it is: control
+//! characters are shown as symbols.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal, Write as _};
+
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, Table};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::args::Args;
+use crate::stop::Stop;
+
+/// In which form rows are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    Table,
+    Plain,
+    Json,
+}
+
+pub(crate) struct Output {
+    pub(crate) form: Form,
+}
+
+impl Output {
+    pub(crate) fn new(args: &Args) -> Self {
+        let form = match () {
+            () if args.json => Form::Json,
+            () if args.plain || !io::stdout().is_terminal() => Form::Plain,
+            () => Form::Table,
+        };
+        Self { form }
+    }
+
+    /// Prints rows: as a table with a head, as lines of tabs, or each as JSON on a line of its own.
+    pub(crate) fn rows<T: Serialize>(
+        &self,
+        head: &[&str],
+        rows: &[T],
+        cells: impl Fn(&T) -> Vec<String>,
+    ) -> Result<(), Stop> {
+        let mut out = String::new();
+        match self.form {
+            Form::Json => {
+                for row in rows {
+                    out.push_str(&json(row)?);
+                    out.push('\n');
+                }
+            }
+            Form::Plain => {
+                for row in rows {
+                    let cells: Vec<_> = cells(row).iter().map(|cell| shown(cell)).collect();
+                    out.push_str(&cells.join("\t"));
+                    out.push('\n');
+                }
+            }
+            Form::Table => {
+                let mut table = Table::new();
+                table.load_style(NOTHING).set_header(head);
+                for row in rows {
+                    table.add_row(cells(row).iter().map(|cell| shown(cell)));
+                }
+                for (at, column) in table.column_iter_mut().enumerate() {
+                    let first = u16::from(at > 0);
+                    column.set_padding((first, 1));
+                    column.set_cell_alignment(CellAlignment::Left);
+                }
+                for line in table.to_string().lines() {
+                    out.push_str(line.trim_end());
+                    out.push('\n');
+                }
+            }
+        }
+        print(&out)
+    }
+
+    /// Prints one thing: as JSON, or as lines of a name and a value.
+    pub(crate) fn one<T: Serialize>(
+        &self,
+        value: &T,
+        lines: &[(&str, String)],
+    ) -> Result<(), Stop> {
+        if self.form == Form::Json {
+            return print(&format!("{}\n", json(value)?));
+        }
+        let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let mut out = String::new();
+        for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
+            let value = shown_lines(value).replace('\n', &format!("\n{}", " ".repeat(width + 2)));
+            // Into a text it cannot fail.
+            let _ = writeln!(out, "{name:width$}  {value}");
+        }
+        print(&out)
+    }
+
+    /// Prints a line for a person, and nothing where JSON is printed.
+    pub(crate) fn say(&self, line: &str) -> Result<(), Stop> {
+        if self.form == Form::Json { Ok(()) } else { print(&format!("{}\n", shown_lines(line))) }
+    }
+}
+
+/// JSON in which nothing rewrites a terminal either: what `serde_json` leaves as it is of control characters is escaped.
+fn json<T: Serialize>(value: &T) -> Result<String, Stop> {
+    let json = serde_json::to_string(value).map_err(|error| Stop::failed(error.to_string()))?;
+    let escaped = |c: char| match symbol(c) {
+        same if same == c => String::from(c),
+        _ => format!("\\u{:04x}", u32::from(c)),
+    };
+    Ok(json.chars().map(escaped).collect())
+}
+
+/// Prints to stdout. A reader that went away, such as `head`, is no failure.
+pub(crate) fn print(text: &str) -> Result<(), Stop> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Stop::failed(format!("could not print: {error}")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints to stderr, where it is no part of what was asked for.
+pub(crate) fn tell(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// A text on one line of a terminal: control characters, and those that turn the direction of writing, are shown as symbols.
+pub(crate) fn shown(text: &str) -> String {
+    text.chars().map(symbol).collect()
+}
+
+/// The same with its line ends.
+pub(crate) fn shown_lines(text: &str) -> String {
+    text.chars().map(|c| if c == '\n' { c } else { symbol(c) }).collect()
+}
+
+fn symbol(c: char) -> char {
+    match c {
+        '\u{0}'..='\u{1f}' => char::from_u32(0x2400 + u32::from(c)).unwrap_or('\u{fffd}'),
+        '\u{7f}' => '\u{2421}',
+        '\u{80}'..='\u{9f}'
+        | '\u{61c}'
+        | '\u{200b}'..='\u{200f}'
+        | '\u{2028}'..='\u{202e}'
+        | '\u{2060}'..='\u{2069}'
+        | '\u{feff}' => '\u{fffd}',
+        c => c,
+    }
+}
+
+/// The start of a text, as a list has room for.
+pub(crate) fn cut(text: &str, characters: usize) -> String {
+    let mut rest = text.chars();
+    let start: String = rest.by_ref().take(characters).collect();
+    if rest.next().is_some() { start + "…" } else { start }
+}
+
+/// Arguments in JSON without those that are not to be shown, and at most 4 KB of them.
+pub(crate) fn without(args: &str, redacted: &[String]) -> String {
+    const SHOWN: usize = 4096;
+    let mut text = args.to_owned();
+    if !redacted.is_empty() {
+        text = match serde_json::from_str::<Value>(args) {
+            Ok(mut value) => {
+                hide(&mut value, redacted);
+                value.to_string()
+            }
+            // Where they cannot be told apart none is shown.
+            Err(_) => "•••".to_owned(),
+        };
+    }
+    cut(&text, SHOWN)
+}
+
+/// Hides arguments in their object.
+pub(crate) fn hide(args: &mut Value, redacted: &[String]) {
+    for name in redacted {
+        if let Some(value) = args.get_mut(name) {
+            *value = Value::String("•••".to_owned());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_rewrites_a_terminal() {
+        let osc = "a\u{1b}]52;c;ZXZpbA==\u{7}b\u{9b}31m\u{202e}\n\t\u{7f}";
+        let shown = shown(osc);
+        assert_eq!(shown, "a␛]52;c;ZXZpbA==␇b\u{fffd}31m\u{fffd}␊␉␡");
+        assert_eq!(shown_lines("a\nb\r"), "a\nb␍");
+        let json = json(&osc).expect("JSON");
+        assert!(json.chars().all(|c| symbol(c) == c), "{json}");
+        assert_eq!(serde_json::from_str::<String>(&json).expect("the same"), osc);
+    }
+
+    #[test]
+    fn redacted_arguments_are_not_shown() {
+        let redacted = ["card".to_owned()];
+        assert_eq!(without(r#"{"card":"4111","n":1}"#, &redacted), r#"{"card":"•••","n":1}"#);
+        assert_eq!(without("4111", &redacted), "4111");
+        assert_eq!(without("{\"card\":4111", &redacted), "•••");
+        assert_eq!(without(r#"{"card": 1}"#, &[]), r#"{"card": 1}"#);
+    }
+}

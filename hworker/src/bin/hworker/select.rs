@@ -1,0 +1,124 @@
+//! Which jobs a command means, and the question before they are changed.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+
+use hworker::{Filter, Inspect, JobId, JobInfo, JobState};
+
+use crate::Context;
+use crate::args::Select;
+use crate::rows;
+use crate::stop::Stop;
+
+/// More than so many are asked for by the queue's name.
+const MANY: u64 = 10_000;
+
+/// The jobs of a command, with how they were chosen.
+pub(crate) struct Selected {
+    pub(crate) queue: Inspect,
+    pub(crate) jobs: Vec<JobInfo>,
+    /// As the audit has it: ids, or the filter without what it asks of arguments.
+    pub(crate) what: String,
+}
+
+impl Context {
+    /// The jobs that are meant: those with the ids, or the first that the filter means, in this state unless another is named.
+    pub(crate) async fn select(&self, select: &Select, state: JobState) -> Result<Selected, Stop> {
+        let queue = self.client.inspect(&select.queue.queue);
+        if !select.ids.is_empty() {
+            let mut jobs = Vec::new();
+            for id in &select.ids {
+                let id = JobId::from(id.as_str());
+                let found = queue.find(&id).await?;
+                jobs.push(found.ok_or_else(|| {
+                    Stop::not_found(format!("job {id} is not on the queue {}", select.queue.queue))
+                })?);
+            }
+            return Ok(Selected { queue, jobs, what: select.ids.join(" ") });
+        }
+        let filter = select.which.filter()?;
+        let state = select.state.or(filter.state()).unwrap_or(state);
+        if filter.is_empty() && !select.all {
+            return Err(Stop::usage(format!(
+                "name ids, give a filter, or write --all for all {state} jobs"
+            )));
+        }
+        let jobs = matching(&queue, state, &filter, select.limit).await?;
+        // Arguments stay out of the audit.
+        let told = if filter.asks_for_args() { " by their arguments" } else { "" };
+        let what = format!("{} {state} jobs{told}", jobs.len());
+        Ok(Selected { queue, jobs, what })
+    }
+
+    /// Says what is to be done with which jobs, and asks. An error if it is not to be done.
+    pub(crate) fn confirm(
+        &self,
+        verb: &str,
+        selected: &Selected,
+        dry_run: bool,
+    ) -> Result<bool, Stop> {
+        let count = selected.jobs.len();
+        let queue = selected.jobs.first().map_or("", |job| &job.queue);
+        if count == 0 {
+            self.output.say("no job matches")?;
+            return Ok(false);
+        }
+        if dry_run || count > 1 || verb != "retry" {
+            for job in selected.jobs.iter().take(3) {
+                crate::output::tell(&format!("  {}", rows::line(job)));
+            }
+        }
+        if dry_run {
+            self.output.say(&format!("would {verb} {count} jobs on {queue}"))?;
+            return Ok(false);
+        }
+        let alone = count == 1 && matches!(verb, "retry" | "promote");
+        if !alone {
+            self.ask(&format!("{verb} {count} jobs on {queue}"), queue, count as u64)?;
+        }
+        Ok(true)
+    }
+
+    /// Asks whether something is to be done; above ten thousand, or where it takes a whole queue, by the queue's name.
+    pub(crate) fn ask(&self, what: &str, queue: &str, count: u64) -> Result<(), Stop> {
+        if self.yes {
+            return Ok(());
+        }
+        if !io::stdin().is_terminal() {
+            return Err(Stop::refused(format!("nothing done: to {what}, write --yes")));
+        }
+        let by_name = count > MANY;
+        let expected = if by_name { queue } else { "y" };
+        let hint = if by_name { format!("type {queue}") } else { "y/N".to_owned() };
+        let what = crate::output::shown(what);
+        eprint!("{what}, {}? [{hint}] ", self.place);
+        let _ = io::stderr().flush();
+        let mut answer = String::new();
+        let read = io::stdin().lock().read_line(&mut answer);
+        match read {
+            Ok(_) if answer.trim() == expected => Ok(()),
+            _ => Err(Stop::refused("nothing done")),
+        }
+    }
+}
+
+/// The first jobs that a filter means, at most so many.
+async fn matching(
+    queue: &Inspect,
+    state: JobState,
+    filter: &Filter,
+    limit: usize,
+) -> Result<Vec<JobInfo>, Stop> {
+    let mut jobs = Vec::new();
+    let mut asked = queue.jobs(state).filter(filter.clone()).limit(limit);
+    loop {
+        let page = asked.page().await?;
+        jobs.extend(page.items);
+        match page.next {
+            Some(next) if jobs.len() < limit => {
+                asked =
+                    queue.jobs(state).filter(filter.clone()).limit(limit - jobs.len()).after(next);
+            }
+            _ => return Ok(jobs),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! How the program ends when it does not end well: exit codes.
+
+use std::process::ExitCode;
+
+use hworker::Error;
+
+/// A reason to end, with its exit code.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    code: u8,
+    why: String,
+}
+
+impl Stop {
+    fn new(code: u8, why: impl Into<String>) -> Self {
+        Self { code, why: why.into() }
+    }
+
+    /// It failed, or only a part was done.
+    pub(crate) fn failed(why: impl Into<String>) -> Self {
+        Self::new(1, why)
+    }
+
+    pub(crate) fn usage(why: impl Into<String>) -> Self {
+        Self::new(2, why)
+    }
+
+    pub(crate) fn not_found(why: impl Into<String>) -> Self {
+        Self::new(3, why)
+    }
+
+    /// The server was not reached, and nothing was changed.
+    pub(crate) fn unreachable(why: impl Into<String>) -> Self {
+        Self::new(4, why)
+    }
+
+    /// Rights, no confirmation, or read-only.
+    pub(crate) fn refused(why: impl Into<String>) -> Self {
+        Self::new(6, why)
+    }
+
+    pub(crate) fn interrupted() -> Self {
+        Self::new(130, "interrupted")
+    }
+
+    /// Says why, and gives the code.
+    pub(crate) fn say(self) -> ExitCode {
+        if !self.why.is_empty() {
+            crate::output::tell(&format!("hworker: {}", crate::output::shown_lines(&self.why)));
+        }
+        ExitCode::from(self.code)
+    }
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        let code = match &error {
+            Error::Config(_) | Error::Encode { .. } | Error::Invalid { .. } => 2,
+            Error::NotFound { .. } => 3,
+            Error::Unavailable { .. } => 4,
+            Error::Uncertain { .. } | Error::Unanswered { .. } => 5,
+            Error::Refused { .. } => 6,
+            _ => 1,
+        };
+        Self::new(code, error.to_string())
+    }
+}

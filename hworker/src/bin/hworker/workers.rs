@@ -1,0 +1,106 @@
+//! Workers, and what people did.
+
+use hworker::{AuditEntry, WorkerInfo};
+use serde::Serialize;
+
+use crate::Context;
+use crate::args::Workers;
+use crate::rows::{from_now, now, number, span, utc};
+use crate::stop::Stop;
+
+pub(crate) async fn run(context: &Context, command: Workers) -> Result<(), Stop> {
+    match command {
+        Workers::Ls => ls(context).await,
+        Workers::Show { id } => show(context, &id).await,
+    }
+}
+
+/// The workers of all queues, each once.
+async fn all(context: &Context) -> Result<Vec<WorkerInfo>, Stop> {
+    let mut workers: Vec<WorkerInfo> = Vec::new();
+    for queue in context.client.queues().await? {
+        for worker in context.client.inspect(&queue.name).workers().await? {
+            match workers.iter_mut().find(|known| known.id == worker.id) {
+                None => workers.push(worker),
+                Some(known) => {
+                    known.processed += worker.processed;
+                    known.failed += worker.failed;
+                    known.running.extend(worker.running);
+                }
+            }
+        }
+    }
+    workers.sort_by(|one, other| one.id.cmp(&other.id));
+    Ok(workers)
+}
+
+async fn ls(context: &Context) -> Result<(), Stop> {
+    let head = ["WORKER", "HOST", "PID", "QUEUES", "RUN", "SLOTS", "UP", "HEARD", "DONE", "FAILED"];
+    context.output.rows(&head, &all(context).await?, |worker| {
+        vec![
+            worker.id.clone(),
+            worker.host.clone(),
+            worker.pid.to_string(),
+            worker.queues.join(","),
+            worker.running.len().to_string(),
+            worker.concurrency.to_string(),
+            from_now(Some(worker.started)),
+            span(u64::try_from(worker.heard.as_millis()).unwrap_or(u64::MAX)),
+            number(worker.processed),
+            number(worker.failed),
+        ]
+    })
+}
+
+async fn show(context: &Context, id: &str) -> Result<(), Stop> {
+    let worker = all(context).await?.into_iter().find(|worker| worker.id == id);
+    let worker = worker.ok_or_else(|| Stop::not_found(format!("no live worker {id}")))?;
+    let mut running = worker.running.clone();
+    running.sort_by_key(|job| job.since);
+    let line = |job: &hworker::RunningJob| {
+        let id = job.id.as_ref().map_or("-", |id| id.as_str());
+        let name = job.job.as_deref().unwrap_or("-");
+        format!("{id} {name} attempt {} for {}", job.attempt, span(now().saturating_sub(job.since)))
+    };
+    let lines = [
+        ("worker", worker.id.clone()),
+        ("host", worker.host.clone()),
+        ("pid", worker.pid.to_string()),
+        ("version", worker.version.clone()),
+        ("queues", worker.queues.join(", ")),
+        ("slots", format!("{} of {} run", worker.running.len(), worker.concurrency)),
+        ("started", utc(worker.started)),
+        ("running", running.iter().map(line).collect::<Vec<_>>().join("\n")),
+    ];
+    context.output.one(&worker, &lines)
+}
+
+#[derive(Debug, Serialize)]
+struct Row {
+    at: u64,
+    #[serde(flatten)]
+    entry: AuditEntry,
+}
+
+/// What people did, the newest first.
+pub(crate) async fn audit(context: &Context, limit: usize) -> Result<(), Stop> {
+    let entries = context.client.audit_log(limit).await?;
+    let rows: Vec<_> = entries
+        .into_iter()
+        .map(|entry| {
+            let at = entry.id.split('-').next().and_then(|ms| ms.parse().ok()).unwrap_or(0);
+            Row { at, entry }
+        })
+        .collect();
+    let head = ["WHEN", "WHO", "ACTION", "QUEUE", "WHAT", "RESULT"];
+    context.output.rows(&head, &rows, |Row { at, entry }| {
+        vec![
+            utc(*at),
+            entry.who.clone(),
+            entry.action.clone(),
+            entry.queue.clone(),
+            entry.what.clone(),
+            entry.result.clone(),
+        ]
+    })
+}

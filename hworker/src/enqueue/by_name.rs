@@ -1,0 +1,146 @@
+//! Enqueueing a job whose type the program does not link, by its name.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::{Duration, SystemTime};
+
+use serde_json::value::RawValue;
+
+use super::blocking::in_a_runtime;
+use super::ready::Ready;
+use crate::client::Client;
+use crate::envelope::{JobId, NewEnvelope, VERSION, check_tags, describe};
+use crate::error::{Cause, Error, Problems};
+use crate::keys::check_name;
+use crate::store::Due;
+use crate::time::{local_unix_ms, millis, since_1970};
+
+/// A job about to be enqueued by the name of its type; [`Client::job_by_name`] makes one. Nothing checks that a worker knows the name, or
+/// that the arguments fit: [`Client::job_types`] tells of both.
+#[must_use = "nothing is enqueued until `.enqueue().await`"]
+pub struct EnqueueByName {
+    client: Client,
+    name: String,
+    args: String,
+    queue: String,
+    due: Option<Due>,
+    tags: Vec<String>,
+    max_attempts: Option<u32>,
+}
+
+impl Client {
+    /// A job of this name with these arguments, an object in JSON, for tools that do not link its type. They are not encrypted.
+    ///
+    /// ```no_run
+    /// # async fn demo(client: hworker::Client) -> Result<(), hworker::Error> {
+    /// let args = r#"{"to":"ada@example.org","user_id":42}"#;
+    /// client.job_by_name("send_welcome", args).queue("mail").enqueue().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn job_by_name(&self, name: impl Into<String>, args: impl Into<String>) -> EnqueueByName {
+        EnqueueByName {
+            client: self.clone(),
+            name: name.into(),
+            args: args.into(),
+            queue: crate::config::defaults::QUEUE.to_owned(),
+            due: None,
+            tags: Vec::new(),
+            max_attempts: None,
+        }
+    }
+}
+
+impl EnqueueByName {
+    /// Puts the job on this queue. Default: `default`, whatever the job type says.
+    pub fn queue(mut self, queue: impl Into<String>) -> Self {
+        self.queue = queue.into();
+        self
+    }
+
+    /// Runs the job no earlier than this long from now, by the server's clock.
+    pub fn delay(mut self, delay: Duration) -> Self {
+        self.due = Some(Due::In(millis(delay)));
+        self
+    }
+
+    /// Runs the job no earlier than this time, by the server's clock; a time in the past is now.
+    pub fn at(mut self, time: SystemTime) -> Self {
+        self.due = Some(Due::At(local_unix_ms(time)));
+        self
+    }
+
+    /// Adds a tag, as [`Enqueue::tag`](super::Enqueue::tag) does.
+    pub fn tag(mut self, tag: impl Into<String>) -> Self {
+        self.tags.push(tag.into());
+        self
+    }
+
+    /// How many attempts the job has; at least 1.
+    pub fn max_attempts(mut self, attempts: u32) -> Self {
+        self.max_attempts = Some(attempts);
+        self
+    }
+
+    /// Enqueues the job: one round trip. `Ok` means that the server has it.
+    ///
+    /// # Errors
+    /// As [`Enqueue::enqueue`](super::Enqueue::enqueue); [`Error::Config`] where the arguments are no object in JSON.
+    pub async fn enqueue(self) -> Result<JobId, Error> {
+        let runtime = in_a_runtime()?;
+        let mut problems = Vec::new();
+        problems.extend(check_name("queue", &self.queue).err());
+        problems.extend(check_tags(&self.tags).err());
+        if self.name.is_empty() {
+            problems.push("the name of the job type is empty".into());
+        }
+        if self.max_attempts == Some(0) {
+            problems.push("max_attempts is 0; a job has at least one attempt".into());
+        }
+        let args = match RawValue::from_string(self.args) {
+            Ok(args) => Some(args),
+            Err(error) => {
+                problems.push(format!("the arguments are no JSON: {}", describe(&error)));
+                None
+            }
+        };
+        if args.as_ref().is_some_and(|args| !args.get().starts_with('{')) {
+            problems.push("the arguments are an object by name, as in `{\"user_id\":42}`".into());
+        }
+        let Some(args) = args.filter(|_| problems.is_empty()) else {
+            return Err(Error::Config(Problems(problems)));
+        };
+        let now = since_1970(SystemTime::now());
+        let id = JobId::fresh_at(now);
+        let envelope = NewEnvelope {
+            v: VERSION,
+            id: &id,
+            job: &self.name,
+            args: &args,
+            enqueued_at: millis(now),
+            tags: &self.tags,
+            meta: None,
+            max_attempts: self.max_attempts,
+            timeout: None,
+            backoff: None,
+            retry_until: None,
+        };
+        let envelope =
+            serde_json::to_vec(&envelope).map_err(|error| Error::config(describe(&error)))?;
+        let (bytes, limit) = (envelope.len(), self.client.max_payload());
+        if bytes > limit {
+            let why = format!("its envelope has {bytes} bytes, more than max_payload ({limit})");
+            let doing = format!("enqueue job {id} on the queue {}", self.queue);
+            return Err(Error::Refused { doing, source: Cause::new(why) });
+        }
+        let confirms = self.client.durability();
+        let (client, queue, due) = (self.client, Cow::Owned(self.queue), self.due);
+        Ready { client, queue, due, job: "by its name", id, confirms, envelope }.send(runtime).await
+    }
+}
+
+impl fmt::Debug for EnqueueByName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The arguments stay out of logs.
+        f.debug_struct("EnqueueByName").field("job", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,129 @@
+//! The manifest: what workers write down of their job types, for tools that do not link them.
+
+use serde::{Deserialize, Serialize};
+
+use crate::client::Client;
+use crate::encryption::Encrypted;
+use crate::error::Error;
+use crate::fnv;
+use crate::job::Definition;
+use crate::store::{Fault, MetaKey, server_time};
+
+/// A larger entry is none: anybody may have written it.
+const ENTRY_BYTES: u64 = 64 * 1024;
+
+/// More types are not read.
+const TYPES: usize = 2000;
+
+/// An entry that no worker wrote for so long is gone, in ms.
+const UNSEEN_FOR: u64 = 30 * 86_400_000;
+
+/// A job type as the workers that know it describe it; [`Client::job_types`](crate::Client::job_types) gives them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct JobType {
+    /// Its name on the wire.
+    pub name: String,
+    /// Older names whose jobs it also runs.
+    #[serde(default)]
+    pub aliases: Vec<String>,
+    /// The queue that it goes to, unless a call says otherwise.
+    pub queue: String,
+    /// How long an attempt may run, in milliseconds.
+    pub timeout_ms: u64,
+    /// How many attempts a job has.
+    pub max_attempts: u32,
+    /// Whether its arguments are encrypted, so that only programs with the key can enqueue it.
+    #[serde(default)]
+    pub encrypted: bool,
+    /// Whether it runs on a thread for blocking work.
+    #[serde(default)]
+    pub blocking: bool,
+    /// The arguments that no tool shows.
+    #[serde(default)]
+    pub redact: Vec<String>,
+    /// Where it is written, as `file:line`.
+    #[serde(default)]
+    pub place: String,
+    /// The JSON Schema of its arguments, as JSON.
+    pub schema: String,
+    /// Changes with all that is above, but not with the place.
+    pub fingerprint: String,
+    /// When a worker last wrote it, in milliseconds since 1970 by the worker's clock.
+    pub seen: u64,
+}
+
+impl JobType {
+    pub(crate) fn of(definition: &Definition, seen: u64) -> Self {
+        let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let mut this = Self {
+            name: definition.name.to_owned(),
+            aliases: owned(definition.aliases),
+            queue: definition.queue.to_owned(),
+            timeout_ms: definition.policy.timeout_ms,
+            max_attempts: definition.policy.max_attempts,
+            encrypted: definition.encrypted != Encrypted::No,
+            blocking: definition.blocking,
+            redact: owned(definition.redact),
+            place: String::new(),
+            schema: definition.schema.to_owned(),
+            fingerprint: String::new(),
+            seen: 0,
+        };
+        let all = serde_json::to_vec(&this).unwrap_or_default();
+        this.fingerprint = format!("{:016x}", fnv::hash(&all));
+        this.place = definition.place.to_string();
+        this.seen = seen;
+        this
+    }
+
+    /// Reads an entry. `None` for anything else.
+    fn parse(name: &[u8], entry: &[u8]) -> Option<Self> {
+        let this: Self = serde_json::from_slice(entry).ok()?;
+        (this.name.as_bytes() == name && crate::keys::is_name(&this.queue)).then_some(this)
+    }
+
+    /// Whether jobs of this name are of this type.
+    #[must_use]
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.aliases.iter().any(|alias| alias == name)
+    }
+}
+
+impl Client {
+    /// The job types that workers have written down, by name: those of every worker of the last 30 days.
+    ///
+    /// # Errors
+    /// Where the server cannot be asked.
+    pub async fn job_types(&self) -> Result<Vec<JobType>, Error> {
+        let manifest = self.manifest().await;
+        Ok(manifest.map_err(|fault| fault.into_error("read the job types"))?.0)
+    }
+
+    /// The job types in the manifest, and the names of those that no worker wrote for long.
+    async fn manifest(&self) -> Result<(Vec<JobType>, Vec<String>), Fault> {
+        let (meta, on) = self.meta(MetaKey::Jobs).await?;
+        let now = server_time(&on).await?;
+        let entries = meta.jobs(&on, TYPES, ENTRY_BYTES).await?;
+        let types = entries.iter().filter_map(|(name, entry)| JobType::parse(name, entry));
+        let is_known = |job: &JobType| now.saturating_sub(job.seen) < UNSEEN_FOR;
+        let (mut known, unseen): (Vec<_>, Vec<_>) = types.partition(is_known);
+        known.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok((known, unseen.into_iter().map(|job| job.name).collect()))
+    }
+
+    /// Writes job types to the manifest, and takes those out that no worker wrote for long.
+    pub(crate) async fn write_manifest(&self, types: &[JobType]) -> Result<(), Fault> {
+        let entry = |job: &JobType| serde_json::to_string(job).unwrap_or_default();
+        let entries = types.iter().map(|job| (job.name.as_str(), entry(job)));
+        let entries: Vec<_> =
+            entries.filter(|(_, entry)| entry.len() as u64 <= ENTRY_BYTES).collect();
+        let (meta, on) = self.meta(MetaKey::Jobs).await?;
+        if !entries.is_empty() {
+            meta.add_jobs(&on, &entries).await?;
+        }
+        let (_, unseen) = self.manifest().await?;
+        let unseen: Vec<_> = unseen.iter().map(String::as_str).collect();
+        if unseen.is_empty() { Ok(()) } else { meta.remove_jobs(&on, &unseen).await }
+    }
+}

@@ -1,0 +1,65 @@
+//! What the keys of a queue and the payloads in them say: `docs/wire-format.md` describes both.
+
+use crate::jobs::QUEUES;
+
+/// The number of what stands where a job was deleted.
+pub(crate) const HUSK: u32 = u32::MAX;
+
+/// The number of what moves as a job does: a husk has one too.
+pub(crate) fn number_of(payload: &[u8]) -> Option<u32> {
+    if payload == b"-" { Some(HUSK) } else { number_in(payload) }
+}
+
+/// The number of the job that a payload is about; all payloads of the suite have one.
+pub(crate) fn number_in(payload: &[u8]) -> Option<u32> {
+    const FIELD: &[u8] = b"\"n\":";
+    let at = payload.windows(FIELD.len()).position(|window| window == FIELD)? + FIELD.len();
+    let digits = payload[at..].iter().take_while(|byte| byte.is_ascii_digit());
+    let mut digits = digits.map(|digit| u32::from(digit - b'0')).peekable();
+    digits.peek()?;
+    digits.try_fold(0_u32, |number, digit| number.checked_mul(10)?.checked_add(digit))
+}
+
+/// A key of a queue: what kind, of which queue, and what belongs to a part of it.
+pub(crate) struct Key {
+    pub(crate) kind: Kind,
+    pub(crate) queue: u8,
+    pub(crate) part: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Jobs,
+    Inbox,
+    Progress,
+    Scheduled,
+    Parked,
+    Record,
+    Broken,
+    Workers,
+    Worker,
+    Stat,
+}
+
+impl Key {
+    pub(crate) fn of(name: &[u8]) -> Option<Self> {
+        let name = str::from_utf8(name).ok()?.strip_prefix("hworker-")?;
+        let (kind, rest) = name.split_once('-')?;
+        let kind = match kind {
+            "jobs" => Kind::Jobs,
+            "inbox" => Kind::Inbox,
+            "progress" => Kind::Progress,
+            "scheduled" => Kind::Scheduled,
+            "parked" => Kind::Parked,
+            "record" => Kind::Record,
+            "broken" => Kind::Broken,
+            "workers" => Kind::Workers,
+            "worker" => Kind::Worker,
+            "stat" => Kind::Stat,
+            _ => return None,
+        };
+        let (queue, part) = rest.split_once(':').unwrap_or((rest, ""));
+        let queue = QUEUES.iter().position(|name| *name == queue)? as u8;
+        Some(Self { kind, queue, part: part.to_owned() })
+    }
+}

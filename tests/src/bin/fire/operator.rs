@@ -1,0 +1,167 @@
+//! Operators: now and then they delete and promote waiting jobs and let failed ones run again, two of them often the same ones at
+//! once.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle, sleep};
+use std::time::Duration;
+
+use fastrand::Rng;
+use hworker::{Action, Changed, Client, Error, JobInfo, JobState};
+
+use crate::checker::Checker;
+use crate::jobs::QUEUES;
+use crate::ledger::Ended;
+use crate::names::number_in;
+use crate::report::Failure;
+use crate::stage::Stage;
+
+/// Time between two looks.
+const EVERY: Duration = Duration::from_millis(50);
+
+/// So many jobs are looked at, and so many of them changed.
+const SEEN: usize = 50;
+const CHANGED: usize = 3;
+
+/// What operators asked for and were told.
+#[derive(Debug, Default)]
+pub(crate) struct Edits {
+    of: HashMap<u32, Edited>,
+    pub(crate) promoted: u64,
+}
+
+/// Of one job.
+#[derive(Debug, Default)]
+struct Edited {
+    /// Somebody asked for its deletion.
+    deletion: bool,
+    /// A deletion was answered as done.
+    told_deleted: bool,
+    /// How often it was answered that it runs again, and how often it does.
+    told_again: u32,
+    again: u32,
+}
+
+impl Checker {
+    /// An operator asks for this now.
+    pub(crate) fn asked(&mut self, n: u32, action: &Action) {
+        let edited = self.edits.of.entry(n).or_default();
+        edited.deletion |= *action == Action::Delete;
+    }
+
+    /// It is done, an operator was told.
+    pub(crate) fn is_done(&mut self, n: u32, action: &Action) {
+        let edited = self.edits.of.entry(n).or_default();
+        match action {
+            Action::Delete if edited.told_deleted => {
+                self.wrong("a job is changed once", format!("job {n} was deleted twice"));
+            }
+            Action::Delete => edited.told_deleted = true,
+            Action::Promote => self.edits.promoted += 1,
+            _ => edited.told_again += 1,
+        }
+    }
+
+    /// A job is gone from its list, and a husk is there.
+    pub(crate) fn deleted(&mut self, n: u32) {
+        if !self.edits.of.get(&n).is_some_and(|edited| edited.deletion) {
+            self.wrong("only what is seen is edited", format!("job {n} was deleted"));
+        }
+        self.settled(n, Ended::Deleted);
+    }
+
+    /// A failed job waits again.
+    pub(crate) fn runs_again(&mut self, n: u32) {
+        let ended = self.jobs.get(n).ended.take();
+        if ended != Some(Ended::Failed) {
+            let detail = format!("job {n} runs again after {ended:?}");
+            self.wrong("what is settled is settled", detail);
+        }
+        self.edits.of.entry(n).or_default().again += 1;
+    }
+
+    /// What operators were told is done and is not.
+    pub(crate) fn edits_untold(&self) -> Vec<(&'static str, String)> {
+        let mut wrong = Vec::new();
+        for (n, job) in self.jobs.iter() {
+            let Some(edited) = self.edits.of.get(&n) else { continue };
+            if (edited.told_deleted && job.ended != Some(Ended::Deleted))
+                || edited.told_again > edited.again
+            {
+                let detail = format!("job {n}: {edited:?}, and it is {:?}", job.ended);
+                wrong.push(("an edit that is done is done", detail));
+            }
+        }
+        wrong
+    }
+}
+
+/// The thread in which they are.
+pub(crate) struct Operators {
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<Result<(), Failure>>,
+}
+
+impl Operators {
+    pub(crate) fn start(stage: &Arc<Stage>) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stage, told) = (Arc::clone(stage), Arc::clone(&stop));
+        Self { stop, thread: thread::spawn(move || operate(&stage, &told)) }
+    }
+
+    pub(crate) fn end(self) -> Result<(), Failure> {
+        self.stop.store(true, Ordering::Release);
+        self.thread.join().map_err(|_| Failure::from("the operators panicked"))?
+    }
+}
+
+fn operate(stage: &Stage, stop: &AtomicBool) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let clients = [Client::new(stage.url())?, Client::new(stage.url())?];
+    let mut rng = Rng::with_seed(stage.options.seed);
+    while !stop.load(Ordering::Acquire) {
+        sleep(EVERY);
+        // What has no answer is not asked again: it is done or not.
+        let _: Result<(), Error> = runtime.block_on(edit(stage, &clients, &mut rng));
+    }
+    Ok(())
+}
+
+/// Looks at one queue, and changes some of what is there.
+async fn edit(stage: &Stage, clients: &[Client; 2], rng: &mut Rng) -> Result<(), Error> {
+    let queue = QUEUES[rng.usize(..2)];
+    let (which, action) = match rng.u8(..3) {
+        0 => (JobState::Waiting, Action::Delete),
+        1 => (JobState::Waiting, Action::Promote),
+        _ => (JobState::Failed, Action::Retry),
+    };
+    let [first, second] = clients.each_ref().map(|client| client.inspect(queue));
+    let page = first.jobs(which).limit(SEEN).page().await?;
+    let mut jobs: Vec<_> = page.items.into_iter().filter(|job| number(job).is_some()).collect();
+    rng.shuffle(&mut jobs);
+    jobs.truncate(CHANGED);
+    if jobs.is_empty() {
+        return Ok(());
+    }
+    {
+        let mut checker = stage.checker();
+        jobs.iter().filter_map(number).for_each(|n| checker.asked(n, &action));
+    }
+    let (answers, others) = tokio::join!(first.change(&jobs, &action), async {
+        if rng.bool() { second.change(&jobs, &action).await } else { Ok(Vec::new()) }
+    });
+    let mut checker = stage.checker();
+    for answers in [answers, others].into_iter().flatten() {
+        for (job, _) in jobs.iter().zip(answers).filter(|(_, answer)| *answer == Changed::Done) {
+            if let Some(n) = number(job) {
+                checker.is_done(n, &action);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn number(job: &JobInfo) -> Option<u32> {
+    number_in(job.payload())
+}

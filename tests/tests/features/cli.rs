@@ -1,0 +1,330 @@
+//! The program `hworker`, as a person or a script calls it.
+
+use std::io::Write;
+use std::process::Stdio;
+
+use hworker_tests::{Act, InProcess, TestServer, act};
+use serde_json::Value;
+
+use crate::SOON;
+
+/// What must be shown nowhere.
+const SECRET: &str = "4111-s3cret";
+
+#[hworker::job(redact = "card")]
+#[allow(clippy::unused_async)]
+async fn pay(card: String, amount: u32) -> Result<(), String> {
+    let _ = card;
+    Err(format!("{amount} were declined"))
+}
+
+/// How a call ended, and what it said.
+struct Said {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+impl Said {
+    fn lines(&self) -> Vec<Vec<&str>> {
+        self.out.lines().map(|line| line.split('\t').collect()).collect()
+    }
+
+    fn json(&self) -> Vec<Value> {
+        self.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+    }
+}
+
+fn call(server: &TestServer, arguments: &[&str]) -> Said {
+    call_with(server, arguments, "")
+}
+
+fn call_with(server: &TestServer, arguments: &[&str], input: &str) -> Said {
+    let mut command = server.command("hworker");
+    command.args(arguments).env("USER", "ada").env("HOSTNAME", "desk");
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    let mut stdin = child.stdin.take().expect("its input");
+    // It need not read it.
+    let _ = stdin.write_all(input.as_bytes());
+    drop(stdin);
+    let output = child.wait_with_output().expect("it ends");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    let code = output.status.code().expect("a code");
+    Said { code, out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// Of `act`, which fails with this message.
+async fn fail(server: &TestServer, message: &str) -> String {
+    let before = server.counter("failed");
+    let plan = vec![vec![Act::Failure(message.into())]];
+    let id = server.enqueue("fails", plan).await.to_string();
+    server.eventually("it has failed", SOON, || server.counter("failed") > before);
+    id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ts12_stats_queues_and_workers() {
+    // Every queue, and every worker, in a line; as JSON with the fields that are documented.
+    // Guard: `queues::stats`.
+    let server = TestServer::start();
+    let _worker = InProcess::run(server.worker().register::<act>().concurrency(2));
+    fail(&server, "declined").await;
+    server.enqueue("held", vec![vec![Act::Gate("end".into())]]).await;
+    server.eventually("it runs", SOON, || server.begun("held") == 1);
+    let later = act::with("later".into(), Vec::new()).on(server.client());
+    later.delay(std::time::Duration::from_secs(3600)).enqueue().await.expect("enqueued");
+
+    let said = call(&server, &["stats"]);
+    assert_eq!((said.code, said.err.as_str()), (0, ""));
+    assert_eq!(said.lines(), [["default", "0", "-", "1", "1", "1", "0", "1", "0"]]);
+    let row = &call(&server, &["stats", "--json"]).json()[0];
+    assert_eq!(
+        (&row["name"], &row["running"], &row["failed"]),
+        (&"default".into(), &1.into(), &1.into())
+    );
+    let shown = call(&server, &["queues", "show", "default"]);
+    assert!(shown.out.contains("declined") && shown.out.contains("scheduled  1"), "{}", shown.out);
+
+    let workers = call(&server, &["workers", "ls"]);
+    let id = workers.lines()[0][0].to_owned();
+    assert_eq!(workers.lines()[0][4..6], ["1", "2"]);
+    let shown = call(&server, &["workers", "show", &id]);
+    assert!(shown.out.contains("act attempt 1 for"), "{}", shown.out);
+    assert_eq!(call(&server, &["workers", "show", "nobody"]).code, 3);
+    assert_eq!(call(&server, &["stats", "--queue", "nothing"]).code, 3);
+    server.open("end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ts12_exit_codes() {
+    // Guard: `Stop`.
+    let server = TestServer::start();
+    let codes = [
+        (0, vec!["stats"]),
+        (2, vec!["stat"]),
+        (2, vec!["failed", "ls", "--limit", "0"]),
+        (2, vec!["failed", "ls", "--cursor", "x"]),
+        (2, vec!["failed", "ls", "--where", "nonsense"]),
+        (2, vec!["failed", "retry"]),
+        (3, vec!["jobs", "show", "none"]),
+        (3, vec!["failed", "retry", "none"]),
+        (4, vec!["stats", "--url", "redis://127.0.0.1:1"]),
+        (2, vec!["stats", "--url", "nonsense://x"]),
+    ];
+    for (code, arguments) in codes {
+        let said = call(&server, &arguments);
+        assert_eq!(said.code, code, "{arguments:?}: {}", said.err);
+        assert_eq!(said.err.is_empty(), code == 0, "{arguments:?}: {}", said.err);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ts12_enqueue_is_checked_by_what_workers_wrote_down() {
+    // Guard: `schema::check`.
+    let server = TestServer::start();
+    let _worker = InProcess::run(server.worker().register::<act>());
+    server.eventually("its types are written down", SOON, || {
+        server.redis().len("hworker-meta:jobs") == 1
+    });
+    let unknown = call(&server, &["enqueue", "atc", "--args", "{}"]);
+    assert!(unknown.code == 3 && unknown.err.contains("they know: act"), "{}", unknown.err);
+    for (args, said) in [
+        ("{\"name\":\"x\"}", "\"plan\" is a required property"),
+        ("{\"name\":7,\"plan\":[]}", "/name"),
+        ("{", "no JSON"),
+    ] {
+        let wrong = call(&server, &["enqueue", "act", "--args", args]);
+        assert!(wrong.code == 2 && wrong.err.contains(said), "{args}: {}", wrong.err);
+    }
+    let args = "{\"name\":\"by hand\",\"plan\":[]}";
+    let enqueued = call_with(&server, &["enqueue", "act", "--args", "-", "--tag", "eu"], args);
+    assert_eq!(enqueued.code, 0, "{}", enqueued.err);
+    server.eventually("it ran", SOON, || server.ended("by hand") == 1);
+    let unchecked = call(&server, &["enqueue", "of_tomorrow", "--no-check", "--queue", "later"]);
+    assert_eq!(unchecked.code, 0, "{}", unchecked.err);
+    assert_eq!(server.redis().len("hworker-jobs-later"), 1);
+    let schema = call(&server, &["schema", "show", "act"]);
+    assert!(schema.out.contains("tests/src/jobs.rs"), "{}", schema.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f11_f12_failed_jobs_are_mended_and_each_action_is_in_the_audit() {
+    // Guard: `Context::audited` and `Context::confirm`.
+    let server = TestServer::start();
+    let _worker = InProcess::run(server.worker().register::<act>());
+    let first = fail(&server, "smtp: 421 try again later").await;
+    fail(&server, "another").await;
+    fail(&server, "another").await;
+
+    let listed = call(&server, &["failed", "ls", "--error", "421"]);
+    assert_eq!(listed.lines().len(), 1);
+    assert_eq!(listed.lines()[0][0], first);
+    let groups = call(&server, &["failed", "groups", "--json"]).json();
+    assert_eq!((groups.len(), &groups[0]["count"]), (2, &2.into()));
+
+    // Two need a confirmation; without it, and in a dry run, nothing happens.
+    let group = groups[0]["name"].as_str().expect("a name");
+    assert_eq!(call(&server, &["failed", "delete", "--group", group]).code, 6);
+    let dry = call(&server, &["failed", "delete", "--group", group, "--dry-run"]);
+    assert!(dry.code == 0 && dry.out.contains("would delete 2 jobs"), "{}", dry.out);
+    assert_eq!(server.redis().len("hworker-failed-default"), 3);
+    let deleted = call(&server, &["failed", "delete", "--group", group, "--yes", "--json"]);
+    assert_eq!((deleted.code, &deleted.json()[0]["done"]), (0, &2.into()));
+    assert_eq!(server.redis().len("hworker-failed-default"), 1);
+
+    // One is retried without a question, once.
+    assert_eq!(call(&server, &["failed", "retry", &first]).code, 0);
+    server.eventually("it ran again", SOON, || server.begun("fails") == 4);
+    server.eventually("it failed again", SOON, || server.counter("failed") == 4);
+
+    let audit = call(&server, &["audit", "--json"]).json();
+    let told: Vec<_> = audit
+        .iter()
+        .rev()
+        .map(|entry| (entry["action"].as_str(), entry["result"].as_str()))
+        .map(|(action, result)| format!("{} {}", action.expect("a text"), result.expect("a text")))
+        .collect();
+    let expected = [
+        "delete asked",
+        "delete done 2, missing 0, changed 0",
+        "retry asked",
+        "retry done 1, missing 0, changed 0",
+    ];
+    assert_eq!(told, expected);
+    assert!(audit.iter().all(|entry| entry["who"] == "ada@desk"), "{audit:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn en18_ts17_what_a_job_type_hides_is_shown_nowhere() {
+    // Guard: `output::hide`, and the audit's `what`.
+    let server = TestServer::start();
+    let _worker = InProcess::run(server.worker().register::<pay>());
+    server.eventually("its types are written down", SOON, || {
+        server.redis().len("hworker-meta:jobs") == 1
+    });
+    let pays = pay::with(SECRET.into(), 17).on(server.client()).max_attempts(1).tag("eu");
+    let id = pays.meta("tenant", 7).enqueue().await.expect("enqueued").to_string();
+    server.eventually("it has failed", SOON, || server.counter("failed") == 1);
+
+    let dump = call(&server, &["jobs", "show", &id, "--dump"]);
+    for told in ["17 were declined", "\"amount\":17", "eu", "tenant = 7", "attempt 1", "•••"]
+    {
+        assert!(dump.out.contains(told), "{told}: {}", dump.out);
+    }
+    let set = format!("args.card={SECRET}");
+    let all = [
+        dump,
+        call(&server, &["failed", "ls"]),
+        call(&server, &["failed", "ls", "--json"]),
+        call(&server, &["failed", "show", &id, "--json"]),
+        call(
+            &server,
+            &["jobs", "ls", "--state", "failed", "--where", &format!("args.card={SECRET}")],
+        ),
+        call(&server, &["jobs", "edit", &id, "--set", &set, "--yes"]),
+        call(&server, &["audit", "--json"]),
+        call(&server, &["audit"]),
+    ];
+    for said in all {
+        assert_eq!(said.code, 0, "{}", said.err);
+        assert!(
+            !said.out.contains(SECRET) && !said.err.contains(SECRET),
+            "{}{}",
+            said.out,
+            said.err
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operate_39_nothing_rewrites_the_terminal() {
+    // An escape sequence in every field that anybody may write.
+    // Guard: `output::shown`.
+    let server = TestServer::start();
+    let evil = "\\u001b]52;c;ZXZpbA==\\u0007\\u009b31m\\u202e";
+    let envelope = format!(
+        r#"{{"id":"{evil}","job":"{evil}","args":{{"x":"{evil}"}},"tags":["{evil}"],"meta":{{"{evil}":1}},"errors":[{{"attempt":1,"at":1,"kind":"{evil}","message":"{evil}","worker":"{evil}"}}]}}"#
+    );
+    let id = "\u{1b}]52;c;ZXZpbA==\u{7}\u{9b}31m\u{202e}";
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &envelope]);
+    let _: u64 = server.redis().ask(&["HSET", "hworker-broken-default", id, &format!("1 1 {id}")]);
+    let _: u64 = server.redis().ask(&["HSET", "hworker-meta:queues", "default", "1"]);
+    for arguments in [
+        vec!["jobs", "ls"],
+        vec!["jobs", "ls", "--json"],
+        vec!["jobs", "show", id],
+        vec!["jobs", "show", id, "--dump"],
+        vec!["broken", "ls"],
+        vec!["broken", "ls", "--json"],
+        vec!["jobs", "show", "no\u{1b}ne"],
+    ] {
+        let said = call(&server, &arguments);
+        for text in [&said.out, &said.err] {
+            let raw = |c: char| (c.is_control() && c != '\n' && c != '\t') || c == '\u{202e}';
+            assert!(!text.contains(raw), "{arguments:?}: {text:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn f13_broken_payloads_by_their_digests() {
+    // Guard: `JobInfo::digest`.
+    let server = TestServer::start();
+    for payload in ["{\"one\"", "{\"two\"", "three"] {
+        let _: u64 =
+            server.redis().ask(&["HSET", "hworker-broken-default", payload, "2 5 no JSON"]);
+    }
+    let listed = call(&server, &["broken", "ls", "--json"]).json();
+    assert_eq!(listed.len(), 3);
+    let digest = listed[0]["digest"].as_str().expect("a digest");
+    let raw = call(&server, &["broken", "show", digest, "--raw"]);
+    assert!(["{\"one\"", "{\"two\"", "three"].contains(&&*raw.out), "{}", raw.out);
+    assert_eq!(call(&server, &["broken", "requeue", digest, "--yes"]).code, 0);
+    let queued: String = server.redis().ask(&["LINDEX", "hworker-jobs-default", "0"]);
+    assert_eq!(queued, raw.out);
+    assert_eq!(call(&server, &["broken", "requeue", digest, "--yes"]).code, 3);
+    assert_eq!(call(&server, &["broken", "delete", "--reason", "no JSON"]).code, 6);
+    assert_eq!(call(&server, &["broken", "delete", "--reason", "no JSON", "--yes"]).code, 0);
+    assert_eq!(server.redis().len("hworker-broken-default"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operate_38_what_others_wrote_is_shown_or_skipped() {
+    // Keys of other types, garbage in every structure, and a manifest that is none.
+    // Guard: `JobType::parse` and `Meta::jobs`.
+    let server = TestServer::start();
+    let mut redis = server.redis();
+    let _: u64 = redis.ask(&["LPUSH", "hworker-jobs-default", "garbage", "{}", "[1]"]);
+    let _: u64 = redis.ask(&["ZADD", "hworker-failed-default", "1", "no member of ours", "2", "x"]);
+    let _: u64 = redis.ask(&["HSET", "hworker-record-default", "ours", "garbage"]);
+    let _: u64 = redis.ask(&["HSET", "hworker-groups-default", "g", "garbage", "|failed", "x"]);
+    let _: u64 = redis.ask(&["HSET", "hworker-meta:queues", "no name", "1", "default", "1"]);
+    let large = "x".repeat(10 << 20);
+    let _: u64 = redis.ask(&["HSET", "hworker-meta:jobs", "large", &large, "garbage", "{}"]);
+    for arguments in [
+        vec!["stats"],
+        vec!["queues", "show", "default"],
+        vec!["jobs", "ls"],
+        vec!["failed", "ls"],
+        vec!["failed", "groups"],
+        vec!["schema", "ls"],
+        vec!["workers", "ls"],
+    ] {
+        let said = call(&server, &arguments);
+        assert_eq!(said.code, 0, "{arguments:?}: {}", said.err);
+    }
+    assert_eq!(call(&server, &["jobs", "ls"]).lines().len(), 3);
+    let _: String = redis.ask(&["SET", "hworker-scheduled-default", "x"]);
+    let said = call(&server, &["scheduled", "ls"]);
+    assert!(said.code != 0 && said.err.contains("WRONGTYPE"), "{}", said.err);
+}
+
+#[test]
+fn ts12_completions_and_the_manual_page() {
+    let server = TestServer::start();
+    for arguments in [vec!["completions", "bash"], vec!["completions", "zsh"], vec!["man"]] {
+        let said = call(&server, &arguments);
+        assert!(said.code == 0 && said.out.contains("failed"), "{arguments:?}");
+    }
+}

@@ -394,15 +394,15 @@ async fn wrong_values_are_broken_and_do_not_fit_the_schema() {
     }
 }
 
+/// Of the worker whose keys are described.
+const DESCRIBED: [(&str, &str); 3] =
+    [("HWORKER_NAME", "web-1"), ("HWORKER_CONCURRENCY", "3"), ("HWORKER_KEEP_DONE", "1")];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_and_fields_are_as_described() {
     let server = TestServer::start();
     let client = server.client();
-    let mut worker = server.worker_process(&[
-        ("HWORKER_NAME", "web-1"),
-        ("HWORKER_CONCURRENCY", "3"),
-        ("HWORKER_KEEP_DONE", "1"),
-    ]);
+    let mut worker = server.worker_process(&DESCRIBED);
     let push = |payload: &str| {
         let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", payload]);
     };

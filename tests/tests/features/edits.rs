@@ -100,12 +100,12 @@ async fn operate_6_a_hundred_retries_are_one_run() {
     let both = [listed(&server, JobState::Failed).await, listed(&server, JobState::Waiting).await];
     for (jobs, action) in both.into_iter().zip([Action::Retry, Action::MoveTo("elsewhere".into())])
     {
-        let mut changes = tokio::task::JoinSet::new();
+        let mut tasks = tokio::task::JoinSet::new();
         for _ in 0..100 {
             let (queue, jobs, action) = (server.inspect(), jobs.clone(), action.clone());
-            changes.spawn(async move { queue.change(&jobs, &action).await.expect("changed")[0] });
+            tasks.spawn(async move { queue.change(&jobs, &action).await.expect("changed")[0] });
         }
-        let changed = changes.join_all().await;
+        let changed = tasks.join_all().await;
         assert_eq!(changed.iter().filter(|it| **it == Changed::Done).count(), 1);
         assert_eq!(changed.iter().filter(|it| **it == Changed::Missing).count(), 99);
     }

@@ -62,7 +62,7 @@ local function drop_surplus(outcome, ended, most_records, most_bytes, at_most)
   return dropped
 end
 
--- At most 500 groups are kept: beyond them those go that were not seen for the longest time, and a hundred more.
+-- At most 500 groups are kept: beyond them those that were not seen for the longest time go, until 400 are left.
 local function write_groups()
   for name, group in pairs(touched) do
     if group.count > 0 and group.sample then

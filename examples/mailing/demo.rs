@@ -150,7 +150,7 @@ impl Stage {
         let began = Instant::now();
         loop {
             let left = self.queue.counts().await?;
-            if left.pending + left.scheduled + left.running == 0 {
+            if left.waiting + left.scheduled + left.running == 0 {
                 return Ok(());
             }
             ensure!(began.elapsed() < PATIENCE, "still on the queue: {left:?}");

@@ -725,7 +725,7 @@ async fn operate_18_no_reply_holds_up_the_server() {
         let most = match state {
             JobState::Failed => MB + 100_000,
             // A hash gives at once what it has in one of its buckets.
-            JobState::Running | JobState::Broken => 6 * MB,
+            JobState::Running | JobState::Broken => 9 * MB,
             _ => 2 * MB + 100_000,
         };
         let largest = proxy.take_largest_reply();

@@ -214,13 +214,14 @@ async fn operate_24_a_lowered_limit_drops_a_few_at_a_time() {
     all.stop().await;
     let proxy = Proxy::before(&server);
     let few = server.worker().client(&proxy.client()).register::<refuses>().failed_limit(10);
-    let _few = InProcess::run(few);
+    let few = InProcess::run(few);
     server
         .eventually_async("they go", SOON * 2, async || {
             enqueue(&server, ["no more".to_owned()]).await;
             server.redis().len("hworker-failed-default") == 10
         })
         .await;
+    few.stop().await;
     let dropped = statistic(&server, "dropped").await as usize;
     let (settles, trims) = (proxy.count("settle"), proxy.count("trim"));
     assert!(

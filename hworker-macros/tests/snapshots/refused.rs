@@ -91,6 +91,8 @@ impl ::hworker::__private::Job for send {
         },
         policy: ::hworker::__private::Policy::DEFAULT,
         encrypted: ::hworker::__private::Encrypted::No,
+        redact: &[],
+        schema: "{}",
         blocking: false,
         needs: |_| {},
         start: |_| loop {},

@@ -6,7 +6,8 @@ use std::collections::VecDeque;
 
 use super::job::{Guard, JobInfo, Stands};
 use super::position::Position;
-use super::{JobState, Order, digest};
+use super::state::{JobState, Order};
+use crate::fnv;
 use crate::store::{Connection, Fault, HUSK, Place, Portion, Queue, Range};
 
 /// A list is read no deeper than this from its nearer end: a server walks there node by node, and this takes it 4 ms.
@@ -168,7 +169,7 @@ impl<'a> Reader<'a> {
                 continue;
             }
             (self.base, self.husks) = (None, 0);
-            let (hash, before) = (digest(&payload), self.before(place, length));
+            let (hash, before) = (fnv::hash(&payload), self.before(place, length));
             let guard = Guard::of(self.shard, Stands::Waiting(before));
             let job = JobInfo::of_payload(&self.queue.name, self.state, None, payload, guard);
             self.position = Position::List { place, hash, at: job.at.unwrap_or_default() };
@@ -192,7 +193,7 @@ impl<'a> Reader<'a> {
             let around = around.min(self.portion.count() as u64);
             let first = place.saturating_sub(around);
             let rows = self.list(first, place + around + 1 - first).await?;
-            let found = (first..).zip(&rows).find(|(_, payload)| digest(payload) == hash);
+            let found = (first..).zip(&rows).find(|(_, payload)| fnv::hash(payload) == hash);
             if let Some((place, _)) = found {
                 return Ok(Some(place));
             }
@@ -283,7 +284,7 @@ impl<'a> Reader<'a> {
                 let from = Some(*score);
                 let mut rows =
                     self.queue.sorted(&self.on, set, range(from, *before, count + 1)).await?;
-                let is_last = |row: &(Vec<u8>, u64)| row.1 == *score && digest(&row.0) == *hash;
+                let is_last = |row: &(Vec<u8>, u64)| row.1 == *score && fnv::hash(&row.0) == *hash;
                 (first, shown) = (from, *before + 1);
                 if rows.first().is_some_and(is_last) {
                     rows.remove(0);
@@ -318,7 +319,7 @@ impl<'a> Reader<'a> {
             if first != Some(score) {
                 (first, shown) = (Some(score), 0);
             }
-            let hash = digest(&member);
+            let hash = fnv::hash(&member);
             self.position = Position::Sorted { score, before: shown, hash, name: name(&member) };
             shown += 1;
             rows.push((member, score, self.position.clone()));

@@ -6,7 +6,8 @@ use serde::Serialize;
 
 use super::budget::waiting_again;
 use super::job::{JobInfo, Stands};
-use super::{Doing, Inspect, JobState};
+use super::state::JobState;
+use super::{Doing, Inspect};
 use crate::encryption::is_sealed;
 use crate::envelope::{Envelope, JobId, Rewrite, edit_args};
 use crate::error::Error;

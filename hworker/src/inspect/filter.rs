@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use super::{JobInfo, JobState};
+use super::job::JobInfo;
+use super::state::JobState;
 use crate::time::{millis, parse_duration, parse_time};
 
 /// Which jobs are meant: conditions that all hold. It is written as text, and read with [`str::parse`].

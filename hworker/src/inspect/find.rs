@@ -3,7 +3,7 @@
 use super::budget::{Reader, Times, read_held};
 use super::job::{Guard, JobInfo, Stands};
 use super::position::Position;
-use super::{JobState, Order};
+use super::state::{JobState, Order};
 use crate::envelope::JobId;
 use crate::keys::WorkerKeys;
 use crate::store::{Connection, Fault, Lease, Queue};

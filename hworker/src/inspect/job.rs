@@ -8,8 +8,9 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::JobState;
+use super::state::JobState;
 use crate::envelope::{AttemptError, Crash, Envelope, JobId, NO_ARGS};
+use crate::fnv;
 use crate::store::{Lease, Place};
 
 /// A job, wherever it is. `Debug` leaves out its arguments; `Serialize` has everything.
@@ -264,7 +265,7 @@ impl JobInfo {
     /// What names a broken payload: 16 hex digits made of its bytes.
     #[must_use]
     pub fn digest(&self) -> String {
-        format!("{:016x}", super::digest(&self.payload))
+        format!("{:016x}", fnv::hash(&self.payload))
     }
 }
 

@@ -27,9 +27,9 @@ pub use change::{Action, Changed, Edit, When};
 pub use filter::Filter;
 pub use groups::Group;
 pub use job::JobInfo;
-pub use page::{Jobs, Order, Page};
+pub use page::{Jobs, Page};
 pub use queues::QueueInfo;
-pub use state::JobState;
+pub use state::{JobState, Order};
 pub use workers::{RunningJob, WorkerInfo};
 
 /// A queue as a person sees it; [`Client::inspect`] makes one. Of a queue that is spread over shards it shows all of them
@@ -341,9 +341,4 @@ impl Inspect {
         let missing = || Error::NotFound { what: format!("{what} on the queue {}", self.name) };
         there.then_some(()).ok_or_else(missing)
     }
-}
-
-/// A hash of bytes that names them among others of a queue: FNV-1a.
-fn digest(bytes: &[u8]) -> u64 {
-    crate::fnv::hash(bytes)
 }

@@ -6,8 +6,11 @@ use serde::Serialize;
 
 use super::budget::{Reader, Times};
 use super::filter::{Condition, Filter};
+use super::groups::Group;
+use super::job::JobInfo;
 use super::position::Position;
-use super::{Doing, Group, Inspect, JobInfo, JobState};
+use super::state::{JobState, Order};
+use super::{Doing, Inspect};
 use crate::error::Error;
 use crate::store::{Connection, Fault, Queue, server_time};
 
@@ -16,16 +19,6 @@ const MOST: usize = 1000;
 
 /// How long a page looks for jobs that a filter means, before it gives what it has.
 const LOOKS_FOR: Duration = Duration::from_millis(80);
-
-/// In which order jobs are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Order {
-    /// The one whose turn comes next is the first: the oldest of waiting and of ended ones, the earliest due of scheduled ones.
-    Next,
-    /// The newest is the first.
-    Newest,
-}
 
 /// A page of a list.
 #[derive(Debug, Clone, Serialize)]

@@ -1,4 +1,4 @@
-//! Where a job can be.
+//! Where a job can be, and in which order jobs are shown.
 
 use std::fmt;
 use std::str::FromStr;
@@ -99,4 +99,14 @@ impl FromStr for JobState {
             format!("`{text}` is no state of a job; there are {all}")
         })
     }
+}
+
+/// In which order jobs are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Order {
+    /// The one whose turn comes next is the first: the oldest of waiting and of ended ones, the earliest due of scheduled ones.
+    Next,
+    /// The newest is the first.
+    Newest,
 }

@@ -12,7 +12,7 @@ use crate::SOON;
 #[tokio::test(flavor = "multi_thread")]
 async fn q2_returns_an_id() {
     // Enqueue returns a unique non-empty id; that id finds the job in every state.
-    // Guard: ids are made fresh for each job, and `Inspect::search` looks into every structure.
+    // Guard: ids are made fresh for each job, and `Inspect::find` looks into every structure.
     let server = TestServer::start();
     let mut ids = HashSet::new();
     for _ in 0..1000 {

@@ -318,7 +318,7 @@ async fn f9_failed_list_bounded() {
 #[tokio::test(flavor = "multi_thread")]
 async fn f10_failure_record_content() {
     // Record has id, name, args, queue, worker, error kind, text, backtrace if any, failed_at, attempts.
-    // Guard: `FailedRecord`.
+    // Guard: `Stored`.
     let server = TestServer::start();
     let mut worker =
         server.worker_process(&[("RUST_BACKTRACE", "1"), ("HWORKER_NAME", "recorder")]);

@@ -156,7 +156,7 @@ async fn d6_empty_queue_is_inert() {
     let before = calls();
     server.holds("no key appears", Duration::from_secs(10), || {
         let expected = |key: &String| {
-            ["workers-default", "worker-default:", "timer-default", "stat-default", "meta:queues"]
+            ["workers-default", "worker-default:", "timer-default", "stat-default", "meta:"]
                 .iter()
                 .any(|kind| key.starts_with(&format!("hworker-{kind}")))
         };

@@ -455,6 +455,9 @@ async fn keys_and_fields_are_as_described() {
         .await
         .expect("enqueued");
 
+    let entry = hworker::AuditEntry::new("ada", "retry", "default", "a job");
+    client.audit(&entry).await.expect("written");
+
     let keys = server.redis().keys("hworker-*");
     let described = section("Keys");
     let mut seen = BTreeSet::new();

@@ -173,7 +173,7 @@ async fn i1_failed_jobs_are_listed_in_pages() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_failed_job_runs_again_from_its_record() {
     // The envelope of a record is pushed to the queue -> the job runs again with its id, arguments and last attempt's number.
-    // Guard: `Failed::envelope` is the envelope that stands in the record, unchanged.
+    // Guard: `JobInfo::payload` is the envelope that stands in the record, unchanged.
     let server = TestServer::start();
     let _worker = InProcess::run(server.worker().register::<act>());
     let id = server.enqueue("fails first", vec![vec![Act::Failure("no".into())], vec![]]).await;

@@ -143,7 +143,8 @@ fn i8_destroy() {
     assert!(matches!(refused, Err(Error::Refused { .. })), "{refused:?}");
     let own = |server: &TestServer| {
         let keys = server.redis().keys("hworker-*");
-        let own = |key: &String| !others.contains(&key.as_str()) && !key.starts_with("hworker-meta:");
+        let own =
+            |key: &String| !others.contains(&key.as_str()) && !key.starts_with("hworker-meta:");
         keys.into_iter().filter(own).collect::<Vec<_>>()
     };
     let there = own(&server);

@@ -62,7 +62,10 @@ impl RedisSide {
         loop {
             let result = self.run_once(&command);
             // A server that was started again knows of the others only after a while.
-            let apart = result.as_ref().is_err_and(|error| error.code() == Some("CLUSTERDOWN"));
+            // What a script was answered has no code of that.
+            let apart = result
+                .as_ref()
+                .is_err_and(|error| error.to_string().to_lowercase().contains("cluster is down"));
             if !apart || Instant::now() > give_up {
                 return result;
             }

@@ -477,7 +477,7 @@ pub(super) async fn waiting_again(
 ) -> Result<Option<u64>, Fault> {
     const AROUND_MS: u64 = 2_000;
     let Some(at) = job.at else { return Ok(None) };
-    let times = Times { since: at.saturating_sub(AROUND_MS), until: at + AROUND_MS };
+    let times = Times { since: at.saturating_sub(AROUND_MS), until: at.saturating_add(AROUND_MS) };
     let asked = (JobState::Waiting, Order::Next);
     let mut reader = Reader::new(queue, 0, on.clone(), asked, times, Position::Start);
     loop {

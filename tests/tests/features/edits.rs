@@ -590,3 +590,18 @@ async fn operate_28_a_full_server_lets_jobs_be_deleted_and_retried() {
     assert_eq!((counts.waiting, counts.scheduled), (6 + 6 + 4 + 6 + 6, 2));
     assert_eq!((counts.failed, counts.parked, counts.broken), (0, 0, 0));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_time_at_the_end_of_64_bits_is_a_time() {
+    // A producer writes the largest number as the time of its enqueue; the job has gone when it is to be changed.
+    // Guard: `waiting_again` adds to that time without going over its end.
+    let server = TestServer::start();
+    let envelope = format!(r#"{{"id":"1","job":"elsewhere","enqueued_at":{}}}"#, u64::MAX);
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &envelope]);
+    let queue = server.inspect();
+    let jobs = queue.jobs(JobState::Waiting).page().await.expect("a page").items;
+    assert_eq!(jobs[0].at, Some(u64::MAX));
+    let _: String = server.redis().ask(&["RPOP", "hworker-jobs-default"]);
+    let changed = queue.change(&jobs, &Action::Delete).await.expect("asked");
+    assert_eq!(changed, [Changed::Missing]);
+}

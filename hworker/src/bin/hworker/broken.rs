@@ -156,7 +156,8 @@ async fn change(context: &Context, verb: &str, select: &SelectBroken) -> Result<
                 match changed {
                     Ok(()) => done += 1,
                     Err(hworker::Error::NotFound { .. }) => {}
-                    Err(error) => return Err(error.into()),
+                    Err(error) if done == 0 => return Err(error.into()),
+                    Err(error) => return Err(Stop::from(error).after(&format!("done {done}"))),
                 }
             }
             Ok((done, format!("done {done}")))

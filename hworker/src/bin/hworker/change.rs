@@ -46,7 +46,10 @@ impl Context {
             Ok((_, result)) => result.clone(),
             Err(_) => "failed".to_owned(),
         };
-        self.client.audit(&entry.with_result(result)).await?;
+        // What is done is done.
+        if let Err(error) = self.client.audit(&entry.with_result(result)).await {
+            crate::output::tell(&format!("its result is not in the audit: {error}"));
+        }
         done.map(|(value, _)| value)
     }
 
@@ -78,7 +81,12 @@ impl Context {
                 let mut report = Report { action: verb.to_owned(), ..Report::default() };
                 let bar = progress(verb, selected.jobs.len());
                 for jobs in selected.jobs.chunks(AT_ONCE) {
-                    for changed in selected.queue.change(jobs, &action).await? {
+                    let changed = selected.queue.change(jobs, &action).await;
+                    let changed = changed.map_err(|error| match report.done {
+                        0 => Stop::from(error),
+                        done => Stop::from(error).after(&format!("done {done}")),
+                    })?;
+                    for changed in changed {
                         match changed {
                             Changed::Done => report.done += 1,
                             Changed::Missing => report.missing += 1,

@@ -26,7 +26,7 @@ pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop>
     let what = format!("{} of {}", command.count, command.name);
     // On the heap, as an enqueue is large.
     let enqueued = Box::pin(async {
-        let mut ids = Vec::new();
+        let mut ids: Vec<String> = Vec::new();
         for _ in 0..command.count {
             let mut job = context.client.job_by_name(&command.name, &args).queue(&queue);
             if let Some(delay) = command.delay {
@@ -35,7 +35,11 @@ pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop>
             for tag in &command.tag {
                 job = job.tag(tag);
             }
-            ids.push(job.enqueue().await?.to_string());
+            let id = job.enqueue().await.map_err(|error| match ids.len() {
+                0 => Stop::from(error),
+                _ => Stop::from(error).after(&format!("enqueued {}", ids.join(" "))),
+            })?;
+            ids.push(id.to_string());
         }
         let result = format!("enqueued {}", ids.join(" "));
         Ok((ids, crate::output::cut(&result, 1000)))

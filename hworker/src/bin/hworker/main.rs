@@ -44,7 +44,7 @@ fn main() -> ExitCode {
                     ended = run(args) => ended,
                     _ = tokio::signal::ctrl_c() => Err(Stop::interrupted()),
                     () = tokio::time::sleep(within.unwrap_or(Duration::MAX)), if within.is_some() => {
-                        Err(Stop::unreachable("the server did not answer in time"))
+                        Err(Stop::unknown("no answer in time; look before you try again"))
                     }
                 }
             });

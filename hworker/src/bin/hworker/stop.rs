@@ -29,9 +29,17 @@ impl Stop {
         Self::new(3, why)
     }
 
-    /// The server was not reached, and nothing was changed.
-    pub(crate) fn unreachable(why: impl Into<String>) -> Self {
-        Self::new(4, why)
+    /// It may have been done: the answer was lost.
+    pub(crate) fn unknown(why: impl Into<String>) -> Self {
+        Self::new(5, why)
+    }
+
+    /// The same after a part was done, so that nobody takes it for nothing.
+    pub(crate) fn after(self, done: &str) -> Self {
+        Self {
+            code: if self.code == 5 { 5 } else { 1 },
+            why: format!("{done}, then: {}", self.why),
+        }
     }
 
     /// Rights, no confirmation, or read-only.

@@ -136,6 +136,10 @@ impl Client {
         format!("{address}, prefix {}", space.prefix)
     }
 
+    pub(crate) fn key_space(&self) -> &KeySpace {
+        &self.inner.space
+    }
+
     pub(crate) fn address(&self) -> &Address {
         &self.inner.address
     }
@@ -209,29 +213,53 @@ impl Client {
         confirms: Option<Durability>,
     ) -> Result<(), Fault> {
         let on = self.connection_for(MetaKey::Queues.slot(), Purpose::Write(confirms)).await?;
-        self.inner.meta.add(&on, queues).await
+        let queues: Vec<_> = queues.iter().map(|name| (*name, self.shard_count(name))).collect();
+        self.inner.meta.add(&on, &queues).await
     }
 
-    /// The queues of the registry.
-    pub(crate) async fn registered_queues(&self) -> Result<BTreeSet<String>, Fault> {
+    /// Over how many shards a queue is spread.
+    pub(crate) fn shard_count(&self, queue: &str) -> usize {
+        self.inner.spread.get(queue).map_or(1, |spread| spread.shards.len())
+    }
+
+    /// The queues of the registry, each with its shards as far as that is known.
+    pub(crate) async fn registered_queues(&self) -> Result<BTreeMap<String, Option<usize>>, Fault> {
         let (meta, on) = self.meta(MetaKey::Queues).await?;
         meta.names(&on).await
     }
 
     /// The queues of the registry, and those whose lists only foreign producers fill; these where the server lets us look for them.
     pub(crate) async fn queue_names(&self) -> Result<BTreeSet<String>, Fault> {
-        let mut names = self.registered_queues().await?;
-        let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
-        let Inner { address, connections, meta, .. } = &*self.inner;
-        for home in address.homes().await? {
-            let on = connections.get(&runtime, address, home, Purpose::Inspect).await?;
-            match meta.with_lists(&on).await {
-                Ok(found) => names.extend(found),
-                Err(fault) if fault.kind == FaultKind::Denied => break,
-                Err(fault) => return Err(fault),
+        let mut names: BTreeSet<_> = self.registered_queues().await?.into_keys().collect();
+        match self.listed_queues().await {
+            Ok(listed) => names.extend(listed.into_keys()),
+            Err(fault) if fault.kind == FaultKind::Denied => {}
+            Err(fault) => return Err(fault),
+        }
+        Ok(names)
+    }
+
+    /// The queues that have lists, each with the number of the last shard that has one.
+    pub(crate) async fn listed_queues(&self) -> Result<BTreeMap<String, usize>, Fault> {
+        let mut names = BTreeMap::new();
+        for on in self.servers().await? {
+            for (queue, shard) in self.inner.meta.with_lists(&on).await? {
+                let last = names.entry(queue).or_insert(shard);
+                *last = shard.max(*last);
             }
         }
         Ok(names)
+    }
+
+    /// A connection to every server that has keys.
+    pub(crate) async fn servers(&self) -> Result<Vec<Connection>, Fault> {
+        let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
+        let Inner { address, connections, .. } = &*self.inner;
+        let mut servers = Vec::new();
+        for home in address.homes().await? {
+            servers.push(connections.get(&runtime, address, home, Purpose::Inspect).await?);
+        }
+        Ok(servers)
     }
 
     /// Takes a queue that is no more out of the registry.

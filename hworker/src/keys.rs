@@ -22,12 +22,13 @@ impl KeySpace {
         format!("{}-jobs-*", self.prefix)
     }
 
-    /// The queue whose list, or a shard's, has this key.
-    pub(crate) fn queue_of_list<'a>(&self, key: &'a str) -> Option<&'a str> {
+    /// The queue whose list has this key, and the number of the shard.
+    pub(crate) fn queue_of_list<'a>(&self, key: &'a str) -> Option<(&'a str, usize)> {
         let name = key.strip_prefix(&self.prefix)?.strip_prefix("-jobs-")?;
         let name = if self.cluster { name.strip_prefix('{')?.strip_suffix('}')? } else { name };
-        let name = name.split_once('#').map_or(name, |(queue, _)| queue);
-        is_name(name).then_some(name)
+        let (name, shard) = name.split_once('#').unwrap_or((name, "0."));
+        let shard = shard.split_once('.')?.0.parse().ok()?;
+        is_name(name).then_some((name, shard))
     }
 }
 
@@ -134,6 +135,28 @@ impl Keys {
         &self.ended[how as usize]
     }
 
+    /// The keys of the queue alone, each with the type that it has.
+    pub(crate) fn typed(&self) -> [(&str, &'static str); 15] {
+        let [failed, cancelled, expired, done] = &self.ended;
+        [
+            (&self.jobs, "list"),
+            (&self.scheduled, "zset"),
+            (&self.timer, "string"),
+            (&self.bell, "list"),
+            (failed, "zset"),
+            (cancelled, "zset"),
+            (expired, "zset"),
+            (done, "zset"),
+            (&self.record, "hash"),
+            (&self.groups, "hash"),
+            (&self.broken, "hash"),
+            (&self.parked, "zset"),
+            (&self.workers, "zset"),
+            (&self.token, "string"),
+            (&self.stat, "hash"),
+        ]
+    }
+
     /// What a script needs that writes or drops records, in this order.
     pub(crate) fn records(&self) -> [&str; 6] {
         let [failed, cancelled, expired, done] = &self.ended;
@@ -218,7 +241,8 @@ mod tests {
             let space = KeySpace { prefix: "hworker".into(), cluster };
             assert_eq!(space.meta("queues"), registry);
             assert!(!Keys::new(&space, "queues").owns(registry));
-            assert_eq!([list, shard].map(|key| space.queue_of_list(key)), [Some("a-b"); 2]);
+            let found = [list, shard].map(|key| space.queue_of_list(key));
+            assert_eq!(found, [Some(("a-b", 0)), Some(("a-b", 1))]);
             for other in [registry, "hworker-jobs-", "hworker-jobs-a b", "hworker2-jobs-a"] {
                 assert_eq!(space.queue_of_list(other), None, "{other}");
             }

@@ -10,6 +10,8 @@ mod backoff;
 mod client;
 mod config;
 mod context;
+mod dead_workers;
+mod doctor;
 mod durability;
 #[cfg(feature = "embedded")]
 pub mod embedded;
@@ -49,6 +51,8 @@ pub use audit::AuditEntry;
 pub use client::{Client, ClientBuilder};
 pub use config::defaults;
 pub use context::{Context, Inject, Needs, State};
+pub use dead_workers::{DeadWorker, HeldJob, Suspect};
+pub use doctor::{Finding, Repair, Severity};
 pub use durability::Durability;
 pub use enqueue::{Bulk, Enqueue, EnqueueByName};
 pub use envelope::{AttemptError, Crash, JobId};

@@ -24,9 +24,9 @@ const LAYERS: &[&[&str]] = &[
     &["job"],
     &["store", "registry"],
     &["client", "monitor", "scheduler"],
-    &["audit", "manifest"],
+    &["audit", "dead_workers", "manifest"],
     &["enqueue", "inspect", "worker"],
-    &["properties"],
+    &["doctor", "properties"],
     &["lib", "__private"],
 ];
 

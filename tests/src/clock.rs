@@ -1,6 +1,5 @@
 //! Wall clocks that a test sets for the processes that it starts with them.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -53,8 +52,13 @@ impl Clock {
             offset.display(),
             program.display()
         );
-        std::fs::write(&wrapper, script)?;
-        std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755))?;
+        let text = self.dir.path().join("wrapper.sh");
+        std::fs::write(&text, script)?;
+        // Written by another process: a process that another thread starts meanwhile would hold a file open that is written here, and such
+        // a file cannot be executed (ETXTBSY).
+        let copied =
+            Command::new("install").args(["-m", "755"]).arg(text).arg(&wrapper).status()?;
+        assert!(copied.success(), "the wrapper is installed");
         Ok(wrapper)
     }
 

@@ -7,5 +7,5 @@
 mod recover;
 mod watch;
 
-pub(crate) use recover::{Recovery, recover};
+pub(crate) use recover::{Death, Held, Recovery, recover};
 pub(crate) use watch::{Monitor, Sweeps, Task, silent_for};

@@ -2,7 +2,7 @@
 
 use crate::envelope::{CRASHES, Crash, Envelope, Rewrite};
 use crate::log::say;
-use crate::store::{Connection, Fault, FaultKind, Lease, Queue, Recovered, SCRIPT_BYTES};
+use crate::store::{Connection, Fault, FaultKind, Lease, Queue, Recovered, SCRIPT_BYTES, Who};
 use crate::time::{ServerClock, day};
 
 /// Jobs that are recovered with one call, at most; fewer where they are large.
@@ -21,11 +21,35 @@ pub(crate) enum Recovery {
     Failed,
 }
 
+/// What a worker held that was declared dead.
+#[derive(Debug)]
+pub(crate) struct Death {
+    /// In ms, by the server's clock.
+    pub(crate) at: u64,
+    pub(crate) who: Who,
+    /// It had been told to stop.
+    pub(crate) stopping: bool,
+    pub(crate) held: Vec<Held>,
+    /// How many jobs it held.
+    pub(crate) jobs: u64,
+}
+
+/// A job that it held, where it can be decoded.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) id: Option<String>,
+    pub(crate) job: String,
+    pub(crate) attempt: u32,
+    /// Workers that died while they held it, this one too.
+    pub(crate) crashes: usize,
+}
+
 /// Declares a worker dead unless it was heard of since, and gives everything that it held back to the front of the
 /// queue, the oldest next.
 ///
 /// All workers watch all others, so several may recover the same one. Each first asks on its `shared` connection. Only the first one that
-/// declares it dead, or one that knows that it `is_dead` and finds something left, makes another connection to give back its jobs.
+/// declares it dead, or one that knows that it `is_dead` and finds something left, makes another connection to give back its jobs. To
+/// the one that declared it dead it is told what that worker held.
 ///
 /// # Errors
 /// Nothing is known of the worker's death then.
@@ -36,12 +60,14 @@ pub(crate) async fn recover(
     clock: &ServerClock,
     (worker, seen): (&str, &str),
     is_dead: bool,
-) -> Result<Recovery, Fault> {
+) -> Result<(Recovery, Option<Death>), Fault> {
     let today = day(clock.unix_ms());
     let first = queue.recover(shared, worker, seen, &today, &[]).await?;
-    let Recovered::Given { jobs: mut given, left, declared, inbox } = first else {
-        return Ok(Recovery::Alive);
+    let Recovered::Given { jobs: mut given, left, declared, inbox, who } = first else {
+        return Ok((Recovery::Alive, None));
     };
+    let mut death =
+        Death { at: clock.unix_ms(), who, stopping: false, held: Vec::new(), jobs: left };
     if declared {
         say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, "a worker is dead");
     }
@@ -54,18 +80,22 @@ pub(crate) async fn recover(
         let rest = async {
             let records = queue.remembered(shared, &[worker]).await?;
             let stopping = records.iter().any(|record| record.stopping);
+            death.stopping = stopping;
             let dead = Dead { worker, seen, stopping };
-            give_back(queue, &connect.await?, clock, &dead, &mut given).await
+            give_back(queue, &connect.await?, clock, &dead, &mut death.held, &mut given).await
         };
         rest.await.map(|()| Recovery::Done)
     };
     if given > 0 {
         say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, jobs = given, "recovered the jobs of a dead worker");
     }
-    Ok(result.unwrap_or_else(|fault| {
+    let recovery = result.unwrap_or_else(|fault| {
         say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, "the recovery of a dead worker will be tried again: {fault}");
         Recovery::Failed
-    }))
+    });
+    // What it held in its inbox is known once it is back.
+    death.jobs = death.jobs.max(given);
+    Ok((recovery, declared.then_some(death)))
 }
 
 /// A worker that died: its heartbeat as it was last seen, and whether it had been told to stop.
@@ -89,6 +119,7 @@ async fn give_back(
     on: &Connection,
     clock: &ServerClock,
     dead: &Dead<'_>,
+    noted: &mut Vec<Held>,
     given: &mut u64,
 ) -> Result<(), Fault> {
     let keys = &queue.keys.worker(dead.worker);
@@ -108,7 +139,7 @@ async fn give_back(
             let (now, most) = (clock.unix_ms(), queue.largest());
             let crashed: Vec<_> = held
                 .into_iter()
-                .map(|(lease, payload)| crashed(lease, payload, dead.crash(now), most))
+                .map(|(lease, payload)| crashed(lease, payload, dead.crash(now), most, noted))
                 .collect();
             match queue.recover(on, dead.worker, dead.seen, &day(now), &crashed).await? {
                 Recovered::Given { jobs, .. } => *given += jobs,
@@ -138,10 +169,22 @@ fn fitting(sizes: &[usize], bytes: usize) -> usize {
 }
 
 /// The envelope with one crash more, within so many bytes if fewer errors do that; what cannot be decoded goes back as it is, for a worker to call it broken.
-fn crashed(lease: Lease, payload: Vec<u8>, crash: Crash, most: usize) -> (Lease, Vec<u8>) {
+fn crashed(
+    lease: Lease,
+    payload: Vec<u8>,
+    crash: Crash,
+    most: usize,
+    noted: &mut Vec<Held>,
+) -> (Lease, Vec<u8>) {
     let worker = crash.worker.clone();
     let rewritten = Envelope::decode(&payload).ok().and_then(|envelope| {
         let mut crashes = envelope.crashes;
+        noted.push(Held {
+            id: envelope.id.as_deref().map(str::to_owned),
+            job: envelope.job.into_owned(),
+            attempt: envelope.attempt,
+            crashes: crashes.len() + 1,
+        });
         crashes.push(crash);
         let surplus = crashes.len().saturating_sub(CRASHES);
         crashes.drain(..surplus);
@@ -178,7 +221,8 @@ mod tests {
         let errors = r#"{"attempt":1,"at":1,"kind":"error","message":"no","worker":"w"}"#;
         let payload = format!(r#"{{"id":"7","job":"a","args":{{}},"errors":[{errors},{errors}]}}"#);
         let most = payload.len();
-        let (_, payload) = crashed(Lease::Token(1), payload.into_bytes(), crash("w", 1), most);
+        let (_, payload) =
+            crashed(Lease::Token(1), payload.into_bytes(), crash("w", 1), most, &mut Vec::new());
         let text = String::from_utf8(payload).expect("text");
         assert!(
             text.len() <= most && text.contains(r#""crashes":[{"at":1,"worker":"w"}]"#),

@@ -248,7 +248,10 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
         .iter()
         .copied()
         .map(|(name, _)| name)
-        .filter(|name| !matches!(*name, "audit" | "edit" | "requeue_broken" | "revoke"))
+        .filter(|name| {
+            let tools = ["audit", "edit", "mend_records", "recount", "requeue_broken", "revoke"];
+            !tools.contains(name)
+        })
         .collect();
     // More than 5,000 leases of one worker are read in chunks.
     needs_what_it_has(&role, &server, &all, &["hscan"]);
@@ -292,6 +295,7 @@ async fn an_observer_looks_and_changes_nothing() {
     let groups = queue.groups().await.expect("groups");
     client.job_types().await.expect("the manifest");
     client.audit_log(10).await.expect("the audit");
+    client.dead_workers().await.expect("the dead workers");
     assert_eq!(groups[0].count, 1);
     let held = &queue.jobs(JobState::Running).page().await.expect("a page").items[0];
     assert_eq!(held.id.as_ref(), Some(&running));
@@ -351,6 +355,9 @@ async fn an_operator_mends_and_nothing_more() {
     queue.change_by_id(&waits, &Action::MoveTo("other".into())).await.expect("moved");
     worker.kill();
     assert!(queue.destroy(true).await.expect("destroyed") > 0);
-    needs_what_it_has(&role, &server, &["audit", "requeue_broken", "revoke", "edit"], &[]);
+    // Repairs are tested beside the doctor.
+    let scripts =
+        ["audit", "requeue_broken", "revoke", "edit", "mend_records", "recount", "promote"];
+    needs_what_it_has(&role, &server, &scripts, &["type", "renamenx", "zcount"]);
     may_not(&url, &["RPOP hworker-jobs-default", "UNLINK accounts"]);
 }

@@ -19,10 +19,10 @@ async fn pay(card: String, amount: u32) -> Result<(), String> {
 }
 
 /// How a call ended, and what it said.
-struct Said {
-    code: i32,
-    out: String,
-    err: String,
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Said {
@@ -30,12 +30,12 @@ impl Said {
         self.out.lines().map(|line| line.split('\t').collect()).collect()
     }
 
-    fn json(&self) -> Vec<Value> {
+    pub(crate) fn json(&self) -> Vec<Value> {
         self.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     }
 }
 
-fn call(server: &TestServer, arguments: &[&str]) -> Said {
+pub(crate) fn call(server: &TestServer, arguments: &[&str]) -> Said {
     call_with(server, arguments, "")
 }
 

@@ -21,7 +21,7 @@ use crate::stop::Stop;
 /// The server is that of `--url`, else of HWORKER_REDIS_URL, then REDIS_URL, then redis://127.0.0.1:6379.
 ///
 /// Exit codes: 0 done, 1 failed or done in part, 2 wrong usage, 3 not found, 4 the server was not reached and nothing changed,
-/// 5 not known whether it was done, 6 refused, 130 interrupted.
+/// 5 not known whether it was done, 6 refused, 8 the doctor warns, 9 the doctor finds what fails, 130 interrupted.
 #[derive(Debug, Parser)]
 #[command(name = "hworker", version, max_term_width = 120)]
 pub(crate) struct Args {
@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// Prints lines of tabs without a head, as where the output is no terminal
     #[arg(long, global = true, conflicts_with = "json")]
     pub(crate) plain: bool,
+    /// Colours: where the output is a terminal and NO_COLOR is not set, always, or never
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: Color,
     /// Answers every question with yes
     #[arg(long, short, global = true)]
     pub(crate) yes: bool,
@@ -48,6 +51,14 @@ pub(crate) struct Args {
     pub(crate) timeout: Option<Duration>,
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// When colours are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Color {
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Debug, Subcommand)]
@@ -76,6 +87,8 @@ pub(crate) enum Command {
     /// Workers
     #[command(subcommand)]
     Workers(Workers),
+    /// Workers that died, with what they held, and the job types that they died of more often than chance explains
+    Crashes,
     /// Enqueues a job by the name of its type
     Enqueue(Enqueue),
     /// Job types, as workers wrote them down
@@ -86,6 +99,13 @@ pub(crate) enum Command {
         /// How many entries
         #[arg(long, default_value_t = 50)]
         limit: usize,
+    },
+    /// Looks for what is wrong with the server, the rights and the queues, and says what to do. Exit code 8: there are warnings;
+    /// 9: something fails
+    Doctor {
+        /// Mends what it can, each mend shown first
+        #[arg(long)]
+        repair: bool,
     },
     /// Prints completions for a shell
     Completions { shell: Shell },

@@ -3,6 +3,7 @@
 mod args;
 mod broken;
 mod change;
+mod doctor;
 mod enqueue;
 mod jobs;
 mod output;
@@ -78,9 +79,11 @@ async fn run(args: Args) -> Result<(), Stop> {
         Command::Scheduled(command) => Box::pin(jobs::scheduled(&context, command)).await,
         Command::Broken(command) => Box::pin(broken::run(&context, command)).await,
         Command::Workers(command) => Box::pin(workers::run(&context, command)).await,
+        Command::Crashes => Box::pin(workers::crashes(&context)).await,
         Command::Enqueue(command) => Box::pin(enqueue::run(&context, command)).await,
         Command::Schema(command) => Box::pin(schema::run(&context, command)).await,
         Command::Audit { limit } => Box::pin(workers::audit(&context, limit)).await,
+        Command::Doctor { repair } => Box::pin(doctor::run(&context, repair)).await,
         Command::Completions { .. } | Command::Man => Ok(()),
     }
 }

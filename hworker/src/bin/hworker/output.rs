@@ -9,7 +9,7 @@ use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::args::Args;
+use crate::args::{Args, Color};
 use crate::stop::Stop;
 
 /// In which form rows are printed.
@@ -20,8 +20,30 @@ pub(crate) enum Form {
     Json,
 }
 
+/// The colour in which a row begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tone {
+    Plain,
+    Good,
+    Doubtful,
+    Bad,
+}
+
+impl Tone {
+    /// As terminals are told it (ECMA-48, SGR).
+    fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "0",
+            Self::Good => "32",
+            Self::Doubtful => "33",
+            Self::Bad => "1;31",
+        }
+    }
+}
+
 pub(crate) struct Output {
     pub(crate) form: Form,
+    colors: bool,
 }
 
 impl Output {
@@ -31,7 +53,15 @@ impl Output {
             () if args.plain || !io::stdout().is_terminal() => Form::Plain,
             () => Form::Table,
         };
-        Self { form }
+        let colors = match args.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => {
+                io::stdout().is_terminal()
+                    && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+            }
+        };
+        Self { form, colors }
     }
 
     /// Prints rows: as a table with a head, as lines of tabs, or each as JSON on a line of its own.
@@ -39,6 +69,17 @@ impl Output {
         &self,
         head: &[&str],
         rows: &[T],
+        cells: impl Fn(&T) -> Vec<String>,
+    ) -> Result<(), Stop> {
+        self.toned_rows(head, rows, |_| Tone::Plain, cells)
+    }
+
+    /// The same; in a table each row begins in a colour.
+    pub(crate) fn toned_rows<T: Serialize>(
+        &self,
+        head: &[&str],
+        rows: &[T],
+        tone: impl Fn(&T) -> Tone,
         cells: impl Fn(&T) -> Vec<String>,
     ) -> Result<(), Stop> {
         let mut out = String::new();
@@ -67,9 +108,23 @@ impl Output {
                     column.set_padding((first, 1));
                     column.set_cell_alignment(CellAlignment::Left);
                 }
-                for line in table.to_string().lines() {
-                    out.push_str(line.trim_end());
-                    out.push('\n');
+                // No cell has a line end, so each row is a line.
+                let mut tones = rows.iter().map(tone);
+                for (at, line) in table.to_string().lines().enumerate() {
+                    let line = line.trim_end();
+                    let (start, code) = match at {
+                        0 => (line.len(), "1"),
+                        _ => {
+                            let code = tones.next().unwrap_or(Tone::Plain).code();
+                            (line.find(' ').unwrap_or(line.len()), code)
+                        }
+                    };
+                    let (start, rest) = line.split_at(start);
+                    // Into a text it cannot fail.
+                    let _ = match self.colors && code != "0" {
+                        true => writeln!(out, "\x1b[{code}m{start}\x1b[0m{rest}"),
+                        false => writeln!(out, "{line}"),
+                    };
                 }
             }
         }

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use hworker::{Counts, Group};
+use hworker::{Counts, Error, Group};
 use serde::Serialize;
 
 use crate::Context;
 use crate::args::Queues;
+use crate::output::{shown, tell};
 use crate::rows::{from_now, number};
 use crate::stop::Stop;
 
@@ -54,7 +55,8 @@ pub(crate) async fn stats(context: &Context, queue: Option<&str>) -> Result<(), 
     for found in context.client.queues().await? {
         if queue.is_none_or(|queue| queue == found.name) {
             let inspect = context.client.inspect(&found.name);
-            let (oldest, statistics) = (inspect.oldest().await?, inspect.statistics(None).await?);
+            let oldest = readable(inspect.oldest().await)?;
+            let statistics = readable(inspect.statistics(None).await)?;
             let processed = statistics.get("processed").copied().unwrap_or(0);
             let (name, counts) = (found.name, found.counts);
             rows.push(Row { name, oldest, workers: found.workers, counts, processed });
@@ -65,6 +67,17 @@ pub(crate) async fn stats(context: &Context, queue: Option<&str>) -> Result<(), 
             Err(Stop::not_found(format!("the queue {queue} has no jobs and no workers")))
         }
         _ => context.output.rows(&HEAD, &rows, cells),
+    }
+}
+
+/// What a look gave; nothing where the server refused it, as where another program wrote to that key.
+fn readable<T: Default>(answer: Result<T, Error>) -> Result<T, Stop> {
+    match answer {
+        Err(Error::Refused { doing, source }) => {
+            tell(&shown(&format!("could not {doing}: {source}; hworker doctor says more")));
+            Ok(T::default())
+        }
+        answer => Ok(answer?),
     }
 }
 
@@ -82,10 +95,10 @@ async fn show(context: &Context, queue: &str) -> Result<(), Stop> {
     let inspect = context.client.inspect(queue);
     let shown = Shown {
         name: queue.to_owned(),
-        oldest: inspect.oldest().await?,
+        oldest: readable(inspect.oldest().await)?,
         counts: inspect.counts().await?,
-        statistics: inspect.statistics(None).await?,
-        groups: inspect.groups().await?,
+        statistics: readable(inspect.statistics(None).await)?,
+        groups: readable(inspect.groups().await)?,
     };
     let counts = &shown.counts;
     let mut lines = vec![

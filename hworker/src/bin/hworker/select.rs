@@ -96,7 +96,7 @@ impl Context {
         let read = io::stdin().lock().read_line(&mut answer);
         match read {
             Ok(_) if answer.trim() == expected => Ok(()),
-            _ => Err(Stop::refused("nothing done")),
+            _ => Err(Stop::said_no()),
         }
     }
 }

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use hworker::Error;
 
+const NOTHING_DONE: &str = "nothing done";
+
 /// A reason to end, with its exit code.
 #[derive(Debug)]
 pub(crate) struct Stop {
@@ -45,6 +47,20 @@ impl Stop {
     /// Rights, no confirmation, or read-only.
     pub(crate) fn refused(why: impl Into<String>) -> Self {
         Self::new(6, why)
+    }
+
+    /// Somebody was asked, and did not say yes.
+    pub(crate) fn said_no() -> Self {
+        Self::new(6, NOTHING_DONE)
+    }
+
+    pub(crate) fn is_no(&self) -> bool {
+        self.code == 6 && self.why == NOTHING_DONE
+    }
+
+    /// What the doctor found stands above.
+    pub(crate) fn doctor(code: u8) -> Self {
+        Self::new(code, "")
     }
 
     pub(crate) fn interrupted() -> Self {

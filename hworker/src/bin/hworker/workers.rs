@@ -1,10 +1,11 @@
-//! Workers, and what people did.
+//! Workers, dead ones, and what people did.
 
-use hworker::{AuditEntry, WorkerInfo};
+use hworker::{AuditEntry, DeadWorker, WorkerInfo};
 use serde::Serialize;
 
 use crate::Context;
 use crate::args::Workers;
+use crate::output::{Form, cut};
 use crate::rows::{from_now, now, number, span, utc};
 use crate::stop::Stop;
 
@@ -73,6 +74,44 @@ async fn show(context: &Context, id: &str) -> Result<(), Stop> {
         ("running", running.iter().map(line).collect::<Vec<_>>().join("\n")),
     ];
     context.output.one(&worker, &lines)
+}
+
+/// Dead workers, the latest first, and what they may have died of.
+pub(crate) async fn crashes(context: &Context) -> Result<(), Stop> {
+    let dead = context.client.dead_workers().await?;
+    let head = ["WHEN", "WORKER", "PID", "QUEUES", "JOBS", "OF", "MOST CRASHES"];
+    context.output.rows(&head, &dead, |dead| {
+        let mut types: Vec<_> = dead.types.iter().collect();
+        types.sort_by_key(|(_, count)| std::cmp::Reverse(**count));
+        let types = types.iter().map(|(job, count)| format!("{job} {count}"));
+        // One crash says nothing: all that it held have that.
+        let most = dead.held.first().filter(|job| job.crashes > 1);
+        let most = most
+            .map(|job| format!("{} {} {}", job.crashes, job.job, job.id.as_deref().unwrap_or("-")));
+        vec![
+            utc(dead.at),
+            dead.worker.clone(),
+            dead.pid.clone(),
+            dead.queues.join(","),
+            if dead.stopping { "stopping".to_owned() } else { number(dead.jobs) },
+            cut(&types.collect::<Vec<_>>().join(", "), 60),
+            most.unwrap_or_default(),
+        ]
+    })?;
+    if context.output.form != Form::Table {
+        return Ok(());
+    }
+    let beyond = DeadWorker::suspects(&dead);
+    for suspect in beyond.iter().filter(|suspect| suspect.deaths as f64 > suspect.expected + 0.5) {
+        context.output.say(&format!(
+            "{} of {} dead workers held a job {}; by chance it would be {:.1}",
+            suspect.deaths,
+            dead.len(),
+            suspect.job,
+            suspect.expected
+        ))?;
+    }
+    Ok(())
 }
 
 #[derive(Debug, Serialize)]

@@ -24,7 +24,7 @@ impl Queue {
     pub(crate) async fn counts(&self, on: &Connection) -> Result<[u64; 9], Fault> {
         let keys = &self.keys;
         let (counts, running): ([_; 9], _) = self
-            .beside_running(on, |ask| {
+            .beside_running(on, true, |ask| {
                 ask.cmd("LLEN").arg(&keys.jobs);
                 for set in [&keys.scheduled, &keys.parked] {
                     ask.cmd("ZCARD").arg(set);
@@ -45,7 +45,7 @@ impl Queue {
         let now = server_time(on).await?;
         let keys = &self.keys;
         let ([token, listed, husks, due, parked], running) = self
-            .beside_running(on, |ask| {
+            .beside_running(on, false, |ask| {
                 ask.cmd("GET").arg(&keys.token).cmd("LLEN").arg(&keys.jobs);
                 ask.cmd("HGET").arg(&keys.stat).arg(HUSKS);
                 ask.cmd("ZCOUNT").arg(&keys.scheduled).arg("-inf").arg(now);
@@ -56,25 +56,31 @@ impl Queue {
     }
 
     /// What these commands count, and how many jobs run. All is asked in one write, which a server works off without a look at others,
-    /// unless there are some hundred workers: so no job is missed, or counted twice, that moves meanwhile.
+    /// unless there are some hundred workers: so no job is missed, or counted twice, that moves meanwhile. `of_any_type`: a key that somebody
+    /// made another type of has nothing, and holds up no look at others.
     async fn beside_running<const N: usize>(
         &self,
         on: &Connection,
+        of_any_type: bool,
         commands: impl Fn(&mut redis::Pipeline),
     ) -> Result<([u64; N], u64), Fault> {
         let keys = &self.keys;
         loop {
-            let workers = self.worker_ids(on).await?;
+            let workers = match self.worker_ids(on).await {
+                Err(fault) if of_any_type && fault.is_of_another_type() => Vec::new(),
+                workers => workers?,
+            };
             let mut ask = redis::Pipeline::new();
             ask.cmd("ZCARD").arg(&keys.workers);
             commands(&mut ask);
             for keys in workers.iter().map(|worker| keys.worker(worker)) {
                 ask.cmd("HLEN").arg(&keys.progress).cmd("LLEN").arg(&keys.inbox);
             }
-            let count = |reply: Result<Reply, _>| match reply? {
-                none if none.left() == 0 => Ok(0),
+            let count = |reply: Result<Reply, Fault>| match reply {
+                Ok(none) if none.left() == 0 => Ok(0),
+                Err(fault) if of_any_type && fault.is_of_another_type() => Ok(0),
                 // A figure that somebody made a text holds up no look.
-                mut reply => Ok(reply.count().unwrap_or(0)),
+                reply => Ok(reply?.count().unwrap_or(0)),
             };
             let replies = on.ask_all(&ask).await?;
             let counts: Vec<_> = replies.into_iter().map(count).collect::<Result<_, Fault>>()?;

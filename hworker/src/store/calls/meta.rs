@@ -1,9 +1,9 @@
 //! What belongs to all queues together: their names, the manifest of job types, and the audit.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use super::scan::{SCAN, Scan, scan_hash};
+use super::scan::{Portion, SCAN, Scan, scan_hash};
 use crate::keys::{KeySpace, is_name};
 use crate::shards;
 use crate::store::net::{Call, Connection, Fault};
@@ -11,20 +11,27 @@ use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, Script};
 use crate::time::local_unix_ms;
 
+/// So many dead workers are written down.
+const DEATHS: usize = 200;
+
 /// One of the keys that belong to all queues together.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum MetaKey {
     Queues,
     Jobs,
     Audit,
+    Deaths,
 }
 
 impl MetaKey {
+    pub(crate) const ALL: [Self; 4] = [Self::Queues, Self::Jobs, Self::Audit, Self::Deaths];
+
     fn name(self) -> &'static str {
         match self {
             Self::Queues => "queues",
             Self::Jobs => "jobs",
             Self::Audit => "audit",
+            Self::Deaths => "deaths",
         }
     }
 
@@ -41,6 +48,7 @@ pub(crate) struct Meta {
     queues: String,
     jobs: String,
     audit: String,
+    deaths: String,
 }
 
 impl Meta {
@@ -50,35 +58,63 @@ impl Meta {
             queues: key(MetaKey::Queues),
             jobs: key(MetaKey::Jobs),
             audit: key(MetaKey::Audit),
+            deaths: key(MetaKey::Deaths),
             space: space.clone(),
         }
     }
 
-    /// Adds queues.
-    pub(crate) async fn add(&self, on: &Connection, queues: &[&str]) -> Result<(), Fault> {
-        let now = local_unix_ms(SystemTime::now());
-        let fields: Vec<_> = queues.iter().map(|queue| (*queue, now)).collect();
+    /// Adds queues, each with over how many shards it is spread.
+    pub(crate) async fn add(&self, on: &Connection, queues: &[(&str, usize)]) -> Result<(), Fault> {
+        let seen = local_unix_ms(SystemTime::now());
+        let entry = |shards| format!(r#"{{"shards":{shards},"seen":{seen}}}"#);
+        let fields: Vec<_> = queues.iter().map(|(queue, shards)| (queue, entry(shards))).collect();
         on.ask("HSET", (&self.queues, fields)).await.map(drop)
     }
 
-    /// All that were added. Anybody may have written there, so what is no name is left out.
-    pub(crate) async fn names(&self, on: &Connection) -> Result<BTreeSet<String>, Fault> {
+    /// All that were added, each with its shards if it says that. Anybody may have written there, so what is no name is left out.
+    pub(crate) async fn names(
+        &self,
+        on: &Connection,
+    ) -> Result<BTreeMap<String, Option<usize>>, Fault> {
+        #[derive(serde::Deserialize)]
+        struct Entry {
+            shards: usize,
+        }
         let entries = scan_hash(on, &self.queues).await?;
-        let names = entries.into_iter().filter_map(|(name, _)| String::from_utf8(name).ok());
-        Ok(names.filter(|name| is_name(name)).collect())
+        let read = |(name, entry): (Vec<u8>, Vec<u8>)| {
+            let entry = serde_json::from_slice::<Entry>(&entry).ok();
+            Some((String::from_utf8(name).ok()?, entry.map(|entry| entry.shards)))
+        };
+        Ok(entries.into_iter().filter_map(read).filter(|(name, _)| is_name(name)).collect())
+    }
+
+    /// A key, and the type that it has.
+    pub(crate) fn typed(&self, key: MetaKey) -> (&str, &'static str) {
+        match key {
+            MetaKey::Queues => (&self.queues, "hash"),
+            MetaKey::Jobs => (&self.jobs, "hash"),
+            MetaKey::Audit => (&self.audit, "stream"),
+            MetaKey::Deaths => (&self.deaths, "list"),
+        }
     }
 
     pub(crate) async fn remove(&self, on: &Connection, queue: &str) -> Result<(), Fault> {
         on.ask("HDEL", (&self.queues, queue)).await.map(drop)
     }
 
-    /// The queues that have lists on this server.
-    pub(crate) async fn with_lists(&self, on: &Connection) -> Result<BTreeSet<String>, Fault> {
-        let (mut names, mut scan) = (BTreeSet::new(), Scan::of_keys());
+    /// The queues that have lists on this server, each with the number of its last shard there.
+    pub(crate) async fn with_lists(
+        &self,
+        on: &Connection,
+    ) -> Result<BTreeMap<String, usize>, Fault> {
+        let (mut names, mut scan) = (BTreeMap::new(), Scan::of_keys());
         let options = ("MATCH", self.space.lists(), "COUNT", SCAN, "TYPE", "list");
         while let Some(mut keys) = scan.next(on, &options).await? {
             for key in keys.rest(Reply::text)? {
-                names.extend(self.space.queue_of_list(&key).map(str::to_owned));
+                if let Some((queue, shard)) = self.space.queue_of_list(&key) {
+                    let last = names.entry(queue.to_owned()).or_insert(shard);
+                    *last = shard.max(*last);
+                }
             }
         }
         Ok(names)
@@ -155,5 +191,30 @@ impl Meta {
             let fields = entry.list()?.rest(Reply::pair)?;
             Ok((id, fields.into_iter().collect()))
         })
+    }
+
+    /// Writes down a dead worker.
+    pub(crate) async fn add_death(&self, on: &Connection, entry: &str) -> Result<(), Fault> {
+        let mut ask = redis::Pipeline::new();
+        // A removal first, so that there is room where there is little.
+        ask.cmd("LTRIM").arg(&self.deaths).arg(0).arg(DEATHS - 2);
+        ask.cmd("LPUSH").arg(&self.deaths).arg(entry);
+        on.ask_all(&ask).await?.into_iter().try_for_each(|reply| reply.map(drop))
+    }
+
+    /// The dead workers that were written down, the latest first, as they are stored.
+    pub(crate) async fn deaths(&self, on: &Connection) -> Result<Vec<Vec<u8>>, Fault> {
+        let (mut deaths, mut portion) = (Vec::new(), Portion::new());
+        while deaths.len() < DEATHS {
+            let (first, most) = (deaths.len(), portion.count().min(DEATHS - deaths.len()));
+            let range = (&self.deaths, first, first + most - 1);
+            let some = on.ask("LRANGE", range).await?.rest(Reply::bytes)?;
+            if some.is_empty() {
+                break;
+            }
+            portion.came(some.iter().map(Vec::len));
+            deaths.extend(some);
+        }
+        Ok(deaths)
     }
 }

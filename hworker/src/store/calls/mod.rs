@@ -2,6 +2,7 @@
 
 mod admin;
 mod counts;
+mod doctor;
 mod edit;
 mod enqueue;
 mod heartbeat;
@@ -22,6 +23,7 @@ mod wait;
 mod watch;
 
 pub(crate) use counts::Load;
+pub(crate) use doctor::{info, own_user, refused, rename, slow_calls, types, users};
 pub(crate) use edit::{Duty, Edited, From, HUSK};
 pub(crate) use heartbeat::{Asked, Beat, Heard};
 pub(crate) use inspect::{Range, RunningEntry, WorkerEntry};
@@ -29,7 +31,7 @@ pub(crate) use lease::{Lease, LeaseMap};
 pub(crate) use meta::{Meta, MetaKey};
 pub(crate) use parked::ParkedEntry;
 pub(crate) use records::{Place, Trimmed};
-pub(crate) use recover::Recovered;
+pub(crate) use recover::{Recovered, Who};
 pub(crate) use reserve::Reserved;
 pub(crate) use scan::Portion;
 pub(crate) use schedule::Due;

@@ -91,24 +91,27 @@ impl Queue {
         name: &str,
         record: &[u8],
     ) -> Result<Option<(Ended, Place)>, Fault> {
-        #[derive(serde::Deserialize)]
-        struct Named {
-            job: String,
-            outcome: String,
-            group: Option<String>,
-        }
-        let Ok(Named { job, outcome, group }) = serde_json::from_slice(record) else {
-            return Ok(None);
-        };
-        let Some(ended) = Ended::ALL.into_iter().find(|ended| ended.name() == outcome) else {
-            return Ok(None);
-        };
-        let member = format!("{} {job} {name}", group.as_deref().unwrap_or("-"));
+        let Some((ended, member, _)) = Self::own_place(name, record) else { return Ok(None) };
         let mut score = on.ask("ZSCORE", (self.keys.ended(ended), &member)).await?;
         if score.left() == 0 {
             return Ok(None);
         }
         Ok(Some((ended, Place { member, ended_at: score.count()? })))
+    }
+
+    /// How a job ended, the member that its record ought to have, and when it ended, as the record says it.
+    pub(super) fn own_place(name: &str, record: &[u8]) -> Option<(Ended, String, u64)> {
+        #[derive(serde::Deserialize)]
+        struct Named {
+            job: String,
+            outcome: String,
+            group: Option<String>,
+            ended_at: Option<u64>,
+        }
+        let Named { job, outcome, group, ended_at } = serde_json::from_slice(record).ok()?;
+        let ended = Ended::ALL.into_iter().find(|ended| ended.name() == outcome)?;
+        let member = format!("{} {job} {name}", group.as_deref().unwrap_or("-"));
+        Some((ended, member, ended_at.unwrap_or(0)))
     }
 
     /// All groups of failures as they are stored, with their names.

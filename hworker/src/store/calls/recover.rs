@@ -12,14 +12,24 @@ const BURY_AFTER_S: u64 = 86_400;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Recovered {
     /// `declared` is true of the call that made it dead; `left` and `inbox` are how many leases it has still, and how many jobs are in
-    /// its inbox.
+    /// its inbox. `who` is empty unless it is declared dead.
     Given {
         jobs: u64,
         left: u64,
         declared: bool,
         inbox: u64,
+        who: Who,
     },
     Alive,
+}
+
+/// What a worker wrote down of itself.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Who {
+    pub(crate) name: String,
+    pub(crate) host: String,
+    pub(crate) pid: String,
+    pub(crate) version: String,
 }
 
 impl Queue {
@@ -58,6 +68,12 @@ impl Queue {
                 left: reply.count()?,
                 declared: reply.count()? == 1,
                 inbox: reply.count()?,
+                who: Who {
+                    name: reply.text()?,
+                    host: reply.text()?,
+                    pid: reply.text()?,
+                    version: reply.text()?,
+                },
             }),
             "alive" => Ok(Recovered::Alive),
             word => Err(reply.unknown(word)),

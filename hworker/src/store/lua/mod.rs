@@ -35,8 +35,10 @@ scripts! {
     Edit = "edit";
     Heartbeat = "heartbeat";
     LookParked = "look_parked";
+    MendRecords = "mend_records";
     Promote = "promote";
     Reconcile = "reconcile";
+    Recount = "recount";
     Recover = "recover";
     Release = "release";
     RequeueBroken = "requeue_broken";

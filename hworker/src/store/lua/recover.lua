@@ -13,7 +13,7 @@
 -- ARGV[4] now lease, envelope; repeated, the youngest lease first
 --
 -- Returns {'ok', how many were given back, how many leases are left, 1 if this call declared it dead or 0, how many are in the
--- inbox}; {'alive'} when the worker was heard of since.
+-- inbox, and of this call alone its name, host, pid and version}; {'alive'} when the worker was heard of since.
 -- Invariant: from the mark on, every reserve and heartbeat under that id is void; each lease is given back once, and what is in the
 -- inbox too.
 local call = redis.call
@@ -32,7 +32,8 @@ call('LLEN', jobs)
 -- A removal first: a full server lets a script go on once it has written.
 call('HDEL', progress, '')
 local declared = call('HSETNX', record, 'dead', call('TIME')[1])
--- Nobody asks who the dead were.
+-- Who it was is told once, and written down elsewhere.
+local who = declared == 1 and call('HMGET', record, 'name', 'host', 'pid', 'version') or {}
 call('HDEL', record, 'name', 'host', 'pid', 'version', 'concurrency', 'queues')
 
 local given = 0
@@ -49,4 +50,6 @@ for i = 4, #ARGV, 2 do
 end
 local counter, n = 'recovered', given
 -- include count
-return {'ok', given, call('HLEN', progress), declared, call('LLEN', inbox)}
+local answer = {'ok', given, call('HLEN', progress), declared, call('LLEN', inbox)}
+for i = 1, 4 do answer[5 + i] = who[i] or '' end
+return answer

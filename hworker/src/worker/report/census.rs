@@ -66,7 +66,7 @@ async fn look(session: &Session) -> Result<(), Fault> {
         return Ok(());
     }
     let mut unserved = Vec::new();
-    for name in core.client.registered_queues().await? {
+    for name in core.client.registered_queues().await?.into_keys() {
         if !own.contains(&*name) && is_unserved(core, &name).await? {
             unserved.push(name);
         }

@@ -148,7 +148,17 @@ impl Watch {
                     monitor::recover(&queue, &shared, connect, &core.clock, dead, is_dead).await
                 };
                 let result = recovered.await;
-                (worker, seen, result)
+                if let Ok((_, Some(death))) = &result
+                    && let Err(fault) = core.client.write_death(&worker, &queue.name, death).await
+                {
+                    say!(
+                        DEBUG,
+                        { worker = worker.clone() },
+                        worker,
+                        "its death was not written down: {fault}"
+                    );
+                }
+                (worker, seen, result.map(|(recovery, _)| recovery))
             }));
         }
     }

@@ -1,0 +1,64 @@
+//! What is wrong, what to do, and the mends, each shown before it is made.
+
+use hworker::{Finding, Severity};
+
+use crate::Context;
+use crate::output::{Tone, tell};
+use crate::rows::number;
+use crate::stop::Stop;
+
+pub(crate) async fn run(context: &Context, repair: bool) -> Result<(), Stop> {
+    let mut findings = context.client.doctor().await?;
+    // Behind a key of another type there may be more to mend.
+    while repair && mend(context, &findings).await? > 0 {
+        findings = context.client.doctor().await?;
+    }
+    show(context, &findings)?;
+    match findings.iter().map(|finding| finding.severity).max() {
+        Some(Severity::Fail) => Err(Stop::doctor(9)),
+        Some(Severity::Warn) => Err(Stop::doctor(8)),
+        _ => Ok(()),
+    }
+}
+
+fn show(context: &Context, findings: &[Finding]) -> Result<(), Stop> {
+    let tone = |finding: &Finding| match finding.severity {
+        Severity::Ok => Tone::Good,
+        Severity::Skip => Tone::Plain,
+        Severity::Warn => Tone::Doubtful,
+        Severity::Fail => Tone::Bad,
+    };
+    context.output.toned_rows(&["", "ABOUT", "FOUND"], findings, tone, |finding| {
+        let mut text = finding.text.clone();
+        if let Some(repair) = &finding.repair {
+            text.push_str(&format!(". --repair would {repair}"));
+        }
+        vec![finding.severity.to_string(), finding.about.clone(), text]
+    })
+}
+
+/// Gives how much it changed.
+async fn mend(context: &Context, findings: &[Finding]) -> Result<u64, Stop> {
+    let mut all = 0;
+    for finding in findings {
+        let Some(repair) = &finding.repair else { continue };
+        tell(&crate::output::shown(&format!("{}: {}", finding.about, finding.text)));
+        let what = repair.to_string();
+        match context.ask(&what, "", 1) {
+            Err(refused) if refused.is_no() => {
+                tell("left as it is");
+                continue;
+            }
+            asked => asked?,
+        }
+        let mended = context
+            .audited("repair", &finding.about, &what, async {
+                let mended = context.client.repair(repair).await?;
+                Ok((mended, format!("changed {mended}")))
+            })
+            .await?;
+        all += mended;
+        tell(&format!("changed {}", number(mended)));
+    }
+    Ok(all)
+}

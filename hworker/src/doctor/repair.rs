@@ -1,0 +1,103 @@
+//! What the doctor can mend.
+
+use std::fmt;
+use std::time::SystemTime;
+
+use serde::{Serialize, Serializer};
+
+use crate::client::Client;
+use crate::store::{Connection, Fault, MetaKey, Queue, rename};
+use crate::time::local_unix_ms;
+
+/// What mends a finding; [`Client::repair`] does it, and its text says what that does.
+#[derive(Debug, Clone)]
+pub struct Repair {
+    what: What,
+    /// None of a key that belongs to all queues.
+    queue: Option<Queue>,
+}
+
+#[derive(Debug, Clone)]
+enum What {
+    Promote,
+    Records,
+    Husks,
+    SetAside(String),
+}
+
+impl Repair {
+    pub(super) fn promote(queue: &Queue) -> Self {
+        Self { what: What::Promote, queue: Some(queue.clone()) }
+    }
+
+    pub(super) fn records(queue: &Queue) -> Self {
+        Self { what: What::Records, queue: Some(queue.clone()) }
+    }
+
+    pub(super) fn husks(queue: &Queue) -> Self {
+        Self { what: What::Husks, queue: Some(queue.clone()) }
+    }
+
+    pub(super) fn set_aside(key: &str, queue: Option<&Queue>) -> Self {
+        Self { what: What::SetAside(key.to_owned()), queue: queue.cloned() }
+    }
+
+    pub(super) async fn mend(&self, client: &Client) -> Result<u64, Fault> {
+        let Some(queue) = &self.queue else {
+            let What::SetAside(key) = &self.what else { return Ok(0) };
+            for meta in MetaKey::ALL {
+                let (all, on) = client.meta(meta).await?;
+                if all.typed(meta).0 == key {
+                    return set_aside(&on, key).await;
+                }
+            }
+            return Ok(0);
+        };
+        let on = client.connection_to_inspect(queue).await?;
+        match &self.what {
+            What::SetAside(key) => set_aside(&on, key).await,
+            What::Records => queue.mend_records(&on).await,
+            What::Husks => {
+                let (found, counted) = queue.recount(&on, true).await?;
+                Ok(found.map_or(0, |found| found.abs_diff(counted)))
+            }
+            What::Promote => {
+                let mut promoted = 0;
+                loop {
+                    match queue.promote(&on).await?.0 {
+                        0 => return Ok(promoted),
+                        moved => promoted += moved,
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Serialize for Repair {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}
+
+impl fmt::Display for Repair {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (&self.what, &self.queue) {
+            (What::SetAside(key), _) => write!(f, "rename the key {key} to {key}:aside:<time>"),
+            (What::Promote, Some(queue)) => write!(f, "let the due jobs of {} run", queue.name),
+            (What::Records, Some(queue)) => write!(
+                f,
+                "give the records of {} their places back, and drop places without a record",
+                queue.name
+            ),
+            (What::Husks, Some(queue)) => write!(f, "recount the deleted jobs of {}", queue.name),
+            (_, None) => Ok(()),
+        }
+    }
+}
+
+/// Gives a key that is of another type a name at which nobody looks. Behind the colon it is still a key of its queue, which goes with it.
+async fn set_aside(on: &Connection, key: &str) -> Result<u64, Fault> {
+    let to = format!("{key}:aside:{}", local_unix_ms(SystemTime::now()));
+    rename(on, key, &to).await.map(u64::from)
+}

@@ -42,7 +42,7 @@ pub use errors::{How, strange, strange_blocking, wakes_with_a_panic};
 pub use jobs::{
     Act, act, act_blocking, act_once, act_unless_crashed, act_without_context, common_jobs, weigh,
 };
-pub use process::{Process, produce};
+pub use process::{Process, binary, produce};
 pub use proxy::{Fault, Proxy, SCRIPTS};
 pub use records::{Broken, Failed, Records};
 pub use redis_side::RedisSide;

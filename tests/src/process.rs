@@ -48,7 +48,10 @@ impl TestServer {
 }
 
 /// A program that cargo built beside the test.
-fn binary(name: &str) -> PathBuf {
+///
+/// # Panics
+/// When it is not built.
+pub fn binary(name: &str) -> PathBuf {
     let own = std::env::current_exe().expect("the path of the test");
     let file = format!("{name}{}", std::env::consts::EXE_SUFFIX);
     // A test is in target/<profile>/deps, a program in target/<profile>.

@@ -66,6 +66,7 @@ mod queues;
 mod records;
 mod retries;
 mod server;
+mod terminal;
 mod worker;
 
 use std::time::Duration;

@@ -139,11 +139,9 @@ async fn change(context: &Context, verb: &str, select: &SelectBroken) -> Result<
     if select.dry_run {
         return context.output.say(&format!("would {verb} {} payloads on {name}", meant.len()));
     }
-    context.ask(
-        &format!("{verb} {} broken payloads of {name}", meant.len()),
-        name,
-        meant.len() as u64,
-    )?;
+    context
+        .ask(&format!("{verb} {} broken payloads of {name}", meant.len()), name, meant.len() as u64)
+        .await?;
     let what = format!("{} broken payloads", meant.len());
     let done = context
         .audited(verb, name, &what, async {

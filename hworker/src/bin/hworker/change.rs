@@ -73,7 +73,7 @@ impl Context {
         action: Action,
         dry_run: bool,
     ) -> Result<(), Stop> {
-        if !self.confirm(verb, selected, dry_run)? {
+        if !self.confirm(verb, selected, dry_run).await? {
             return Ok(());
         }
         let report = self

@@ -44,7 +44,7 @@ async fn mend(context: &Context, findings: &[Finding]) -> Result<u64, Stop> {
         let Some(repair) = &finding.repair else { continue };
         tell(&crate::output::shown(&format!("{}: {}", finding.about, finding.text)));
         let what = repair.to_string();
-        match context.ask(&what, "", 1) {
+        match context.ask(&what, "", 1).await {
             Err(refused) if refused.is_no() => {
                 tell("left as it is");
                 continue;

@@ -140,9 +140,10 @@ impl Output {
         if self.form == Form::Json {
             return print(&format!("{}\n", json(value)?));
         }
-        let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let lines = lines.iter().filter(|(_, value)| !value.is_empty());
+        let width = lines.clone().map(|(name, _)| name.len()).max().unwrap_or(0);
         let mut out = String::new();
-        for (name, value) in lines.iter().filter(|(_, value)| !value.is_empty()) {
+        for (name, value) in lines {
             let value = shown_lines(value).replace('\n', &format!("\n{}", " ".repeat(width + 2)));
             // Into a text it cannot fail.
             let _ = writeln!(out, "{name:width$}  {value}");

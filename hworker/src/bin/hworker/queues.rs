@@ -132,11 +132,9 @@ async fn show(context: &Context, queue: &str) -> Result<(), Stop> {
 
 async fn destroy(context: &Context, queue: &str, force: bool) -> Result<(), Stop> {
     // By its name, whatever is in it.
-    context.ask(
-        &format!("destroy the queue {queue} with all its jobs and records"),
-        queue,
-        u64::MAX,
-    )?;
+    context
+        .ask(&format!("destroy the queue {queue} with all its jobs and records"), queue, u64::MAX)
+        .await?;
     let deleted = context
         .audited("destroy", queue, "the queue", async {
             let deleted = context.client.inspect(queue).destroy(force).await?;

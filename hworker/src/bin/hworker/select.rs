@@ -50,7 +50,7 @@ impl Context {
     }
 
     /// Says what is to be done with which jobs, and asks. An error if it is not to be done.
-    pub(crate) fn confirm(
+    pub(crate) async fn confirm(
         &self,
         verb: &str,
         selected: &Selected,
@@ -73,13 +73,13 @@ impl Context {
         }
         let alone = count == 1 && matches!(verb, "retry" | "promote");
         if !alone {
-            self.ask(&format!("{verb} {count} jobs on {queue}"), queue, count as u64)?;
+            self.ask(&format!("{verb} {count} jobs on {queue}"), queue, count as u64).await?;
         }
         Ok(true)
     }
 
     /// Asks whether something is to be done; above ten thousand, or where it takes a whole queue, by the queue's name.
-    pub(crate) fn ask(&self, what: &str, queue: &str, count: u64) -> Result<(), Stop> {
+    pub(crate) async fn ask(&self, what: &str, queue: &str, count: u64) -> Result<(), Stop> {
         if self.yes {
             return Ok(());
         }
@@ -92,10 +92,10 @@ impl Context {
         let what = crate::output::shown(what);
         eprint!("{what}, {}? [{hint}] ", self.place);
         let _ = io::stderr().flush();
-        let mut answer = String::new();
-        let read = io::stdin().lock().read_line(&mut answer);
-        match read {
-            Ok(_) if answer.trim() == expected => Ok(()),
+        // On a thread of its own, so that Ctrl-C is heard meanwhile.
+        let read = tokio::task::spawn_blocking(|| io::stdin().lock().lines().next());
+        match read.await {
+            Ok(Some(Ok(answer))) if answer.trim() == expected => Ok(()),
             _ => Err(Stop::said_no()),
         }
     }

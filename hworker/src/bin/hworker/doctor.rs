@@ -29,10 +29,10 @@ fn show(context: &Context, findings: &[Finding]) -> Result<(), Stop> {
         Severity::Fail => Tone::Bad,
     };
     context.output.toned_rows(&["", "ABOUT", "FOUND"], findings, tone, |finding| {
-        let mut text = finding.text.clone();
-        if let Some(repair) = &finding.repair {
-            text.push_str(&format!(". --repair would {repair}"));
-        }
+        let text = match &finding.repair {
+            Some(repair) => format!("{}. --repair would {repair}", finding.text),
+            None => finding.text.clone(),
+        };
         vec![finding.severity.to_string(), finding.about.clone(), text]
     })
 }

@@ -112,18 +112,18 @@ impl Output {
                 let mut tones = rows.iter().map(tone);
                 for (at, line) in table.to_string().lines().enumerate() {
                     let line = line.trim_end();
-                    let (start, code) = match at {
-                        0 => (line.len(), "1"),
-                        _ => {
-                            let code = tones.next().unwrap_or(Tone::Plain).code();
-                            (line.find(' ').unwrap_or(line.len()), code)
-                        }
+                    let (start, code) = if at == 0 {
+                        (line.len(), "1")
+                    } else {
+                        let code = tones.next().unwrap_or(Tone::Plain).code();
+                        (line.find(' ').unwrap_or(line.len()), code)
                     };
                     let (start, rest) = line.split_at(start);
                     // Into a text it cannot fail.
-                    let _ = match self.colors && code != "0" {
-                        true => writeln!(out, "\x1b[{code}m{start}\x1b[0m{rest}"),
-                        false => writeln!(out, "{line}"),
+                    let _ = if self.colors && code != "0" {
+                        writeln!(out, "\x1b[{code}m{start}\x1b[0m{rest}")
+                    } else {
+                        writeln!(out, "{line}")
                     };
                 }
             }

@@ -31,7 +31,7 @@ fn definition(model: &JobModel) -> TokenStream {
             policy: #private::Policy::DEFAULT,
             encrypted: #private::Encrypted::No,
             redact: &[],
-            schema: "{}",
+            schema: #private::schema!("{}", [], []),
             blocking: false,
             needs: |_| {},
             start: |_| loop {},

@@ -109,7 +109,10 @@ impl ::hworker::__private::Job for send_old {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
-        schema: "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
+        schema: ::hworker::__private::schema!(
+            "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
+            ["to" : String,], []
+        ),
         blocking: false,
         needs: |needs| {},
         start: |invocation| {

@@ -77,7 +77,9 @@ impl ::hworker::__private::Job for tick {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
-        schema: "{\"type\":\"object\",\"properties\":{},\"required\":[]}",
+        schema: ::hworker::__private::schema!(
+            "{\"type\":\"object\",\"properties\":{},\"required\":[]}", [], []
+        ),
         blocking: true,
         needs: |needs| {},
         start: |invocation| {

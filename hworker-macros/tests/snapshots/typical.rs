@@ -104,7 +104,10 @@ impl ::hworker::__private::Job for send_welcome {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
-        schema: "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"},\"user_id\":{\"type\":\"integer\"}},\"required\":[\"to\",\"user_id\"]}",
+        schema: ::hworker::__private::schema!(
+            "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"},\"user_id\":{\"type\":\"integer\"}},\"required\":[\"to\",\"user_id\"]}",
+            ["to" : String, "user_id" : u64,], []
+        ),
         blocking: false,
         needs: |needs| {},
         start: |invocation| {

@@ -89,7 +89,10 @@ impl ::hworker::__private::Job for send {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
-        schema: "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
+        schema: ::hworker::__private::schema!(
+            "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
+            ["to" : String,], []
+        ),
         blocking: false,
         needs: |needs| {},
         start: |invocation| {

@@ -19,10 +19,10 @@ async fn pay(card: String, amount: u32) -> Result<(), String> {
 }
 
 /// How a call ended, and what it said.
-struct Said {
-    code: i32,
-    out: String,
-    err: String,
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
 }
 
 impl Said {
@@ -35,7 +35,7 @@ impl Said {
     }
 }
 
-fn call(server: &TestServer, arguments: &[&str]) -> Said {
+pub(crate) fn call(server: &TestServer, arguments: &[&str]) -> Said {
     call_with(server, arguments, "")
 }
 

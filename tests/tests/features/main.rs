@@ -64,6 +64,7 @@ mod pages;
 mod queues;
 mod records;
 mod retries;
+mod schema;
 mod server;
 mod worker;
 

@@ -214,6 +214,7 @@ fn definition(model: &JobModel) -> TokenStream {
             schema: #schema,
             blocking: #blocking,
             needs: #needs,
+            decode: #private::decode::<Self>,
             start: #start,
         }
     }

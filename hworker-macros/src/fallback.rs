@@ -34,6 +34,7 @@ fn definition(model: &JobModel) -> TokenStream {
             schema: #private::schema!("{}", [], []),
             blocking: false,
             needs: |_| {},
+            decode: #private::decode::<Self>,
             start: |_| loop {},
         }
     }

@@ -15,7 +15,7 @@ pub use crate::error::Error;
 pub use crate::job::Tag;
 pub use crate::job::{
     Argument, Arguments, Body, Definition, Invocation, Job, OnError, OnFault, Place, Policy,
-    Registration, Schema, StartError,
+    Registration, Schema, StartError, decode,
 };
 pub use crate::outcome::{IsNested, IsOutcome, IsResult, IsValue, Returned, tag};
 

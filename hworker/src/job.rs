@@ -76,6 +76,8 @@ pub struct Definition {
     pub blocking: bool,
     /// Adds what the parameters need from the worker.
     pub needs: fn(&mut Needs),
+    /// Decodes the arguments and drops them: [`decode`].
+    pub decode: fn(&str) -> serde_json::Result<()>,
     /// Decodes the arguments and makes the body, without running it.
     pub start: fn(Invocation<'_>) -> Result<Body, StartError>,
 }
@@ -176,6 +178,14 @@ impl std::fmt::Debug for Invocation<'_> {
         // The arguments stay out of logs.
         f.debug_struct("Invocation").field("context", self.context).finish_non_exhaustive()
     }
+}
+
+/// Whether arguments fit a job type.
+///
+/// # Errors
+/// Where the JSON does not fit the type.
+pub fn decode<J: Job>(args: &str) -> serde_json::Result<()> {
+    serde_json::from_str::<J>(args).map(drop)
 }
 
 /// Why an attempt could not be started.

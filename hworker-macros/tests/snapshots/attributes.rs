@@ -115,6 +115,7 @@ impl ::hworker::__private::Job for send_old {
         ),
         blocking: false,
         needs: |needs| {},
+        decode: ::hworker::__private::decode::<Self>,
         start: |invocation| {
             let args = invocation.args::<send_old>()?;
             ::core::result::Result::Ok(

@@ -82,6 +82,7 @@ impl ::hworker::__private::Job for tick {
         ),
         blocking: true,
         needs: |needs| {},
+        decode: ::hworker::__private::decode::<Self>,
         start: |invocation| {
             let args = invocation.args::<tick>()?;
             ::core::result::Result::Ok(

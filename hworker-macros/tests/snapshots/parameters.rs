@@ -161,6 +161,7 @@ impl ::hworker::__private::Job for report {
             <hworker::Context as ::hworker::__private::Inject>::needs(needs);
             <Tenant as ::hworker::__private::Inject>::needs(needs);
         },
+        decode: ::hworker::__private::decode::<Self>,
         start: |invocation| {
             let args = invocation.args::<report>()?;
             let injected_0 = invocation.inject::<State<Pool>>()?;

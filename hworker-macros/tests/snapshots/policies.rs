@@ -103,6 +103,7 @@ impl crate::background::__private::Job for Send {
         ),
         blocking: false,
         needs: |needs| {},
+        decode: crate::background::__private::decode::<Self>,
         start: |invocation| {
             let args = invocation.args::<Send>()?;
             ::core::result::Result::Ok(

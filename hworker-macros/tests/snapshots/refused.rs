@@ -95,6 +95,7 @@ impl ::hworker::__private::Job for send {
         schema: ::hworker::__private::schema!("{}", [], []),
         blocking: false,
         needs: |_| {},
+        decode: ::hworker::__private::decode::<Self>,
         start: |_| loop {},
     };
 }

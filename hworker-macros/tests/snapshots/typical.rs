@@ -110,6 +110,7 @@ impl ::hworker::__private::Job for send_welcome {
         ),
         blocking: false,
         needs: |needs| {},
+        decode: ::hworker::__private::decode::<Self>,
         start: |invocation| {
             let args = invocation.args::<send_welcome>()?;
             ::core::result::Result::Ok(

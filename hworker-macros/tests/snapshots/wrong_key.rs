@@ -95,6 +95,7 @@ impl ::hworker::__private::Job for send {
         ),
         blocking: false,
         needs: |needs| {},
+        decode: ::hworker::__private::decode::<Self>,
         start: |invocation| {
             let args = invocation.args::<send>()?;
             ::core::result::Result::Ok(

@@ -189,7 +189,7 @@ fn definition(model: &JobModel) -> TokenStream {
     let private = &model.private;
     let (policy, needs, start) = (policy(model), needs(model), start(model));
     let (aliases, blocking) = (&model.args.aliases, !model.is_async());
-    let (redact, schema) = (schema::redacted(model), schema::of(model));
+    let (redact, schema) = (schema::redacted(model), schema(model));
     let queue = model.args.queue.as_ref();
     let queue = queue.map_or_else(|| quote!(#private::DEFAULT_QUEUE), |queue| quote!(#queue));
     let encrypted = match model.args.encrypted {
@@ -214,9 +214,21 @@ fn definition(model: &JobModel) -> TokenStream {
             schema: #schema,
             blocking: #blocking,
             needs: #needs,
+            decode: #private::decode::<Self>,
             start: #start,
         }
     }
+}
+
+/// The schema of the arguments. What the types say of themselves is asked for in `schema!`, which knows whether `hworker` has that feature.
+fn schema(model: &JobModel) -> TokenStream {
+    let (private, shallow) = (&model.private, schema::of(model));
+    let named = schema::named(model).map(|(name, param)| {
+        let ty = param.stored();
+        quote!(#name: #ty,)
+    });
+    let flattened = schema::flattened(model).map(Param::stored);
+    quote!(#private::schema!(#shallow, [#(#named)*], [#(#flattened,)*]))
 }
 
 /// The policies that the attribute sets, over the defaults.

@@ -31,9 +31,10 @@ fn definition(model: &JobModel) -> TokenStream {
             policy: #private::Policy::DEFAULT,
             encrypted: #private::Encrypted::No,
             redact: &[],
-            schema: "{}",
+            schema: #private::schema!("{}", [], []),
             blocking: false,
             needs: |_| {},
+            decode: #private::decode::<Self>,
             start: |_| loop {},
         }
     }

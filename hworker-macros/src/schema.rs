@@ -1,5 +1,5 @@
 //! The shape of a job's arguments as a JSON Schema: their names, which of them must be there, and the JSON type of those whose Rust type
-//! says it by its name. What it does not know, it leaves open.
+//! says it by its name. What it does not know, it leaves open; with the feature `schema` of `hworker` the types themselves say it at run time.
 
 use proc_macro2::TokenTree;
 use syn::ext::IdentExt;
@@ -12,8 +12,7 @@ use crate::params::{Param, Pass};
 pub(crate) fn of(model: &JobModel) -> String {
     let mut properties = Vec::new();
     let mut required = Vec::new();
-    for param in model.arguments() {
-        let Some(name) = stored_name(param) else { continue };
+    for (name, param) in named(model) {
         properties.push(format!("{}:{}", quoted(&name), property(param)));
         if is_required(param) {
             required.push(quoted(&name));
@@ -24,6 +23,20 @@ pub(crate) fn of(model: &JobModel) -> String {
         properties.join(","),
         required.join(",")
     )
+}
+
+/// The arguments, each with the name under which it is stored.
+pub(crate) fn named(model: &JobModel) -> impl Iterator<Item = (String, &Param)> {
+    model.arguments().filter_map(|param| Some((stored_name(param)?, param)))
+}
+
+/// The arguments whose fields are stored as arguments.
+pub(crate) fn flattened(model: &JobModel) -> impl Iterator<Item = &Param> {
+    model.arguments().filter(|param| {
+        let mut told = serde(param).flat_map(inner);
+        let first = told.next();
+        matches!(first, Some(TokenTree::Ident(word)) if word == "flatten") && told.next().is_none()
+    })
 }
 
 /// The arguments that no tool shows, by the names under which they are stored.

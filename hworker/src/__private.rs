@@ -3,6 +3,7 @@
 pub use inventory;
 pub use serde;
 
+pub use crate::__schema as schema;
 pub use crate::backoff::Backoff;
 pub use crate::config::defaults::QUEUE as DEFAULT_QUEUE;
 pub use crate::context::{Inject, Needs};
@@ -10,9 +11,11 @@ pub use crate::encryption::Encrypted;
 pub use crate::enqueue::Enqueue;
 pub use crate::envelope::JobId;
 pub use crate::error::Error;
+#[cfg(feature = "schema")]
+pub use crate::job::Tag;
 pub use crate::job::{
     Argument, Arguments, Body, Definition, Invocation, Job, OnError, OnFault, Place, Policy,
-    Registration, StartError,
+    Registration, Schema, StartError, decode,
 };
 pub use crate::outcome::{IsNested, IsOutcome, IsResult, IsValue, Returned, tag};
 
@@ -23,4 +26,39 @@ pub mod encryption {
 
     pub const YES: Encrypted = Encrypted::Yes;
     pub const ONLY: Encrypted = Encrypted::Only;
+}
+
+/// The traits by which the type of an argument is asked for its schema, without their names, which a user's type may have.
+#[cfg(feature = "schema")]
+pub mod deep {
+    pub use crate::job::{IsDeep as _, IsShallow as _};
+}
+
+/// The schema of a job type. The attribute names each argument with its type and the name under which it is stored, then those that are
+/// flattened; without the feature `schema` none of that is compiled.
+#[cfg(not(feature = "schema"))]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __schema {
+    ($shallow:literal, $arguments:tt, $flattened:tt) => {
+        $crate::__private::Schema::new($shallow)
+    };
+}
+
+/// The schema of a job type. The attribute names each argument with its type and the name under which it is stored, then those that are
+/// flattened.
+#[cfg(feature = "schema")]
+#[doc(hidden)]
+#[macro_export]
+macro_rules! __schema {
+    ($shallow:literal, [], []) => {
+        $crate::__private::Schema::new($shallow, |_| {})
+    };
+    ($shallow:literal, [$($name:literal: $ty:ty,)*], [$($flattened:ty,)*]) => {
+        $crate::__private::Schema::new($shallow, |schema| {
+            use $crate::__private::deep::*;
+            $((&$crate::__private::Tag::<$ty>::NEW).argument(schema, $name);)*
+            $((&$crate::__private::Tag::<$flattened>::NEW).flattened(schema);)*
+        })
+    };
 }

@@ -1,5 +1,7 @@
 //! What a job type is to the runtime: its name, its policies, and how an attempt is started from its arguments.
 
+mod schema;
+
 use std::future::Future;
 use std::pin::Pin;
 
@@ -10,6 +12,10 @@ use crate::context::{Context, Inject, Needs, States};
 use crate::encryption::Encrypted;
 use crate::error::BoxError;
 use crate::outcome::Returned;
+
+pub use schema::Schema;
+#[cfg(feature = "schema")]
+pub use schema::{IsDeep, IsShallow, Tag};
 
 /// A job type: the struct that `#[hworker::job]` writes beside the function, one field per argument.
 ///
@@ -64,12 +70,14 @@ pub struct Definition {
     pub encrypted: Encrypted,
     /// The arguments that no tool shows.
     pub redact: &'static [&'static str],
-    /// The JSON Schema of the arguments, as far as the names of their types say it.
-    pub schema: &'static str,
+    /// The JSON Schema of the arguments.
+    pub schema: Schema,
     /// Whether the body is not async and so runs on a thread of its own.
     pub blocking: bool,
     /// Adds what the parameters need from the worker.
     pub needs: fn(&mut Needs),
+    /// Decodes the arguments and drops them: [`decode`].
+    pub decode: fn(&str) -> serde_json::Result<()>,
     /// Decodes the arguments and makes the body, without running it.
     pub start: fn(Invocation<'_>) -> Result<Body, StartError>,
 }
@@ -170,6 +178,14 @@ impl std::fmt::Debug for Invocation<'_> {
         // The arguments stay out of logs.
         f.debug_struct("Invocation").field("context", self.context).finish_non_exhaustive()
     }
+}
+
+/// Whether arguments fit a job type.
+///
+/// # Errors
+/// Where the JSON does not fit the type.
+pub fn decode<J: Job>(args: &str) -> serde_json::Result<()> {
+    serde_json::from_str::<J>(args).map(drop)
 }
 
 /// Why an attempt could not be started.

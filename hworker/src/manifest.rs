@@ -45,7 +45,7 @@ pub struct JobType {
     /// Where it is written, as `file:line`.
     #[serde(default)]
     pub place: String,
-    /// The JSON Schema of its arguments, as JSON.
+    /// The JSON Schema of its arguments, as JSON, of draft 2020-12.
     pub schema: String,
     /// Changes with all that is above, but not with the place.
     pub fingerprint: String,
@@ -54,7 +54,19 @@ pub struct JobType {
 }
 
 impl JobType {
+    /// With all that is known of its arguments, where the entry has room for it. Of encrypted arguments no more is told than their names
+    /// and JSON types: nobody can enqueue them by hand, and their types may say much in words.
     pub(crate) fn of(definition: &Definition, seen: u64) -> Self {
+        let deep = match definition.encrypted {
+            Encrypted::No => definition.schema.deep(),
+            _ => None,
+        };
+        let deep = deep.map(|schema| Self::with(definition, schema, seen));
+        deep.filter(|job| job.entry().len() as u64 <= ENTRY_BYTES)
+            .unwrap_or_else(|| Self::with(definition, definition.schema.shallow().to_owned(), seen))
+    }
+
+    fn with(definition: &Definition, schema: String, seen: u64) -> Self {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let mut this = Self {
             name: definition.name.to_owned(),
@@ -66,15 +78,18 @@ impl JobType {
             blocking: definition.blocking,
             redact: owned(definition.redact),
             place: String::new(),
-            schema: definition.schema.to_owned(),
+            schema,
             fingerprint: String::new(),
             seen: 0,
         };
-        let all = serde_json::to_vec(&this).unwrap_or_default();
-        this.fingerprint = format!("{:016x}", fnv::hash(&all));
+        this.fingerprint = format!("{:016x}", fnv::hash(this.entry().as_bytes()));
         this.place = definition.place.to_string();
         this.seen = seen;
         this
+    }
+
+    fn entry(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
     }
 
     /// Reads an entry. `None` for anything else.
@@ -114,8 +129,7 @@ impl Client {
 
     /// Writes job types to the manifest, and takes those out that no worker wrote for long.
     pub(crate) async fn write_manifest(&self, types: &[JobType]) -> Result<(), Fault> {
-        let entry = |job: &JobType| serde_json::to_string(job).unwrap_or_default();
-        let entries = types.iter().map(|job| (job.name.as_str(), entry(job)));
+        let entries = types.iter().map(|job| (job.name.as_str(), job.entry()));
         let entries: Vec<_> =
             entries.filter(|(_, entry)| entry.len() as u64 <= ENTRY_BYTES).collect();
         let (meta, on) = self.meta(MetaKey::Jobs).await?;

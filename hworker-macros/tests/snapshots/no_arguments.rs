@@ -77,9 +77,12 @@ impl ::hworker::__private::Job for tick {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
-        schema: "{\"type\":\"object\",\"properties\":{},\"required\":[]}",
+        schema: ::hworker::__private::schema!(
+            "{\"type\":\"object\",\"properties\":{},\"required\":[]}", [], []
+        ),
         blocking: true,
         needs: |needs| {},
+        decode: ::hworker::__private::decode::<Self>,
         start: |invocation| {
             let args = invocation.args::<tick>()?;
             ::core::result::Result::Ok(

@@ -150,13 +150,18 @@ impl ::hworker::__private::Job for report {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
-        schema: "{\"type\":\"object\",\"properties\":{\"who\":{\"type\":\"string\"},\"ids\":{\"type\":\"array\",\"items\":{\"type\":\"integer\"}},\"limits\":{},\"page\":{\"type\":\"integer\"},\"type\":{\"type\":[\"string\",\"null\"]}},\"required\":[\"who\",\"ids\",\"limits\"]}",
+        schema: ::hworker::__private::schema!(
+            "{\"type\":\"object\",\"properties\":{\"who\":{\"type\":\"string\"},\"ids\":{\"type\":\"array\",\"items\":{\"type\":\"integer\"}},\"limits\":{},\"page\":{\"type\":\"integer\"},\"type\":{\"type\":[\"string\",\"null\"]}},\"required\":[\"who\",\"ids\",\"limits\"]}",
+            ["who" : ::std::string::String, "ids" : ::std::vec::Vec < u64 >, "limits" :
+            Limits, "page" : u32, "type" : Option < String >,], []
+        ),
         blocking: false,
         needs: |needs| {
             <State<Pool> as ::hworker::__private::Inject>::needs(needs);
             <hworker::Context as ::hworker::__private::Inject>::needs(needs);
             <Tenant as ::hworker::__private::Inject>::needs(needs);
         },
+        decode: ::hworker::__private::decode::<Self>,
         start: |invocation| {
             let args = invocation.args::<report>()?;
             let injected_0 = invocation.inject::<State<Pool>>()?;

@@ -97,9 +97,13 @@ impl crate::background::__private::Job for Send {
         },
         encrypted: crate::background::__private::encryption::YES,
         redact: &[],
-        schema: "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
+        schema: crate::background::__private::schema!(
+            "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
+            ["to" : String,], []
+        ),
         blocking: false,
         needs: |needs| {},
+        decode: crate::background::__private::decode::<Self>,
         start: |invocation| {
             let args = invocation.args::<Send>()?;
             ::core::result::Result::Ok(

@@ -92,9 +92,10 @@ impl ::hworker::__private::Job for send {
         policy: ::hworker::__private::Policy::DEFAULT,
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
-        schema: "{}",
+        schema: ::hworker::__private::schema!("{}", [], []),
         blocking: false,
         needs: |_| {},
+        decode: ::hworker::__private::decode::<Self>,
         start: |_| loop {},
     };
 }

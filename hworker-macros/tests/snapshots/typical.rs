@@ -104,9 +104,13 @@ impl ::hworker::__private::Job for send_welcome {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
-        schema: "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"},\"user_id\":{\"type\":\"integer\"}},\"required\":[\"to\",\"user_id\"]}",
+        schema: ::hworker::__private::schema!(
+            "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"},\"user_id\":{\"type\":\"integer\"}},\"required\":[\"to\",\"user_id\"]}",
+            ["to" : String, "user_id" : u64,], []
+        ),
         blocking: false,
         needs: |needs| {},
+        decode: ::hworker::__private::decode::<Self>,
         start: |invocation| {
             let args = invocation.args::<send_welcome>()?;
             ::core::result::Result::Ok(

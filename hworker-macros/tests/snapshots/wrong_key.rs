@@ -89,9 +89,13 @@ impl ::hworker::__private::Job for send {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
-        schema: "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
+        schema: ::hworker::__private::schema!(
+            "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
+            ["to" : String,], []
+        ),
         blocking: false,
         needs: |needs| {},
+        decode: ::hworker::__private::decode::<Self>,
         start: |invocation| {
             let args = invocation.args::<send>()?;
             ::core::result::Result::Ok(

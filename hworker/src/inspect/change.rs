@@ -9,8 +9,11 @@ use super::job::{JobInfo, Stands};
 use super::state::JobState;
 use super::{Doing, Inspect};
 use crate::encryption::is_sealed;
-use crate::envelope::{Envelope, JobId, Rewrite, edit_args};
-use crate::error::Error;
+use crate::envelope::{Envelope, JobId, Rewrite, describe, edit_args};
+use crate::error::{Cause, Error};
+use crate::guarded::guarded;
+use crate::job::Definition;
+use crate::registry::Registry;
 use crate::store::{Connection, Duty, Edited, Fault, From, Queue, server_time};
 use crate::time::{day, local_unix_ms, millis};
 
@@ -48,7 +51,7 @@ pub enum When {
     At(SystemTime),
 }
 
-/// A change of what a job carries. All that is not named keeps its bytes.
+/// A change of what a job carries. All that is not named keeps its bytes. Where the program links the job type, its arguments must fit it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Edit {
     args: Vec<(String, String)>,
@@ -98,11 +101,12 @@ impl Inspect {
     ///
     /// # Errors
     /// [`Error::Config`] for more than 100 jobs, for jobs of another queue, for an edit that does not fit, and for another queue that
-    /// is on another node of a cluster: nothing is changed then. [`Error::Unanswered`] where the answer was lost, or only some are
-    /// changed.
+    /// is on another node of a cluster; [`Error::Refused`] for an edit that makes a payload larger than
+    /// [`max_payload`](crate::ClientBuilder::max_payload): nothing is changed then. [`Error::Unanswered`] where the answer was lost, or only
+    /// some are changed.
     pub async fn change(&self, jobs: &[JobInfo], action: &Action) -> Result<Vec<Changed>, Error> {
         self.check()?;
-        let to = self.checked(jobs, action).map_err(Error::config)?;
+        let to = self.checked(jobs, action)?;
         let mut done = Vec::with_capacity(jobs.len());
         for job in jobs {
             match self.change_one(job, action, to.as_ref()).await {
@@ -140,29 +144,52 @@ impl Inspect {
     }
 
     /// The queue to which they go, if it is another; else what is wrong.
-    fn checked(&self, jobs: &[JobInfo], action: &Action) -> Result<Option<Queue>, String> {
+    fn checked(&self, jobs: &[JobInfo], action: &Action) -> Result<Option<Queue>, Error> {
         if jobs.len() > MOST {
-            return Err(format!("at most {MOST} jobs are changed at once, not {}", jobs.len()));
+            let why = format!("at most {MOST} jobs are changed at once, not {}", jobs.len());
+            return Err(Error::config(why));
         }
         if let Some(job) = jobs.iter().find(|job| job.queue != self.name) {
-            return Err(format!("a job of the queue {} is not on {}", job.queue, self.name));
+            let why = format!("a job of the queue {} is not on {}", job.queue, self.name);
+            return Err(Error::config(why));
         }
-        for job in jobs {
-            if let Action::Edit(edit) = action {
-                edited(job, edit)?;
-            }
+        if let Action::Edit(edit) = action {
+            self.check_edit(jobs, edit)?;
         }
         let Action::MoveTo(name) = action else { return Ok(None) };
-        crate::keys::check_name("queue", name)?;
+        crate::keys::check_name("queue", name).map_err(Error::config)?;
         let to = self.client.shards(name, self.client.limits()).swap_remove(0);
         if self.client.address().is_cluster() && self.shards.iter().any(|own| own.slot != to.slot) {
-            return Err(format!(
+            return Err(Error::config(format!(
                 "the queue {name} has another slot of the cluster than {}, and no script reaches both; enqueue the job there, and \
                  delete it here",
                 self.name
-            ));
+            )));
         }
         Ok(Some(to))
+    }
+
+    /// An edit is held to what an enqueue is: its arguments fit the job type, if the program links it, and its envelope is not too large.
+    fn check_edit(&self, jobs: &[JobInfo], edit: &Edit) -> Result<(), Error> {
+        let (linked, limit) = (Registry::collect(), self.client.max_payload());
+        let linked = linked.by_name();
+        for job in jobs {
+            let edited = edited(job, edit, limit).map_err(Error::config)?;
+            let definition = job.job.as_deref().and_then(|name| linked.get(name));
+            if let Some(definition) = definition.filter(|_| !edit.args.is_empty()) {
+                fits(definition, job, edit, &edited).map_err(Error::config)?;
+            }
+            // What is too large already may become smaller.
+            if edited.len() > limit.max(job.payload().len()) {
+                let doing = format!("edit {}", named(job));
+                let bytes = edited.len();
+                let why = format!(
+                    "its envelope would have {bytes} bytes, more than max_payload ({limit})"
+                );
+                return Err(Error::Refused { doing, source: Cause::new(why) });
+            }
+        }
+        Ok(())
     }
 
     async fn change_one(
@@ -182,7 +209,8 @@ impl Inspect {
         let Some(job) = whole.as_ref().map_or(Some(job), |read| read.as_ref()) else {
             return Ok(Changed::Missing);
         };
-        let Some(duty) = duty(job, action, now) else { return Ok(Changed::Missing) };
+        let limit = self.client.max_payload();
+        let Some(duty) = duty(job, action, now, limit) else { return Ok(Changed::Missing) };
         let payload = job.payload();
         let from = |before: u64| match &job.guard.stands {
             Stands::Waiting(_) => Some(From::Waiting { payload, before }),
@@ -233,7 +261,7 @@ impl Inspect {
 }
 
 /// What an action has done to a job. `None` where it cannot: there is no envelope to run, or it is running.
-fn duty(job: &JobInfo, action: &Action, now: u64) -> Option<Duty> {
+fn duty(job: &JobInfo, action: &Action, now: u64, limit: usize) -> Option<Duty> {
     let is_waiting = job.state == JobState::Waiting;
     let due = match job.guard.stands {
         Stands::Sorted(due) if job.state == JobState::Scheduled => Some(due),
@@ -268,7 +296,7 @@ fn duty(job: &JobInfo, action: &Action, now: u64) -> Option<Duty> {
             None => Duty::Push { front: false, envelope: envelope(false)? },
         }),
         Action::Edit(edit) => {
-            let envelope = edited(job, edit).ok()?;
+            let envelope = edited(job, edit, limit).ok()?;
             Some(match due {
                 _ if is_waiting => Duty::Stay(envelope),
                 Some(due) => Duty::At { due, envelope },
@@ -301,14 +329,17 @@ fn again(job: &JobInfo, reset: bool, now: u64) -> Option<Vec<u8>> {
     Some(rewrite.to_bytes())
 }
 
-/// The envelope with the edit; else what does not fit.
-fn edited(job: &JobInfo, edit: &Edit) -> Result<Vec<u8>, String> {
-    let of = || format!("the job {}", job.id.as_ref().map_or("without an id", JobId::as_str));
+fn named(job: &JobInfo) -> String {
+    format!("the job {}", job.id.as_ref().map_or("without an id", JobId::as_str))
+}
+
+/// The envelope with the edit, and as its workers would write it: with as many of its errors as there is room for. Else what does not fit.
+fn edited(job: &JobInfo, edit: &Edit, limit: usize) -> Result<Vec<u8>, String> {
     let mut rewrite =
-        Rewrite::of(job.payload()).ok_or_else(|| format!("{} has no envelope", of()))?;
+        Rewrite::of(job.payload()).ok_or_else(|| format!("{} has no envelope", named(job)))?;
     if !edit.args.is_empty() {
         if is_sealed(job.args()) {
-            return Err(format!("the arguments of {} are encrypted", of()));
+            return Err(format!("the arguments of {} are encrypted", named(job)));
         }
         let mut args = job.args().to_owned();
         for (path, json) in &edit.args {
@@ -320,5 +351,21 @@ fn edited(job: &JobInfo, edit: &Edit) -> Result<Vec<u8>, String> {
         crate::envelope::check_tags(tags)?;
         rewrite.set("tags", tags);
     }
-    Ok(rewrite.to_bytes())
+    Ok(rewrite.bytes_within(limit))
+}
+
+/// Whether edited arguments fit their type; else what is wrong, without their values.
+fn fits(definition: &Definition, job: &JobInfo, edit: &Edit, edited: &[u8]) -> Result<(), String> {
+    let envelope = Envelope::decode(edited)?;
+    // The implementation of a type may panic.
+    let mut fits = Err("their type panics".to_owned());
+    guarded(|| fits = (definition.decode)(envelope.args()).map_err(|error| describe(&error)));
+    fits.map_err(|why| {
+        let paths: Vec<_> = edit.args.iter().map(|(path, _)| path.as_str()).collect();
+        let (paths, job) = (paths.join("`, `"), named(job));
+        format!(
+            "the arguments of {job} would not fit `{}` with this `{paths}`: {why}",
+            definition.name
+        )
+    })
 }

@@ -2,6 +2,7 @@
 
 mod advice;
 mod dropped;
+mod names;
 mod roles;
 mod runtimes;
 mod secrets;

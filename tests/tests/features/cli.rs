@@ -149,6 +149,75 @@ async fn ts12_enqueue_is_checked_by_what_workers_wrote_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ts12_what_a_deploy_changes_of_job_types() {
+    // What production printed is compared with what the workers of the new build wrote down; what breaks jobs that wait is code 1.
+    // Guard: `schema_diff::compare`.
+    let server = TestServer::start();
+    let _worker = InProcess::run(server.worker().register::<act>().register::<pay>());
+    server.eventually("its types are written down", SOON, || {
+        server.redis().len("hworker-meta:jobs") == 2
+    });
+    let now = call(&server, &["schema", "ls", "--json"]);
+    let diff = |before: &str| call_with(&server, &["schema", "diff", "-", "--json"], before);
+    let same = diff(&now.out);
+    assert_eq!((same.code, same.out.as_str(), same.err.as_str()), (0, "", ""));
+
+    // Nothing that waits breaks: a type is new, and `pay` was called otherwise, took less time and one argument more.
+    let [act, pay] = now.json().try_into().expect("two types");
+    let change = |change: &dyn Fn(&mut Value, &mut Value)| {
+        let mut pay = pay.clone();
+        let mut schema = serde_json::from_str(pay["schema"].as_str().expect("text")).expect("JSON");
+        change(&mut pay, &mut schema);
+        pay["schema"] = schema.to_string().into();
+        pay.to_string()
+    };
+    let before = change(&|pay, schema| {
+        pay["timeout_ms"] = 1000.into();
+        schema["properties"]["gone"] = true.into();
+    });
+    let rows = diff(&before);
+    assert_eq!((rows.code, rows.err.as_str()), (0, ""));
+    let told: Vec<_> = rows.json().iter().map(Value::to_string).collect();
+    let expected = [
+        r#"{"breaks":false,"change":"changed","job":"pay","what":"timeout 2m, was 1s"}"#,
+        r#"{"breaks":false,"change":"changed","job":"pay","what":"argument gone is gone"}"#,
+        r#"{"breaks":false,"change":"new","job":"act","what":"on the queue default"}"#,
+    ];
+    assert_eq!(told, expected);
+
+    // All that breaks them, from a file and as lines.
+    let gone = act.to_string().replace("\"act\"", "\"other\"");
+    let broken = change(&|pay, schema| {
+        pay["aliases"] = vec!["charge"].into();
+        pay["queue"] = "payments".into();
+        schema["properties"]["amount"]["type"] = "string".into();
+        schema["required"] = Value::Array(vec!["amount".into()]);
+    });
+    let file = server.dir().join("production.jsonl");
+    std::fs::write(&file, format!("{broken}\n\n{gone}\n")).expect("written");
+    let rows = call(&server, &["schema", "diff", file.to_str().expect("a path")]);
+    assert_eq!(rows.code, 1, "{}", rows.err);
+    assert_eq!(rows.err, "hworker: 5 of 6 changes would break jobs that wait\n");
+    let expected = [
+        ["pay", "changed", "yes", "alias charge is gone"],
+        ["pay", "changed", "yes", "queue default, was payments, which no job type names any more"],
+        ["pay", "changed", "yes", "argument amount is integer, was string"],
+        ["pay", "changed", "yes", "argument card must be there now"],
+        ["other", "gone", "yes", "no job type has this name or alias"],
+        ["act", "new", "-", "on the queue default"],
+    ];
+    assert_eq!(rows.lines(), expected);
+
+    for (text, why) in [("garbage", "-, line 1: no job type"), ("{}\n", "missing field `name`")] {
+        let wrong = diff(text);
+        assert!(wrong.code == 2 && wrong.err.contains(why), "{text}: {}", wrong.err);
+    }
+    let wrong = diff(&format!("{pay}\n\n{{\"name\":1}}"));
+    assert!(wrong.code == 2 && wrong.err.contains("line 3: "), "{}", wrong.err);
+    assert_eq!(call(&server, &["schema", "diff", "/nowhere"]).code, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn f11_f12_failed_jobs_are_mended_and_each_action_is_in_the_audit() {
     // Guard: `Context::audited` and `Context::confirm`.
     let server = TestServer::start();

@@ -3,7 +3,9 @@
 use std::collections::HashSet;
 use std::time::{Duration, SystemTime};
 
-use hworker::{Action, Bulk, Changed, Edit, Error, JobId, JobInfo, JobState, Order, Outcome, When};
+use hworker::{
+    Action, Bulk, Changed, Client, Edit, Error, JobId, JobInfo, JobState, Order, Outcome, When,
+};
 use hworker_tests::{Act, InProcess, Records as _, TestServer, act, weigh};
 use serde_json::json;
 
@@ -22,6 +24,32 @@ async fn objects(text: String) -> Outcome {
 #[hworker::job(encrypted)]
 async fn whispers(text: String) {
     let _ = text;
+}
+
+/// Takes even numbers, and panics at one of them.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "u32", into = "u32")]
+#[derive(Clone)]
+struct Even(u32);
+
+impl From<Even> for u32 {
+    fn from(even: Even) -> Self {
+        even.0
+    }
+}
+
+impl TryFrom<u32> for Even {
+    type Error = String;
+
+    fn try_from(number: u32) -> Result<Self, String> {
+        assert_ne!(number, 90_213, "a bug");
+        if number % 2 == 0 { Ok(Self(number)) } else { Err(format!("{number} is odd")) }
+    }
+}
+
+#[hworker::job(aliases = ["picky_once"])]
+async fn picky(n: u8, even: Even) {
+    let _ = (n, even);
 }
 
 async fn change(server: &TestServer, jobs: &[JobInfo], action: Action) -> Vec<Changed> {
@@ -280,7 +308,7 @@ async fn ct12_arguments_of_a_waiting_job_are_edited() {
     assert_eq!(all.len(), 201);
     let others = all[..100].iter().chain(&all[101..]).map(|payload| payload.clone().into_bytes());
     assert!(others.eq((0..200).map(envelope)));
-    let again = change(&server, &seen, Action::Edit(Edit::new().arg("text", "1"))).await;
+    let again = change(&server, &seen, Action::Edit(Edit::new().arg("text", r#""1""#))).await;
     assert_eq!(again, [Changed::Missing], "it is not as it was seen");
     let worker = InProcess::run(server.worker().register::<weigh>());
     let ran = || server.runs_of("edited").iter().any(|run| run.what == "6 bytes");
@@ -319,6 +347,91 @@ async fn ct12_arguments_of_jobs_elsewhere_are_edited() {
     assert!(failed.iter().all(|job| job.message.as_deref() == Some("new")), "{failed:?}");
     assert_eq!(failed.iter().filter(|job| job.attempt == 2).count(), 1);
     assert_eq!(server.inspect().counts().await.expect("counts").broken, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operate_15_edited_arguments_fit_their_type() {
+    // An argument of another type, one that a type refuses, and a type that panics, in each state and under an alias -> the edit is refused
+    // with id and argument, no value is in the error, and nothing is changed, also of the other jobs of the call. A type that the program
+    // does not link is not checked.
+    // Guard: `fits` in `change.rs`.
+    let server = TestServer::start();
+    let good =
+        |id: &str| json!({"id": id, "job": "picky", "args": {"n": 1, "even": 2}}).to_string();
+    command(&server, &["LPUSH", JOBS, &good("first"), &good("second")], []);
+    let aliased = good("third").replace("picky", "picky_once");
+    command(&server, &["ZADD", "hworker-scheduled-default", "4000000000000", &aliased], []);
+    command(&server, &["HSET", "hworker-broken-default", &good("fourth"), "1 1 x"], []);
+    let before = server.report();
+    for (path, value, why) in [
+        ("n", r#""s3cret""#, "`n`: invalid type: string, expected u8 at line 1 column"),
+        ("n", "90210", "`n`: invalid value: integer, expected u8 at line 1 column"),
+        ("even", "90211", "`even`: its type refuses the value at line 1 column"),
+        ("even", "90213", "`even`: their type panics"),
+        ("even", "null", "`even`: invalid type: null, expected u32"),
+    ] {
+        let edit = Action::Edit(Edit::new().arg(path, value));
+        for state in [JobState::Waiting, JobState::Scheduled, JobState::Broken] {
+            let jobs = listed(&server, state).await;
+            let error = server.inspect().change(&jobs, &edit).await.expect_err("it does not fit");
+            let id = jobs[0].id.as_ref().expect("an id");
+            let text = error.to_string();
+            let told =
+                format!("the arguments of the job {id} would not fit `picky` with this {why}");
+            assert!(matches!(error, Error::Config(_)) && text.starts_with(&told), "{text}");
+            assert!(!text.contains("s3cret") && !text.contains("902"), "{text}");
+        }
+    }
+    assert_eq!(server.report(), before);
+    let edit = Action::Edit(Edit::new().arg("n", "7").arg("even", "8"));
+    for state in [JobState::Waiting, JobState::Scheduled, JobState::Broken] {
+        let jobs = listed(&server, state).await;
+        assert!(change(&server, &jobs, edit.clone()).await.iter().all(|it| *it == Changed::Done));
+    }
+    fill(&server, 0..1);
+    let unknown = [find(&server, &JobId::from("job-0000")).await.expect("it is there")];
+    let edit = Action::Edit(Edit::new().arg("n", "\"text\""));
+    assert_eq!(change(&server, &unknown, edit).await, [Changed::Done]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operate_15_an_edit_makes_no_payload_too_large() {
+    // An argument of 2 KB for a client whose largest payload is 1 KB -> refused, and nothing is changed; errors of earlier attempts make
+    // room; a payload that is too large already may be made smaller.
+    // Guard: `Inspect::check_edit`.
+    let server = TestServer::start();
+    let client =
+        Client::builder().redis_url(server.url()).max_payload(1024).build().expect("a client");
+    let queue = client.inspect("default");
+    let large = "x".repeat(3000);
+    let payload = json!({"id": "large", "job": "elsewhere", "args": {"text": large}}).to_string();
+    let error =
+        json!({"attempt": 1, "at": 1, "kind": "error", "message": "e".repeat(400), "worker": "w"});
+    let failed = json!({"id": "failed", "job": "elsewhere", "args": {"text": "a"}, "errors": [error, error]});
+    command(&server, &["LPUSH", JOBS, &payload, &failed.to_string()], []);
+    let seen =
+        async |id: &str| [queue.find(&JobId::from(id)).await.expect("asked").expect("there")];
+    let edit =
+        |bytes: usize| Action::Edit(Edit::new().arg("text", format!("\"{}\"", "y".repeat(bytes))));
+    let before = server.report();
+    for (id, bytes) in [("failed", 2000), ("large", 3001)] {
+        let error = queue.change(&seen(id).await, &edit(bytes)).await.expect_err("too large");
+        let text = error.to_string();
+        assert!(matches!(error, Error::Refused { .. }), "{text}");
+        assert!(text.contains(&format!("edit the job {id}")), "{text}");
+        assert!(text.contains("more than max_payload (1024)") && !text.contains("yy"), "{text}");
+    }
+    assert_eq!(server.report(), before);
+    assert_eq!(
+        queue.change(&seen("large").await, &edit(2000)).await.expect("made"),
+        [Changed::Done]
+    );
+    assert_eq!(
+        queue.change(&seen("failed").await, &edit(300)).await.expect("made"),
+        [Changed::Done]
+    );
+    let edited = &seen("failed").await[0];
+    assert!(edited.payload().len() <= 1024 && edited.errors().len() == 1, "{}", edited.envelope());
 }
 
 #[tokio::test(flavor = "multi_thread")]

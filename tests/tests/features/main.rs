@@ -65,6 +65,7 @@ mod pages;
 mod queues;
 mod records;
 mod retries;
+mod schema;
 mod server;
 mod terminal;
 mod worker;

@@ -277,6 +277,11 @@ pub(crate) enum Schema {
     Ls,
     /// One job type, with the schema of its arguments
     Show { name: String },
+    /// What has changed since `hworker --json schema ls` was printed into a file; exit code 1 where jobs that wait would break
+    Diff {
+        /// That file; `-` is the standard input
+        file: String,
+    },
 }
 
 #[derive(Debug, Flags)]

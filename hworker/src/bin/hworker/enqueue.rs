@@ -48,8 +48,8 @@ pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop>
     context.output.rows(&["ID"], &ids, |id| vec![id.clone()])
 }
 
-/// The arguments: as they are, from a file, or from the standard input.
-fn read(args: &str) -> Result<String, Stop> {
+/// A text that is given as it is, as `@file`, or as `-` for the standard input.
+pub(crate) fn read(args: &str) -> Result<String, Stop> {
     let failed =
         |what: &str, error: std::io::Error| Stop::usage(format!("could not read {what}: {error}"));
     if args == "-" {

@@ -10,6 +10,7 @@ mod output;
 mod queues;
 mod rows;
 mod schema;
+mod schema_diff;
 mod select;
 mod stop;
 mod workers;

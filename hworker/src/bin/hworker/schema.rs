@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::Context;
 use crate::args::Schema;
 use crate::rows::{from_now, span};
+use crate::schema_diff;
 use crate::stop::Stop;
 
 pub(crate) async fn run(context: &Context, command: Schema) -> Result<(), Stop> {
@@ -41,6 +42,7 @@ pub(crate) async fn run(context: &Context, command: Schema) -> Result<(), Stop> 
             ];
             context.output.one(job, &lines)
         }
+        Schema::Diff { file } => schema_diff::run(context, &file, &types),
     }
 }
 

@@ -13,6 +13,7 @@ use super::connection::Connection;
 use super::fault::Fault;
 use super::line::Endpoint;
 use super::meter::Meter;
+use super::name;
 use super::probe::refusal;
 use crate::store::bounds::CALLS_IN_FLIGHT;
 use crate::time::within;
@@ -64,5 +65,6 @@ pub(super) async fn open_with(
     };
     meter.set_reads_first(true);
     let driver = tokio::spawn(driver).abort_handle();
+    name::tell(&inner);
     Ok(Connection::new(inner, driver, ended, meter, server.info.addr().clone()))
 }

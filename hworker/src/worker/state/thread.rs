@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::liveness::Liveness;
 use super::session::Session;
+use crate::store::name_connections;
 
 /// A thread that is told to end does so within milliseconds, unless a waker of the user's hangs on it.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
@@ -41,6 +42,7 @@ impl Thread {
             let _has_ended = (has_ended, holds);
             let session = session;
             let _vital = session.vital();
+            name_connections(&session.id);
             runtime.block_on(async {
                 tokio::select! {
                     () = told.cancelled() => {}

@@ -203,6 +203,7 @@ mod tests {
             "errors",
             "snoozes",
             "enqueued_at",
+            "ready_at",
             "new",
             "\\u0069d",
         ];
@@ -282,6 +283,7 @@ mod tests {
                 job: &job,
                 args: &args,
                 enqueued_at,
+                ready_at: None,
                 tags: &[],
                 meta: None,
                 max_attempts,
@@ -321,6 +323,7 @@ mod tests {
                 job: floats::NAME,
                 args: &sent,
                 enqueued_at: 1,
+                ready_at: None,
                 tags: &[],
                 meta: None,
                 max_attempts: None,

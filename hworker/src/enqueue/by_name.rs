@@ -117,6 +117,7 @@ impl EnqueueByName {
             job: &self.name,
             args: &args,
             enqueued_at: millis(now),
+            ready_at: self.due.map(|due| due.by_clock(millis(now))),
             tags: &self.tags,
             meta: None,
             max_attempts: self.max_attempts,

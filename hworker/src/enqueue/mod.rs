@@ -275,6 +275,7 @@ impl<J: Job> Enqueue<J> {
             job: J::NAME,
             args: &args,
             enqueued_at: millis(now),
+            ready_at: self.due.map(|due| due.by_clock(millis(now))),
             tags,
             meta: meta.as_deref(),
             max_attempts: self.max_attempts,

@@ -260,6 +260,9 @@ pub(crate) struct NewEnvelope<'a, A> {
     pub(crate) job: &'a str,
     pub(crate) args: &'a A,
     pub(crate) enqueued_at: u64,
+    /// When it is due, of a delayed job.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) ready_at: Option<u64>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     pub(crate) tags: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -89,7 +89,7 @@ pub enum Changed {
     Done,
     /// The job is not there any more: it has started, or somebody else changed it.
     Missing,
-    /// The job is there, but not as it was seen: it failed again, or has another due time.
+    /// The job is there, but not as it was seen: it failed again.
     Changed,
 }
 
@@ -211,6 +211,7 @@ impl Inspect {
         };
         let limit = self.client.max_payload();
         let Some(duty) = duty(job, action, now, limit) else { return Ok(Changed::Missing) };
+        let duty = ready(job, duty, now);
         let payload = job.payload();
         let from = |before: u64| match &job.guard.stands {
             Stands::Waiting(_) => Some(From::Waiting { payload, before }),
@@ -308,6 +309,27 @@ fn duty(job: &JobInfo, action: &Action, now: u64, limit: usize) -> Option<Duty> 
                 None => Duty::Push { front: false, envelope },
             })
         }
+    }
+}
+
+/// The same duty with an envelope that says since when its job waits, where that changes.
+fn ready(job: &JobInfo, duty: Duty, now: u64) -> Duty {
+    let at = |envelope: Vec<u8>, time: u64| match Rewrite::of(&envelope) {
+        Some(mut rewrite) => {
+            rewrite.set("ready_at", &time);
+            rewrite.to_bytes()
+        }
+        // What is no envelope goes as it is.
+        None => envelope,
+    };
+    match duty {
+        Duty::At { due, envelope } => Duty::At { due, envelope: at(envelope, due) },
+        Duty::Push { front, envelope }
+            if !matches!(job.state, JobState::Waiting | JobState::Broken) =>
+        {
+            Duty::Push { front, envelope: at(envelope, now) }
+        }
+        duty => duty,
     }
 }
 

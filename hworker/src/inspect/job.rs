@@ -26,7 +26,8 @@ pub struct JobInfo {
     /// Where it is.
     pub state: JobState,
     /// In milliseconds since 1970 by the server's clock: when a scheduled job is due, since when a job is parked or runs, when it ended, or
-    /// when a broken payload last came. Of a waiting job when it was enqueued, by its producer's clock; none where that does not say.
+    /// when a broken payload last came. Of a waiting job since when it waits: when it was enqueued, or was due after a delay or for its next
+    /// attempt, by the clock of whoever wrote it; none where that does not say.
     pub at: Option<u64>,
     /// The number of its current, next or last attempt, from 1.
     pub attempt: u32,
@@ -150,7 +151,7 @@ impl JobInfo {
             Err(_) => {}
         }
         if state == JobState::Waiting {
-            info.at = enqueued_at(&payload);
+            info.at = waits_since(&payload);
         }
         info.payload = payload;
         info
@@ -269,16 +270,25 @@ impl JobInfo {
     }
 }
 
+/// Since when a job waits, in ms since 1970: since it was enqueued, or since it was due.
+pub(super) fn waits_since(payload: &[u8]) -> Option<u64> {
+    enqueued_last(payload).or_else(|| field(payload, "enqueued_at").max(field(payload, "ready_at")))
+}
+
 /// When an envelope was enqueued, in ms since 1970.
-pub(super) fn enqueued_at(payload: &[u8]) -> Option<u64> {
-    // It is the last field of most envelopes: so nothing else need be read.
-    let digits = payload.strip_suffix(b"}").unwrap_or_default();
+fn enqueued_at(payload: &[u8]) -> Option<u64> {
+    enqueued_last(payload).or_else(|| field(payload, "enqueued_at"))
+}
+
+/// The same of one whose last field it is, as of most: nothing else need be read, and it was never due.
+fn enqueued_last(payload: &[u8]) -> Option<u64> {
+    let digits = payload.strip_suffix(b"}")?;
     let start = digits.iter().rposition(|byte| !byte.is_ascii_digit())? + 1;
     let (before, digits) = digits.split_at(start);
-    if before.ends_with(br#","enqueued_at":"#) {
-        return std::str::from_utf8(digits).ok()?.parse().ok();
+    if !before.ends_with(br#","enqueued_at":"#) {
+        return None;
     }
-    field(payload, "enqueued_at")
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// A field of an envelope, if it is there and of its type.

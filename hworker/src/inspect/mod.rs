@@ -327,7 +327,7 @@ impl Inspect {
         Ok(deleted.into_inner())
     }
 
-    /// When the job that is next was enqueued, in milliseconds since 1970 by its producer's clock: the age of the queue's head. Of a queue
+    /// Since when the job that is next waits, in milliseconds since 1970: when it was enqueued, by its producer's clock, or was due. Of a queue
     /// that is spread over shards the oldest of theirs. `None` where no job waits, or it does not say.
     ///
     /// # Errors

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use super::Counts;
 use super::workers::worker_info;
+use super::{Counts, Inspect};
 use crate::client::Client;
 use crate::error::Error;
 use crate::store::server_time;
@@ -41,25 +41,45 @@ impl Client {
         let names = self.queue_names().await;
         let mut queues = Vec::new();
         for name in names.map_err(|fault| fault.into_error("list the queues"))? {
-            let queue = self.inspect(&name);
-            let counts = queue.counts().await?;
-            let workers = queue.each(|shard, on| async move {
-                let now = server_time(&on).await?;
-                let workers = match shard.workers(&on).await {
-                    // Another program wrote there: nobody serves it.
-                    Err(fault) if fault.is_of_another_type() => Vec::new(),
-                    workers => workers?,
-                };
-                let live =
-                    workers.into_iter().filter_map(|entry| Some(worker_info(entry, now)?.id));
-                Ok(live.collect::<Vec<_>>())
-            });
-            // One that serves several shards is one.
-            let workers: BTreeSet<_> = workers.await?.into_iter().flatten().collect();
-            if counts != Counts::default() || !workers.is_empty() {
-                queues.push(QueueInfo { name, counts, workers: workers.len() });
+            let queue = self.inspect(&name).summary().await?;
+            if queue.counts != Counts::default() || queue.workers > 0 {
+                queues.push(queue);
             }
         }
         Ok(queues)
+    }
+
+    /// The names of all queues that are known, also of those that are empty and not served: for a program that has thousands of them, and
+    /// asks of some alone.
+    ///
+    /// # Errors
+    /// Where the server cannot be asked.
+    pub async fn list_queues(&self) -> Result<Vec<String>, Error> {
+        let names = self.queue_names().await;
+        let names = names.map_err(|fault| fault.into_error("list the queues"))?;
+        Ok(names.into_iter().collect())
+    }
+}
+
+impl Inspect {
+    /// The queue in a line, as in [`Client::queues`].
+    ///
+    /// # Errors
+    /// Where the server cannot be asked.
+    pub async fn summary(&self) -> Result<QueueInfo, Error> {
+        let counts = self.counts().await?;
+        let workers = self.each(|shard, on| async move {
+            let now = server_time(&on).await?;
+            let workers = match shard.workers(&on).await {
+                // Another program wrote there: nobody serves it.
+                Err(fault) if fault.is_of_another_type() => Vec::new(),
+                workers => workers?,
+            };
+            let live = workers.into_iter().filter_map(|entry| Some(worker_info(entry, now)?.id));
+            Ok(live.collect::<Vec<_>>())
+        });
+        // One that serves several shards is one.
+        let workers: BTreeSet<_> = workers.await?.into_iter().flatten().collect();
+        Ok(QueueInfo { name: self.name.clone(), counts, workers: workers.len() })
     }
 }

@@ -163,6 +163,7 @@ async fn what_enqueue_writes_fits_the_schema() {
         all,
         json!({
             "v": 1, "id": id.as_str(), "job": "act", "args": {"name": "all", "plan": []},
+            "ready_at": enqueued_at.as_u64().map(|at| at + 3_600_000),
             "enqueued_at": enqueued_at, "max_attempts": 3, "timeout": 10_000, "backoff": "exp(1s, 10m)",
             "retry_until": u64::try_from(until).expect("a time"),
         })
@@ -309,6 +310,8 @@ async fn a_rewrite_keeps_every_byte_that_it_does_not_mean_to_change() {
 
     let after = scheduled(&server, "default").remove(0);
     let before = before.replace(r#""attempt":2,"errors""#, r#""attempt":3,"errors""#);
+    let ready_at = |text: &str| text.rsplit_once(r#""ready_at":"#).expect("a time").1.to_owned();
+    let before = before.replace(&ready_at(&before), &ready_at(&after));
     let (head, tail) = before.split_once(r#"],"crashes""#).expect("errors, then crashes");
     let tail = format!(r#"],"crashes"{tail}"#);
     let added = after.strip_prefix(head).and_then(|rest| rest.strip_suffix(&*tail));
@@ -457,6 +460,8 @@ async fn keys_and_fields_are_as_described() {
 
     let entry = hworker::AuditEntry::new("ada", "retry", "default", "a job");
     client.audit(&entry).await.expect("written");
+    // What is written when a worker dies is in `features::doctor`.
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-meta:deaths", "{}"]);
 
     let keys = server.redis().keys("hworker-*");
     let described = section("Keys");

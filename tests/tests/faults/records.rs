@@ -112,7 +112,7 @@ fn i5_heartbeat_and_prune() {
 }
 
 #[test]
-fn i8_destroy() {
+fn i8_ct10_destroy() {
     // Returns count; no key with the prefix left; refuses while running unless forced; keys of other namespaces untouched.
     // Guard: `Keys::owns`; a missing record is void to a worker.
     let server = TestServer::start();

@@ -265,7 +265,7 @@ async fn f11_f12_failed_jobs_are_mended_and_each_action_is_in_the_audit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn en18_ts17_what_a_job_type_hides_is_shown_nowhere() {
+async fn en18_ts17_operate_37_what_a_job_type_hides_is_shown_nowhere() {
     // Guard: `output::hide`, and the audit's `what`.
     let server = TestServer::start();
     let _worker = InProcess::run(server.worker().register::<pay>());
@@ -387,6 +387,67 @@ async fn operate_38_what_others_wrote_is_shown_or_skipped() {
     let _: String = redis.ask(&["SET", "hworker-scheduled-default", "x"]);
     let said = call(&server, &["scheduled", "ls"]);
     assert!(said.code != 0 && said.err.contains("WRONGTYPE"), "{}", said.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operate_47_ten_thousand_queues() {
+    // A queue for each tenant: a page of a hundred, others by their names, and nobody waits for it.
+    // Guard: the limit in `queues::stats`.
+    let server = TestServer::start();
+    let mut fill = redis::pipe();
+    for tenant in 0..10_000 {
+        fill.hset("hworker-meta:queues", format!("tenant-{tenant}"), "1");
+        fill.lpush(format!("hworker-jobs-tenant-{tenant}"), "{}");
+    }
+    let mut connection = redis::Client::open(server.url()).expect("a client");
+    fill.query::<redis::Value>(&mut connection).expect("filled");
+    let began = std::time::Instant::now();
+    let said = call(&server, &["stats"]);
+    assert_eq!((said.code, said.lines().len()), (0, 100));
+    assert!(said.err.contains("9900 more queues"), "{}", said.err);
+    assert_eq!(call(&server, &["queues", "ls", "--name", "tenant-777"]).lines().len(), 11);
+    assert_eq!(call(&server, &["stats", "--queue", "tenant-42"]).lines().len(), 1);
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operate_41_operate_42_how_long_a_job_waits() {
+    // A job that is tried again, was delayed, put off, or let run by hand waits since it was due, and not since its first attempt; what
+    // a producer's clock says of the future is no wait.
+    // Guard: `ready_at` in `record::end`, `Enqueue::ready` and `change::ready`.
+    let server = TestServer::start();
+    let mut redis = server.redis();
+    let days_ago = redis.time_us() / 1000 - 3 * 86_400_000;
+    let old = format!(
+        r#"{{"id":"old","job":"act","args":{{"name":"old","plan":[[{{"RetryIn":600000}}],[]]}},"enqueued_at":{days_ago}}}"#
+    );
+    let _: u64 = redis.ask(&["LPUSH", "hworker-jobs-default", &old]);
+    drop(redis);
+    let waits = || {
+        let said = call(&server, &["stats", "--json"]).json();
+        let now = server.redis().time_us() / 1000;
+        said[0]["oldest"].as_u64().map(|oldest| now.saturating_sub(oldest))
+    };
+    assert!(waits() >= Some(3 * 86_400_000), "{:?}", waits());
+    let worker = InProcess::run(server.worker().register::<act>());
+    server.eventually("it is to be tried again", SOON, || {
+        server.redis().len("hworker-scheduled-default") == 1
+    });
+    worker.stop().await;
+    assert_eq!(call(&server, &["scheduled", "promote", "old"]).code, 0);
+    assert!(waits().is_some_and(|ms| ms < 60_000), "{:?}", waits());
+    let ahead = server.redis().time_us() / 1000 + 3_600_000;
+    let new = format!(r#"{{"id":"new","job":"act","args":{{}},"enqueued_at":{ahead}}}"#);
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-ahead", &new]);
+    let said = call(&server, &["stats", "--queue", "ahead"]);
+    assert_eq!(said.lines()[0][2], "0ms", "{}", said.out);
+    let delayed = act::with("delayed".into(), Vec::new()).queue("later").on(server.client());
+    delayed.delay(std::time::Duration::from_millis(1)).enqueue().await.expect("enqueued");
+    let envelope: Vec<String> =
+        server.redis().ask(&["ZRANGE", "hworker-scheduled-later", "0", "0"]);
+    let envelope: Value = serde_json::from_str(&envelope[0]).expect("JSON");
+    let apart = envelope["ready_at"].as_u64().zip(envelope["enqueued_at"].as_u64());
+    assert_eq!(apart.map(|(ready, enqueued)| ready - enqueued), Some(1));
 }
 
 #[test]

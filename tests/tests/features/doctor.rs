@@ -77,7 +77,7 @@ fn ts16_the_server_and_its_users() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ts16_queues_that_nobody_serves_and_jobs_that_nobody_can_run() {
+async fn ts16_operate_42_queues_that_nobody_serves_and_jobs_that_nobody_can_run() {
     // Guard: `queue::look`.
     let server = sound();
     let ahead = server.redis().time_us() / 1000 + 3_600_000;
@@ -102,7 +102,7 @@ async fn ts16_queues_that_nobody_serves_and_jobs_that_nobody_can_run() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ts16_repair_mends_what_it_can() {
+async fn ts16_operate_12_operate_23_repair_mends_what_it_can() {
     // Overdue jobs, records and places that lost each other, husks that are counted wrong, keys of another type: each shown, asked for,
     // mended, and in the audit.
     // Guard: `Repair::mend`.

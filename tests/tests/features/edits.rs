@@ -169,8 +169,9 @@ async fn operate_7_what_changed_since_it_was_seen_is_left_alone() {
     let seen = listed(&server, JobState::Scheduled).await;
     let at = Action::Reschedule(When::In(Duration::from_secs(900)));
     assert_eq!(change(&server, &seen, at.clone()).await, [Changed::Done]);
+    // With the time its bytes changed, so it is not known for the same.
     for action in [Action::Promote, Action::Delete, at] {
-        assert_eq!(change(&server, &seen, action).await, [Changed::Changed]);
+        assert_eq!(change(&server, &seen, action).await, [Changed::Missing]);
     }
     worker.stop().await;
 

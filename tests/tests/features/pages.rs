@@ -649,7 +649,8 @@ async fn keys_of_another_type_are_an_error_where_they_are_read() {
         let is_missing = [JobState::Cancelled, JobState::Expired].contains(&state);
         assert_eq!(page.is_err(), !is_missing, "{state}: {page:?}");
     }
-    assert!(queue.counts().await.is_err() && queue.groups().await.is_err());
+    // Counts of what can be counted go on.
+    assert!(queue.counts().await.is_ok() && queue.groups().await.is_err());
     assert!(queue.find(&JobId::from("x")).await.is_err() && queue.oldest().await.is_err());
     for kind in kinds {
         let _: u64 = server.redis().ask(&["DEL", &format!("hworker-{kind}-default")]);

@@ -25,7 +25,7 @@ fn queue(name: &str, waiting: u64, workers: usize) -> (String, u64, usize) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queues_are_listed_by_their_jobs_and_workers() {
+async fn pr8_queues_are_listed_by_their_jobs_and_workers() {
     // A queue is listed while it has jobs, however they came there, or a worker; an empty one is not, nor a key that looks alike.
     let server = TestServer::alone();
     let client = server.client();

@@ -64,11 +64,7 @@ pub(crate) enum Color {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Every queue in a line: what waits, since when, what runs, is scheduled, failed, is broken
-    Stats {
-        /// Of this queue alone
-        #[arg(long)]
-        queue: Option<String>,
-    },
+    Stats(Stats),
     /// Queues
     #[command(subcommand)]
     Queues(Queues),
@@ -113,10 +109,24 @@ pub(crate) enum Command {
     Man,
 }
 
+/// Which queues.
+#[derive(Debug, Flags)]
+pub(crate) struct Stats {
+    /// Of this queue alone
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// Of queues that have this in their names
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) name: String,
+    /// How many queues at most, by their names
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: usize,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Queues {
     /// All queues
-    Ls,
+    Ls(Stats),
     /// One queue, with its counters and groups of failures
     Show { queue: String },
     /// Deletes a queue with everything that belongs to it

@@ -106,10 +106,7 @@ impl Context {
         let lines = [
             ("done", report.done.to_string()),
             ("missing", some(report.missing, "they have started, or somebody else changed them")),
-            (
-                "changed",
-                some(report.changed, "they failed again, or have another time; look again"),
-            ),
+            ("changed", some(report.changed, "they failed again; look again")),
         ];
         self.output.one(&report, &lines)?;
         match report.missing + report.changed {

@@ -73,7 +73,7 @@ async fn run(args: Args) -> Result<(), Stop> {
     let context = Context { client, output, place, yes: args.yes };
     // On the heap, as some of them are large.
     match args.command {
-        Command::Stats { queue } => Box::pin(queues::stats(&context, queue.as_deref())).await,
+        Command::Stats(stats) => Box::pin(queues::stats(&context, &stats)).await,
         Command::Queues(command) => Box::pin(queues::run(&context, command)).await,
         Command::Jobs(command) => Box::pin(jobs::run(&context, command)).await,
         Command::Failed(command) => Box::pin(jobs::failed(&context, command)).await,

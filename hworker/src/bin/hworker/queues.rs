@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 
-use hworker::{Counts, Error, Group};
+use hworker::{Counts, Error, Group, QueueInfo};
 use serde::Serialize;
 
 use crate::Context;
-use crate::args::Queues;
+use crate::args::{Queues, Stats};
 use crate::output::{shown, tell};
-use crate::rows::{from_now, number};
+use crate::rows::{from_now, now, number};
 use crate::stop::Stop;
 
 /// A queue in a line.
 #[derive(Debug, Serialize)]
 struct Row {
     name: String,
-    /// When the job that is next was enqueued, in ms since 1970 by its producer's clock.
+    /// Since when the job that is next waits, in ms since 1970.
     oldest: Option<u64>,
     workers: usize,
     #[serde(flatten)]
@@ -31,7 +31,8 @@ fn cells(row: &Row) -> Vec<String> {
     vec![
         row.name.clone(),
         number(row.counts.waiting),
-        from_now(row.oldest),
+        // A producer's clock may be ahead.
+        from_now(row.oldest.map(|at| at.min(now()))),
         number(row.counts.running),
         number(row.counts.scheduled),
         number(row.counts.failed),
@@ -43,31 +44,43 @@ fn cells(row: &Row) -> Vec<String> {
 
 pub(crate) async fn run(context: &Context, command: Queues) -> Result<(), Stop> {
     match command {
-        Queues::Ls => stats(context, None).await,
+        Queues::Ls(which) => stats(context, &which).await,
         Queues::Show { queue } => show(context, &queue).await,
         Queues::Destroy { queue, force } => destroy(context, &queue, force).await,
     }
 }
 
-/// Every queue in a line, or one.
-pub(crate) async fn stats(context: &Context, queue: Option<&str>) -> Result<(), Stop> {
+/// Every queue in a line, or some.
+pub(crate) async fn stats(context: &Context, which: &Stats) -> Result<(), Stop> {
+    let mut names = match &which.queue {
+        Some(queue) => vec![queue.clone()],
+        None => context.client.list_queues().await?,
+    };
+    names.retain(|name| name.contains(&which.name));
     let mut rows = Vec::new();
-    for found in context.client.queues().await? {
-        if queue.is_none_or(|queue| queue == found.name) {
-            let inspect = context.client.inspect(&found.name);
-            let oldest = readable(inspect.oldest().await)?;
-            let statistics = readable(inspect.statistics(None).await)?;
-            let processed = statistics.get("processed").copied().unwrap_or(0);
-            let (name, counts) = (found.name, found.counts);
-            rows.push(Row { name, oldest, workers: found.workers, counts, processed });
+    let mut left = names.into_iter();
+    while rows.len() < which.limit
+        && let Some(name) = left.next()
+    {
+        let inspect = context.client.inspect(&name);
+        let QueueInfo { counts, workers, .. } = inspect.summary().await?;
+        if counts == Counts::default() && workers == 0 {
+            continue;
         }
+        let oldest = readable(inspect.oldest().await)?;
+        let statistics = readable(inspect.statistics(None).await)?;
+        let processed = statistics.get("processed").copied().unwrap_or(0);
+        rows.push(Row { name, oldest, workers, counts, processed });
     }
-    match queue {
-        Some(queue) if rows.is_empty() => {
-            Err(Stop::not_found(format!("the queue {queue} has no jobs and no workers")))
-        }
-        _ => context.output.rows(&HEAD, &rows, cells),
+    if let (Some(queue), true) = (&which.queue, rows.is_empty()) {
+        return Err(Stop::not_found(format!("the queue {queue} has no jobs and no workers")));
     }
+    context.output.rows(&HEAD, &rows, cells)?;
+    match left.len() {
+        0 => {}
+        more => tell(&format!("{more} more queues: --name TEXT or --limit {}", which.limit * 10)),
+    }
+    Ok(())
 }
 
 /// What a look gave; nothing where the server refused it, as where another program wrote to that key.
@@ -103,7 +116,14 @@ async fn show(context: &Context, queue: &str) -> Result<(), Stop> {
     let counts = &shown.counts;
     let mut lines = vec![
         ("queue", queue.to_owned()),
-        ("waiting", format!("{}, the oldest {}", number(counts.waiting), from_now(shown.oldest))),
+        (
+            "waiting",
+            format!(
+                "{}, the oldest {}",
+                number(counts.waiting),
+                from_now(shown.oldest.map(|at| at.min(now())))
+            ),
+        ),
         ("running", number(counts.running)),
         ("scheduled", number(counts.scheduled)),
         ("parked", number(counts.parked)),

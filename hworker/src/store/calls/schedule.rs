@@ -13,6 +13,16 @@ pub(crate) enum Due {
     At(u64),
 }
 
+impl Due {
+    /// When that is by a clock that says this now.
+    pub(crate) fn by_clock(self, now: u64) -> u64 {
+        match self {
+            Self::In(ms) => now.saturating_add(ms),
+            Self::At(ms) => ms,
+        }
+    }
+}
+
 impl Queue {
     /// Schedules envelopes, all or none.
     pub(crate) async fn schedule(

@@ -20,17 +20,16 @@ pub(crate) fn name_connections(worker: &Arc<str>) {
     WORKER.set(Some(Arc::clone(worker)));
 }
 
-/// Tells the server the name of a connection. Nobody waits for the answer: a server that refuses the name serves all the same. Every user
-/// may call `HELLO`, and few `CLIENT SETNAME`.
-pub(super) fn tell(connection: &MultiplexedConnection) {
+/// Tells the server the name of a connection. A server that refuses the name serves all the same. Every user may call `HELLO`, and few
+/// `CLIENT SETNAME`.
+///
+/// Its answer is awaited: one that came beside the first call's would be taken for a sign that the server is about to answer that.
+pub(super) async fn tell(connection: &mut MultiplexedConnection) {
     let name =
         WORKER.with_borrow(|worker| worker.as_deref().map_or_else(of_program, ToOwned::to_owned));
     let mut hello = redis::cmd("HELLO");
     hello.arg(3).arg("SETNAME").arg(accepted(&name));
-    let mut connection = connection.clone();
-    tokio::spawn(async move {
-        let _ = connection.send_packed_command(&hello).await;
-    });
+    let _ = connection.send_packed_command(&hello).await;
 }
 
 fn of_program() -> String {

@@ -56,7 +56,7 @@ pub(super) async fn open_with(
         MultiplexedConnection::new_with_config(server.info.redis_settings(), line, config).await
     };
     // Of the greeting too, which a server that stalls does not give.
-    let (inner, driver) = match within(CONNECT_WITHIN, pin!(connecting)).await {
+    let (mut inner, driver) = match within(CONNECT_WITHIN, pin!(connecting)).await {
         Some(Ok(made)) => made,
         failed => {
             let error = failed.and_then(Result::err);
@@ -65,6 +65,9 @@ pub(super) async fn open_with(
     };
     meter.set_reads_first(true);
     let driver = tokio::spawn(driver).abort_handle();
-    name::tell(&inner);
+    if within(CONNECT_WITHIN, pin!(name::tell(&mut inner))).await.is_none() {
+        driver.abort();
+        return Err(refusal(server.info.addr(), None, CONNECT_WITHIN).await);
+    }
     Ok(Connection::new(inner, driver, ended, meter, server.info.addr().clone()))
 }

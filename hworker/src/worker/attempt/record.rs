@@ -75,12 +75,14 @@ pub(crate) fn end(
         Transition::Retry(delay, evidence) => {
             rewrite.add_error(&attempt_error(consumer, job, started_at, now, evidence));
             rewrite.set("attempt", &job.number.saturating_add(1));
+            rewrite.set("ready_at", &now.saturating_add(millis(delay)));
             // Its list of errors must not make the envelope larger than a worker accepts.
             let envelope = rewrite.bytes_within(consumer.queue.limits.max_payload);
             End::Retried { job: name, delay_ms: millis(delay), envelope }
         }
         Transition::Snooze(delay) => {
             rewrite.count("snoozes");
+            rewrite.set("ready_at", &now.saturating_add(millis(delay)));
             // Without a delay it would be the next job to be reserved.
             End::Released { delay_ms: millis(delay).max(1), envelope: Some(rewrite.to_bytes()) }
         }

@@ -138,7 +138,7 @@ impl Watch {
             let (session, queue) = (Arc::clone(&self.session), self.queue.clone());
             let at_once = Arc::clone(&self.recoveries_at_once);
             self.recoveries.spawn(Arc::clone(&session).with(async move {
-                let _turn = at_once.acquire_owned().await;
+                let turn = at_once.acquire_owned().await;
                 let core = &session.core;
                 let recovered = async {
                     let shared = core.client.connection(&queue).await?;
@@ -148,6 +148,7 @@ impl Watch {
                     monitor::recover(&queue, &shared, connect, &core.clock, dead, is_dead).await
                 };
                 let result = recovered.await;
+                drop(turn);
                 if let Ok((_, Some(death))) = &result
                     && let Err(fault) = core.client.write_death(&worker, &queue.name, death).await
                 {

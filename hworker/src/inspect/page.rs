@@ -131,7 +131,9 @@ impl Jobs<'_> {
             now = server_time(&on).await?;
             let position = positions[shard].clone();
             let times = self.times(queue, &on, now).await?;
-            let reader = Reader::new(queue, shard, on, (self.state, self.order), times, position);
+            let asked = (self.state, self.order);
+            let mut reader = Reader::new(queue, shard, on, asked, times, position);
+            reader.portion = self.limit as u64;
             total += reader.total().await?;
             readers.push(reader);
         }

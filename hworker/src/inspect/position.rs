@@ -12,8 +12,8 @@ pub(super) enum Position {
     /// In a sorted set: its score, how many of this score were before it, a hash of its bytes, and with what they begin, as far as that
     /// orders them and may be shown to anybody.
     Sorted { score: u64, before: u64, hash: u64, name: String },
-    /// In a hash: the cursor of `HSCAN`, and how many of its reply were shown.
-    Hash { cursor: u64, shown: u64 },
+    /// In a hash: the cursor of `HSCAN`, how many of its reply were shown, and a hash of the last one's bytes.
+    Hash { cursor: u64, shown: u64, hash: u64 },
     /// There are no more.
     End,
 }
@@ -27,7 +27,7 @@ impl fmt::Display for Position {
                 write!(f, "s.{score:x}.{before:x}.{hash:x}.")?;
                 name.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
-            Self::Hash { cursor, shown } => write!(f, "h.{cursor:x}.{shown:x}"),
+            Self::Hash { cursor, shown, hash } => write!(f, "h.{cursor:x}.{shown:x}.{hash:x}"),
             Self::End => f.write_str("e"),
         }
     }
@@ -45,7 +45,9 @@ impl Position {
             "b" => Self::Start,
             "e" => Self::End,
             "l" => Self::List { place: number().filter(is_place)?, hash: number()?, at: number()? },
-            "h" => Self::Hash { cursor: number()?, shown: number().filter(is_place)? },
+            "h" => {
+                Self::Hash { cursor: number()?, shown: number().filter(is_place)?, hash: number()? }
+            }
             "s" => {
                 let (score, before) = (number()?, number().filter(is_place)?);
                 let hash = number()?;
@@ -90,7 +92,7 @@ mod tests {
             Position::List { place: 17, hash: u64::MAX, at: 1_795_261_234_567 },
             Position::Sorted { score: 9, before: 0, hash: 3, name: "3fa9 mail größe".into() },
             Position::Sorted { score: 9, before: 0, hash: 3, name: String::new() },
-            Position::Hash { cursor: 1 << 60, shown: 4 },
+            Position::Hash { cursor: 1 << 60, shown: 4, hash: 5 },
             Position::End,
         ];
         let cursor = Position::cursor(&positions);
@@ -107,6 +109,7 @@ mod tests {
             "s.1.2.3.f",
             "s.1.2.3.ff",
             "h..",
+            "h.1.2",
             "b.1",
             "s.1.2.3.ééé",
         ] {

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::SystemTime;
 
-use super::scan::{SCAN, Scan, scan_hash};
+use super::read::{fields, whole_hash};
+use super::scan::{SCAN, Scan};
 use crate::keys::{KeySpace, is_name};
 use crate::shards;
 use crate::store::net::{Call, Connection, Fault};
@@ -63,7 +64,7 @@ impl Meta {
 
     /// All that were added. Anybody may have written there, so what is no name is left out.
     pub(crate) async fn names(&self, on: &Connection) -> Result<BTreeSet<String>, Fault> {
-        let entries = scan_hash(on, &self.queues).await?;
+        let entries = whole_hash(on, &self.queues).await?;
         let names = entries.into_iter().filter_map(|(name, _)| String::from_utf8(name).ok());
         Ok(names.filter(|name| is_name(name)).collect())
     }
@@ -74,7 +75,7 @@ impl Meta {
 
     /// The queues that have lists on this server.
     pub(crate) async fn with_lists(&self, on: &Connection) -> Result<BTreeSet<String>, Fault> {
-        let (mut names, mut scan) = (BTreeSet::new(), Scan::of_keys());
+        let (mut names, mut scan) = (BTreeSet::new(), Scan::new());
         let options = ("MATCH", self.space.lists(), "COUNT", SCAN, "TYPE", "list");
         while let Some(mut keys) = scan.next(on, &options).await? {
             for key in keys.rest(Reply::text)? {
@@ -101,29 +102,12 @@ impl Meta {
         most: usize,
         bytes: u64,
     ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fault> {
-        let mut entries = Vec::new();
-        // The names alone come by a script's way only from Redis 7.4 on; so each is looked at before it is read.
+        // The names alone come in portions only from Redis 7.4 on.
         let mut names = on.ask("HKEYS", &self.jobs).await?.rest(Reply::bytes)?;
         names.truncate(most);
-        for names in names.chunks(50) {
-            let mut ask = redis::Pipeline::new();
-            for name in names {
-                ask.cmd("HSTRLEN").arg(&self.jobs).arg(name);
-            }
-            let mut wanted = Vec::new();
-            for (name, size) in names.iter().zip(on.ask_all(&ask).await?) {
-                if size?.count()? <= bytes {
-                    wanted.push(name);
-                }
-            }
-            if wanted.is_empty() {
-                continue;
-            }
-            let read = on.ask("HMGET", (&self.jobs, &wanted)).await?.rest(Reply::maybe_payload)?;
-            let read = wanted.into_iter().cloned().zip(read);
-            entries.extend(read.filter_map(|(name, entry)| Some((name, entry?))));
-        }
-        Ok(entries)
+        let entries = fields(on, &self.jobs, &names, bytes).await?.into_iter();
+        let entries = names.into_iter().zip(entries);
+        Ok(entries.filter_map(|(name, (_, entry))| Some((name, entry?))).collect())
     }
 
     pub(crate) async fn remove_jobs(&self, on: &Connection, names: &[&str]) -> Result<(), Fault> {

@@ -1,5 +1,7 @@
 //! Reads jobs in portions of some hundred or 1 MB: the only place that reads ranges of what a queue has.
 
+mod list;
+
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
@@ -7,18 +9,13 @@ use super::job::{Guard, JobInfo, Stands};
 use super::position::Position;
 use super::state::{JobState, Order};
 use crate::fnv;
-use crate::store::{
-    BrokenEntry, Connection, DEEPEST, Fault, HUSK, Place, Places, Queue, Range, read_list, read_set,
-};
+use crate::store::{BrokenEntry, Connection, Fault, Place, Queue, Range, read_set};
 
 /// So many are asked for first where nobody says how many are wanted.
 const FIRST: u64 = 64;
 
 /// And at most so many.
 const MOST: u64 = 1000;
-
-/// As far around its place a row is looked for that has moved.
-const AROUND: u64 = 64;
 
 /// A record of more bytes is not read for a list.
 const LARGE_RECORD: u64 = 64 * 1024;
@@ -46,9 +43,8 @@ pub(super) struct Reader<'a> {
     pub(super) portion: u64,
     /// Of the last row that was read.
     position: Position,
-    /// Where in the list it began or goes on, as long as there is no such row.
+    /// Where in the list it began or goes on, and how many husks were read from there, until there is a row.
     base: Option<u64>,
-    /// So many husks were read since.
     husks: u64,
     /// What was read and not taken yet.
     rows: VecDeque<(JobInfo, Position)>,
@@ -128,122 +124,6 @@ impl<'a> Reader<'a> {
     fn portion(&mut self) -> u64 {
         let more = (4 * self.portion).min(MOST);
         std::mem::replace(&mut self.portion, more)
-    }
-
-    /// The length of the list, and payloads from a place on, counted from the end where the order begins.
-    async fn list(&self, first: u64, count: u64) -> Result<(u64, Vec<Vec<u8>>), Fault> {
-        let from_right = self.order == Order::Next;
-        let places = Places { first, count, from_right };
-        read_list(&self.on, &self.queue.keys.jobs, places).await
-    }
-
-    async fn fill_from_list(&mut self) -> Result<(), Fault> {
-        let behind = match self.position {
-            Position::List { place, hash, at } if self.base.is_none() => {
-                match self.find_row(place, hash).await? {
-                    None if self.order == Order::Newest => Some(place),
-                    None => {
-                        let near = self.place_of_time(at).await?;
-                        // Where it was taken, what came before it was taken too, as the oldest are first.
-                        (self.base, self.husks) = (Some(near), 0);
-                        self.find_row(near, hash).await?
-                    }
-                    found => found,
-                }
-            }
-            _ => None,
-        };
-        let base = match (behind, self.base) {
-            (Some(place), _) => place + 1,
-            (None, Some(base)) => base,
-            (None, None) => {
-                let first = self.first_in_time().await?;
-                *self.base.insert(first)
-            }
-        };
-        let place = base + self.husks;
-        let count = self.portion();
-        let (length, payloads) = self.list(place, count).await?;
-        if payloads.is_empty() {
-            self.is_cut = place < length;
-            self.position = Position::End;
-        }
-        for (place, payload) in (place..).zip(payloads) {
-            if payload == HUSK {
-                self.husks += 1;
-                continue;
-            }
-            (self.base, self.husks) = (None, 0);
-            let (hash, before) = (fnv::hash(&payload), self.before(place, length));
-            let guard = Guard::of(self.shard, Stands::Waiting(before));
-            let job = JobInfo::of_payload(&self.queue.name, self.state, None, payload, guard);
-            self.position = Position::List { place, hash, at: job.at.unwrap_or_default() };
-            self.rows.push_back((job, self.position.clone()));
-        }
-        Ok(())
-    }
-
-    /// How many are taken before the one at this place of a list of this length.
-    fn before(&self, place: u64, length: u64) -> u64 {
-        match self.order {
-            Order::Next => place,
-            Order::Newest => length.saturating_sub(place + 1),
-        }
-    }
-
-    /// Where a row stands now that was last seen at this place.
-    async fn find_row(&self, place: u64, hash: u64) -> Result<Option<u64>, Fault> {
-        for around in [0, AROUND / 16, AROUND / 4, AROUND] {
-            let first = place.saturating_sub(around);
-            let (_, rows) = self.list(first, place + around + 1 - first).await?;
-            let found = (first..).zip(&rows).find(|(_, payload)| fnv::hash(payload) == hash);
-            if let Some((place, _)) = found {
-                return Ok(Some(place));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The first place within the times that are asked for.
-    async fn first_in_time(&self) -> Result<u64, Fault> {
-        match self.order {
-            Order::Next if self.times.since > 0 => self.place_of_time(self.times.since).await,
-            Order::Newest if self.times.until < u64::MAX => {
-                self.place_of_time(self.times.until).await
-            }
-            _ => Ok(0),
-        }
-    }
-
-    /// The place from which on jobs were enqueued at this time or later in the order of the page: found by halves, each by the middle of
-    /// five neighbours' times, as producers' clocks differ.
-    pub(super) async fn place_of_time(&self, at: u64) -> Result<u64, Fault> {
-        let length = self.queue.length(&self.on, "LLEN", &self.queue.keys.jobs).await?;
-        let (shard, order) = (self.shard, self.order);
-        let guard = || Guard::of(shard, Stands::Broken);
-        let time = |payload: &Vec<u8>| {
-            JobInfo::of_payload("", JobState::Waiting, None, payload.clone(), guard()).at
-        };
-        let comes_before = |time: u64| match order {
-            Order::Next => time < at,
-            Order::Newest => time > at,
-        };
-        let (mut low, mut high) = (0, length.min(DEEPEST));
-        while low < high {
-            let middle = low.midpoint(high);
-            let (_, neighbours) = self.list(middle, 5).await?;
-            let mut times: Vec<u64> = neighbours.iter().filter_map(time).collect();
-            times.sort_unstable();
-            match times.get(times.len() / 2) {
-                Some(time) if comes_before(*time) => low = middle + 1,
-                _ => high = middle,
-            }
-        }
-        // The middle one of the five is two places further on.
-        let (_, first) = self.list(low, 2).await?;
-        let is_before =
-            |payload: &&Vec<u8>| *payload == HUSK || time(payload).is_some_and(comes_before);
-        Ok(low + first.iter().take_while(is_before).count() as u64)
     }
 
     async fn fill_from_set(&mut self) -> Result<(), Fault> {

@@ -1,5 +1,6 @@
-//! Reads jobs in portions: the only place that reads ranges of what a queue has. A portion begins with one job and grows to
-//! 2,000 or about 1 MB, so that no reply holds up the server or fills the memory here, however large one payload is.
+//! Reads jobs in portions of some hundred or 1 MB: the only place that reads ranges of what a queue has.
+
+mod list;
 
 use std::cmp::Ordering;
 use std::collections::VecDeque;
@@ -8,13 +9,13 @@ use super::job::{Guard, JobInfo, Stands};
 use super::position::Position;
 use super::state::{JobState, Order};
 use crate::fnv;
-use crate::store::{Connection, Fault, HUSK, Place, Portion, Queue, Range};
+use crate::store::{BrokenEntry, Connection, Fault, Place, Queue, Range, read_set};
 
-/// A list is read no deeper than this from its nearer end: a server walks there node by node, and this takes it 4 ms.
-const DEEPEST: u64 = 2_000_000;
+/// So many are asked for first where nobody says how many are wanted.
+const FIRST: u64 = 64;
 
-/// As far around its place a row is looked for that has moved.
-const AROUND: u64 = 64;
+/// And at most so many.
+const MOST: u64 = 1000;
 
 /// A record of more bytes is not read for a list.
 const LARGE_RECORD: u64 = 64 * 1024;
@@ -38,12 +39,12 @@ pub(super) struct Reader<'a> {
     state: JobState,
     order: Order,
     times: Times,
-    portion: Portion,
+    /// So many are asked for next.
+    pub(super) portion: u64,
     /// Of the last row that was read.
     position: Position,
-    /// Where in the list it began or goes on, as long as there is no such row.
+    /// Where in the list it began or goes on, and how many husks were read from there, until there is a row.
     base: Option<u64>,
-    /// So many husks were read since.
     husks: u64,
     /// What was read and not taken yet.
     rows: VecDeque<(JobInfo, Position)>,
@@ -69,7 +70,7 @@ impl<'a> Reader<'a> {
             state,
             order,
             times,
-            portion: Portion::new(),
+            portion: FIRST,
             position,
             base: None,
             husks: 0,
@@ -119,128 +120,10 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Payloads of the list from a place on, counted from the end where the order begins.
-    async fn list(&mut self, place: u64, count: u64) -> Result<Vec<Vec<u8>>, Fault> {
-        let places = place..place.saturating_add(count);
-        let oldest_first = self.order == Order::Next;
-        let payloads = self.queue.waiting(&self.on, places, oldest_first).await?;
-        self.portion.came(payloads.iter().map(Vec::len));
-        Ok(payloads)
-    }
-
-    async fn fill_from_list(&mut self) -> Result<(), Fault> {
-        let behind = match self.position {
-            Position::List { place, hash, at } if self.base.is_none() => {
-                match self.find_row(place, hash).await? {
-                    None if self.order == Order::Newest => Some(place),
-                    None => {
-                        let near = self.place_of_time(at).await?;
-                        // Where it was taken, what came before it was taken too, as the oldest are first.
-                        (self.base, self.husks) = (Some(near), 0);
-                        self.find_row(near, hash).await?
-                    }
-                    found => found,
-                }
-            }
-            _ => None,
-        };
-        let base = match (behind, self.base) {
-            (Some(place), _) => place + 1,
-            (None, Some(base)) => base,
-            (None, None) => {
-                let first = self.first_in_time().await?;
-                *self.base.insert(first)
-            }
-        };
-        let place = base + self.husks;
-        let length = self.queue.length(&self.on, "LLEN", &self.queue.keys.jobs).await?;
-        if place.min(length.saturating_sub(place)) > DEEPEST {
-            self.is_cut = true;
-            self.position = Position::End;
-            return Ok(());
-        }
-        let payloads = self.list(place, self.portion.count() as u64).await?;
-        if payloads.is_empty() {
-            self.position = Position::End;
-        }
-        for (place, payload) in (place..).zip(payloads) {
-            if payload == HUSK {
-                self.husks += 1;
-                continue;
-            }
-            (self.base, self.husks) = (None, 0);
-            let (hash, before) = (fnv::hash(&payload), self.before(place, length));
-            let guard = Guard::of(self.shard, Stands::Waiting(before));
-            let job = JobInfo::of_payload(&self.queue.name, self.state, None, payload, guard);
-            self.position = Position::List { place, hash, at: job.at.unwrap_or_default() };
-            self.rows.push_back((job, self.position.clone()));
-        }
-        Ok(())
-    }
-
-    /// How many are taken before the one at this place of a list of this length.
-    fn before(&self, place: u64, length: u64) -> u64 {
-        match self.order {
-            Order::Next => place,
-            Order::Newest => length.saturating_sub(place + 1),
-        }
-    }
-
-    /// Where a row stands now that was last seen at this place.
-    async fn find_row(&mut self, place: u64, hash: u64) -> Result<Option<u64>, Fault> {
-        for around in [0, AROUND / 16, AROUND / 4, AROUND] {
-            // So many have been read at once before.
-            let around = around.min(self.portion.count() as u64);
-            let first = place.saturating_sub(around);
-            let rows = self.list(first, place + around + 1 - first).await?;
-            let found = (first..).zip(&rows).find(|(_, payload)| fnv::hash(payload) == hash);
-            if let Some((place, _)) = found {
-                return Ok(Some(place));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The first place within the times that are asked for.
-    async fn first_in_time(&mut self) -> Result<u64, Fault> {
-        match self.order {
-            Order::Next if self.times.since > 0 => self.place_of_time(self.times.since).await,
-            Order::Newest if self.times.until < u64::MAX => {
-                self.place_of_time(self.times.until).await
-            }
-            _ => Ok(0),
-        }
-    }
-
-    /// The place from which on jobs were enqueued at this time or later in the order of the page: found by halves, each by the middle of
-    /// five neighbours' times, as producers' clocks differ.
-    pub(super) async fn place_of_time(&mut self, at: u64) -> Result<u64, Fault> {
-        let length = self.queue.length(&self.on, "LLEN", &self.queue.keys.jobs).await?;
-        let (shard, order) = (self.shard, self.order);
-        let guard = || Guard::of(shard, Stands::Broken);
-        let time = |payload: &Vec<u8>| {
-            JobInfo::of_payload("", JobState::Waiting, None, payload.clone(), guard()).at
-        };
-        let comes_before = |time: u64| match order {
-            Order::Next => time < at,
-            Order::Newest => time > at,
-        };
-        let (mut low, mut high) = (0, length.min(DEEPEST));
-        while low < high {
-            let middle = low.midpoint(high);
-            let neighbours = self.list(middle, (self.portion.count() as u64).min(5)).await?;
-            let mut times: Vec<u64> = neighbours.iter().filter_map(time).collect();
-            times.sort_unstable();
-            match times.get(times.len() / 2) {
-                Some(time) if comes_before(*time) => low = middle + 1,
-                _ => high = middle,
-            }
-        }
-        // The middle one of the five is two places further on.
-        let first = self.list(low, (self.portion.count() as u64).min(2)).await?;
-        let is_before =
-            |payload: &&Vec<u8>| *payload == HUSK || time(payload).is_some_and(comes_before);
-        Ok(low + first.iter().take_while(is_before).count() as u64)
+    /// How many are asked for now: more each time, as who goes on after the first portion leaves most of them out.
+    fn portion(&mut self) -> u64 {
+        let more = (4 * self.portion).min(MOST);
+        std::mem::replace(&mut self.portion, more)
     }
 
     async fn fill_from_set(&mut self) -> Result<(), Fault> {
@@ -250,7 +133,6 @@ impl<'a> Reader<'a> {
         // A token is a time in us.
         let per_ms = if parked { 1000 } else { 1 };
         let rows = self.sorted(set, per_ms, |member| own_id(member).to_owned()).await?;
-        self.portion.came(rows.iter().map(|(payload, ..)| payload.len()));
         for (payload, score, position) in rows {
             let guard = Guard::of(self.shard, Stands::Sorted(score));
             let at = Some(score / per_ms);
@@ -267,7 +149,8 @@ impl<'a> Reader<'a> {
         per_ms: u64,
         name: impl Fn(&[u8]) -> String,
     ) -> Result<Vec<(Vec<u8>, u64, Position)>, Fault> {
-        let newest_first = self.order == Order::Newest;
+        let (newest_first, count) = (self.order == Order::Newest, self.portion());
+        let of_payloads = self.state.ended().is_none();
         let range = |from: Option<u64>, skip: u64, count: u64| Range {
             since: self.times.since.saturating_mul(per_ms),
             until: self.times.until.saturating_mul(per_ms),
@@ -275,19 +158,22 @@ impl<'a> Reader<'a> {
             newest_first,
             skip,
             count,
+            of_payloads,
         };
-        let count = self.portion.count() as u64;
         let (mut first, mut shown) = (None, 0);
         let mut members = match &self.position {
             Position::Sorted { score, before, hash, name: last } => {
                 // From the row itself, if it is there still.
                 let from = Some(*score);
-                let mut rows =
-                    self.queue.sorted(&self.on, set, range(from, *before, count + 1)).await?;
+                let mut rows = read_set(&self.on, set, range(from, *before, count + 1)).await?;
                 let is_last = |row: &(Vec<u8>, u64)| row.1 == *score && fnv::hash(&row.0) == *hash;
                 (first, shown) = (from, *before + 1);
                 if rows.first().is_some_and(is_last) {
                     rows.remove(0);
+                    if rows.is_empty() {
+                        // It may be as large as a reply.
+                        rows = read_set(&self.on, set, range(from, shown, count)).await?;
+                    }
                 } else if !last.is_empty() {
                     // It has left, and maybe others before it: behind it is what is ordered behind it.
                     let comes_before = |row: &(Vec<u8>, u64)| {
@@ -297,7 +183,7 @@ impl<'a> Reader<'a> {
                     };
                     shown = 0;
                     loop {
-                        rows = self.queue.sorted(&self.on, set, range(from, shown, count)).await?;
+                        rows = read_set(&self.on, set, range(from, shown, count)).await?;
                         let gone = rows.iter().take_while(|row| comes_before(row)).count();
                         shown += gone as u64;
                         if gone < rows.len() || rows.is_empty() {
@@ -308,7 +194,7 @@ impl<'a> Reader<'a> {
                 }
                 rows
             }
-            _ => self.queue.sorted(&self.on, set, range(None, 0, count)).await?,
+            _ => read_set(&self.on, set, range(None, 0, count)).await?,
         };
         members.truncate(count as usize);
         if members.is_empty() {
@@ -332,7 +218,6 @@ impl<'a> Reader<'a> {
         let set = self.queue.keys.ended(ended).to_owned();
         let name = |member: &[u8]| String::from_utf8_lossy(member).into_owned();
         let rows = self.sorted(&set, 1, name).await?;
-        self.portion.came(rows.iter().map(|(member, ..)| member.len()));
         for (member, score, position) in rows {
             let member = String::from_utf8_lossy(&member).into_owned();
             let place = Place { member, ended_at: score };
@@ -384,30 +269,38 @@ impl<'a> Reader<'a> {
     }
 
     async fn fill_from_broken(&mut self) -> Result<(), Fault> {
-        let (cursor, shown) = match self.position {
-            Position::Hash { cursor, shown } => (cursor, shown),
-            _ => (0, 0),
+        let (cursor, shown, last) = match self.position {
+            Position::Hash { cursor, shown, hash } => (cursor, shown, hash),
+            _ => (0, 0, 0),
         };
-        let (next, entries) =
-            self.queue.broken(&self.on, cursor, self.portion.count() as u64).await?;
-        self.portion.came(entries.iter().map(|entry| entry.payload.len()));
-        let count = entries.len() as u64;
-        for (shown, entry) in (1..).zip(entries).skip(shown as usize) {
+        let count = self.portion();
+        let read = |from| self.queue.broken(&self.on, from, count);
+        // From the last row itself, if it is there still.
+        let (mut entries, mut next) = read((cursor, shown.saturating_sub(1))).await?;
+        let is_last = |(entry, _): &(BrokenEntry, _)| fnv::hash(&entry.payload) == last;
+        if shown > 0 && entries.first().is_some_and(is_last) {
+            entries.remove(0);
+            if let (true, Some(from)) = (entries.is_empty(), next) {
+                (entries, next) = read(from).await?;
+            }
+        } else if shown > 0 {
+            // It has left, and maybe others before it.
+            (entries, next) = read((cursor, 0)).await?;
+        }
+        for (entry, (cursor, shown)) in entries {
             let guard = Guard::of(self.shard, Stands::Broken);
-            let (at, queue) = (Some(entry.at), &self.queue.name);
+            let (at, queue, hash) = (Some(entry.at), &self.queue.name, fnv::hash(&entry.payload));
             let mut job = JobInfo::of_payload(queue, self.state, at, entry.payload, guard);
             (job.times, job.message) = (Some(entry.times), Some(entry.reason));
-            let position = match (shown == count, next) {
-                (true, 0) => Position::End,
-                (true, next) => Position::Hash { cursor: next, shown: 0 },
-                (false, _) => Position::Hash { cursor, shown },
-            };
-            self.rows.push_back((job, position));
+            self.rows.push_back((job, Position::Hash { cursor, shown, hash }));
         }
-        // The reply may be smaller than the one of which so many were shown.
-        let shown = shown.saturating_sub(count);
-        self.position =
-            if next == 0 { Position::End } else { Position::Hash { cursor: next, shown } };
+        self.position = match (next, self.rows.back()) {
+            (None, _) => Position::End,
+            (Some((cursor, 0)), _) | (Some((cursor, _)), None) => {
+                Position::Hash { cursor, shown: 0, hash: 0 }
+            }
+            (Some(_), Some((_, last))) => last.clone(),
+        };
         Ok(())
     }
 }
@@ -426,24 +319,10 @@ impl Reader<'_> {
         }
         let name = |place: &Place| place.parts().map_or("", |[_, _, name]| name).to_owned();
         let names: Vec<_> = unread.iter().map(|(place, _)| name(place)).collect();
-        let sizes = self.queue.record_sizes(&self.on, &names).await?;
-        let mut unread: Vec<_> = names.into_iter().zip(sizes).zip(unread).collect();
-        while !unread.is_empty() {
-            let mut bytes = 0;
-            let mut fits = |((_, size), _): &((String, u64), _)| {
-                bytes += if *size > LARGE_RECORD { 0 } else { *size };
-                bytes <= 1 << 20
-            };
-            let count = unread.iter().take_while(|one| fits(one)).count().max(1);
-            let portion: Vec<_> = unread.drain(..count).collect();
-            let small = portion.iter().filter(|((_, size), _)| *size <= LARGE_RECORD);
-            let names: Vec<_> = small.map(|((name, _), _)| name.as_str()).collect();
-            let mut records = self.queue.records(&self.on, &names).await?.into_iter();
-            for ((_, size), (place, job)) in portion {
-                let record = if size <= LARGE_RECORD { records.next().flatten() } else { None };
-                let (queue, state, shard) = (&self.queue.name, job.state, job.guard.shard);
-                *job = JobInfo::of_record(queue, state, shard, &place, size, record.as_deref());
-            }
+        let records = self.queue.records(&self.on, &names, LARGE_RECORD).await?;
+        for ((size, record), (place, job)) in records.into_iter().zip(unread) {
+            let (queue, state, shard) = (&self.queue.name, job.state, job.guard.shard);
+            *job = JobInfo::of_record(queue, state, shard, &place, size, record.as_deref());
         }
         Ok(())
     }
@@ -462,6 +341,7 @@ fn own_id(payload: &[u8]) -> &str {
 pub(super) async fn next_waiting(queue: &Queue, on: &Connection) -> Result<Option<JobInfo>, Fault> {
     let asked = (JobState::Waiting, Order::Next);
     let mut reader = Reader::new(queue, 0, on.clone(), asked, Times::ALL, Position::Start);
+    reader.portion = 1;
     while !reader.is_filled() {
         reader.fill().await?;
     }

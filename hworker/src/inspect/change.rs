@@ -252,7 +252,7 @@ impl Inspect {
         let Some([_, _, name]) = place.parts().filter(|_| job.payload().is_empty()) else {
             return Ok(None);
         };
-        let record = shard.records(on, &[name]).await?.pop().flatten();
+        let record = shard.record(on, name).await?;
         let read = record.map(|record| {
             let (number, bytes) = (job.guard.shard, record.len() as u64);
             JobInfo::of_record(&job.queue, job.state, number, place, bytes, Some(&record))

@@ -89,7 +89,7 @@ async fn recorded(
     on: &Connection,
     id: &JobId,
 ) -> Result<Option<JobInfo>, Fault> {
-    let Some(record) = queue.records(on, &[id.as_str()]).await?.pop().flatten() else {
+    let Some(record) = queue.record(on, id.as_str()).await? else {
         return Ok(None);
     };
     let Some((ended, place)) = queue.place_of(on, id.as_str(), &record).await? else {

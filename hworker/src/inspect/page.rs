@@ -97,8 +97,8 @@ impl Jobs<'_> {
     }
 
     /// Goes on behind a page, with what its [`next`](Page::next) says. Jobs that came or went meanwhile are no reason that others are shown
-    /// twice or not at all, with one exception: among scheduled jobs of the same due time without an id in front, as producers in other
-    /// languages may write them.
+    /// twice or not at all, with two exceptions: among scheduled jobs of the same due time without an id in front, as producers in other
+    /// languages may write them; and waiting jobs may be shown twice if the last one of the page and the one behind it have both left.
     pub fn after(mut self, next: impl Into<String>) -> Self {
         self.cursor = Some(next.into());
         self
@@ -131,7 +131,10 @@ impl Jobs<'_> {
             now = server_time(&on).await?;
             let position = positions[shard].clone();
             let times = self.times(queue, &on, now).await?;
-            let reader = Reader::new(queue, shard, on, (self.state, self.order), times, position);
+            let asked = (self.state, self.order);
+            let mut reader = Reader::new(queue, shard, on, asked, times, position);
+            // Each row notes the one behind it.
+            reader.portion = self.limit as u64 + 1;
             total += reader.total().await?;
             readers.push(reader);
         }

@@ -7,13 +7,13 @@ use std::fmt;
 pub(super) enum Position {
     #[default]
     Start,
-    /// In a list: its place, counted from the end at which the page began, a hash of its bytes, and its time.
-    List { place: u64, hash: u64, at: u64 },
+    /// In a list: its place, counted from the end at which the page began, a hash of its bytes, its time, and a hash of the one behind it.
+    List { place: u64, hash: u64, at: u64, next: u64 },
     /// In a sorted set: its score, how many of this score were before it, a hash of its bytes, and with what they begin, as far as that
     /// orders them and may be shown to anybody.
     Sorted { score: u64, before: u64, hash: u64, name: String },
-    /// In a hash: the cursor of `HSCAN`, and how many of its reply were shown.
-    Hash { cursor: u64, shown: u64 },
+    /// In a hash: the cursor of `HSCAN`, how many of its reply were shown, and a hash of the last one's bytes.
+    Hash { cursor: u64, shown: u64, hash: u64 },
     /// There are no more.
     End,
 }
@@ -22,12 +22,14 @@ impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Start => f.write_str("b"),
-            Self::List { place, hash, at } => write!(f, "l.{place:x}.{hash:x}.{at:x}"),
+            Self::List { place, hash, at, next } => {
+                write!(f, "l.{place:x}.{hash:x}.{at:x}.{next:x}")
+            }
             Self::Sorted { score, before, hash, name } => {
                 write!(f, "s.{score:x}.{before:x}.{hash:x}.")?;
                 name.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
-            Self::Hash { cursor, shown } => write!(f, "h.{cursor:x}.{shown:x}"),
+            Self::Hash { cursor, shown, hash } => write!(f, "h.{cursor:x}.{shown:x}.{hash:x}"),
             Self::End => f.write_str("e"),
         }
     }
@@ -44,8 +46,15 @@ impl Position {
         let position = match kind {
             "b" => Self::Start,
             "e" => Self::End,
-            "l" => Self::List { place: number().filter(is_place)?, hash: number()?, at: number()? },
-            "h" => Self::Hash { cursor: number()?, shown: number().filter(is_place)? },
+            "l" => Self::List {
+                place: number().filter(is_place)?,
+                hash: number()?,
+                at: number()?,
+                next: number()?,
+            },
+            "h" => {
+                Self::Hash { cursor: number()?, shown: number().filter(is_place)?, hash: number()? }
+            }
             "s" => {
                 let (score, before) = (number()?, number().filter(is_place)?);
                 let hash = number()?;
@@ -87,10 +96,10 @@ mod tests {
     fn a_cursor_is_read_as_it_was_written_and_nothing_else_is() {
         let positions = vec![
             Position::Start,
-            Position::List { place: 17, hash: u64::MAX, at: 1_795_261_234_567 },
+            Position::List { place: 17, hash: u64::MAX, at: 1_795_261_234_567, next: 1 },
             Position::Sorted { score: 9, before: 0, hash: 3, name: "3fa9 mail größe".into() },
             Position::Sorted { score: 9, before: 0, hash: 3, name: String::new() },
-            Position::Hash { cursor: 1 << 60, shown: 4 },
+            Position::Hash { cursor: 1 << 60, shown: 4, hash: 5 },
             Position::End,
         ];
         let cursor = Position::cursor(&positions);
@@ -99,14 +108,15 @@ mod tests {
         for wrong in [
             "",
             "x",
-            "l.1.2",
-            "l.1.2.3.4",
-            "l.g.2.3",
-            "l.20000000000000.2.3",
+            "l.1.2.3",
+            "l.1.2.3.4.5",
+            "l.g.2.3.4",
+            "l.20000000000000.2.3.4",
             "s.1.ffffffffffffffff.3.",
             "s.1.2.3.f",
             "s.1.2.3.ff",
             "h..",
+            "h.1.2",
             "b.1",
             "s.1.2.3.ééé",
         ] {

@@ -43,7 +43,7 @@ impl TryFrom<u32> for Even {
 
     fn try_from(number: u32) -> Result<Self, String> {
         assert_ne!(number, 90_213, "a bug");
-        if number % 2 == 0 { Ok(Self(number)) } else { Err(format!("{number} is odd")) }
+        if number.is_multiple_of(2) { Ok(Self(number)) } else { Err(format!("{number} is odd")) }
     }
 }
 

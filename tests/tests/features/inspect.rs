@@ -24,23 +24,23 @@ fn fill(server: &TestServer, jobs: usize) {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_job_is_found_while_those_before_it_are_taken() {
-    // 700 are taken between two chunks of a search: what stood behind them is found by the same search.
+    // 700 are taken between two portions of a search: what stood behind them is found by the same search.
     // Guard: `find` goes from the back to the front.
     let server = TestServer::start();
     fill(&server, 1200);
     let proxy = Proxy::before(&server);
     let client = Client::new(proxy.url()).expect("a client");
-    proxy.fault(4, "LRANGE", Fault::HoldRequest);
+    proxy.fault(3, "read_list", Fault::HoldRequest);
     let search = tokio::spawn(async move {
         client.inspect("default").find(&JobId::from("job-800")).await.expect("asked")
     });
-    server.eventually("the fourth chunk is asked for", SOON, || proxy.held() == 1);
+    server.eventually("the third portion is asked for", SOON, || proxy.held() == 1);
     let taken: Vec<String> = server.redis().ask(&["RPOP", "hworker-jobs-default", "700"]);
     assert_eq!(taken.len(), 700);
     proxy.release();
     let found = search.await.expect("no panic").expect("it is there");
     assert!(matches!(found.state, JobState::Waiting), "{found:?}");
-    assert_eq!(proxy.count("HMGET"), 1, "by the first search");
+    assert_eq!(proxy.count("HGET"), 1, "by the first search");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,17 +56,16 @@ async fn a_job_is_found_while_those_that_are_due_before_it_leave() {
     server.redis().run::<u64>(&add).expect("added");
     let proxy = Proxy::before(&server);
     let client = Client::new(proxy.url()).expect("a client");
-    // The first asks for the workers.
-    proxy.fault(5, "ZRANGE", Fault::HoldRequest);
+    proxy.fault(3, "read_set", Fault::HoldRequest);
     let search = tokio::spawn(async move {
         client.inspect("default").find(&JobId::from("job-750")).await.expect("asked")
     });
-    server.eventually("the fourth chunk is asked for", SOON, || proxy.held() == 1);
+    server.eventually("the third portion is asked for", SOON, || proxy.held() == 1);
     let _: u64 = server.redis().ask(&["ZREMRANGEBYRANK", "hworker-scheduled-default", "0", "699"]);
     proxy.release();
     let found = search.await.expect("no panic").expect("it is there");
     assert!(found.state == JobState::Scheduled && found.at == Some(4_000_000_000_750), "{found:?}");
-    assert_eq!(proxy.count("HMGET"), 1, "by the first search");
+    assert_eq!(proxy.count("HGET"), 1, "by the first search");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -106,8 +105,8 @@ async fn a_job_that_was_handed_over_is_seen() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_payloads_are_read_a_few_at_a_time() {
-    // 64 jobs of 1 MiB: no reply has more than the first chunk of the search. And as broken payloads.
-    // Guard: `Portion`.
+    // 64 jobs of 1 MiB: no reply has more than one. And as broken payloads.
+    // Guard: `bytes` of `read_list.lua` and `read_hash.lua`.
     let server = TestServer::start();
     for number in 0..64 {
         let payload = envelope(number, 1 << 20);
@@ -117,9 +116,9 @@ async fn large_payloads_are_read_a_few_at_a_time() {
     let proxy = Proxy::before(&server);
     let queue = Client::new(proxy.url()).expect("a client").inspect("default");
     assert!(queue.find(&JobId::from("job-3")).await.expect("asked").is_some());
-    assert!(proxy.count("LRANGE") > 30, "{}", proxy.count("LRANGE"));
+    assert!(proxy.count("read_list") > 60, "{}", proxy.count("read_list"));
     assert_eq!(queue.broken().await.expect("asked").len(), 64);
-    assert!(proxy.count("HSCAN") > 10, "{}", proxy.count("HSCAN"));
+    assert!(proxy.count("read_hash") >= 64, "{}", proxy.count("read_hash"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -130,7 +129,7 @@ async fn a_long_look_holds_up_no_enqueue() {
     fill(&server, 10);
     let proxy = Proxy::before(&server);
     let client = Client::new(proxy.url()).expect("a client");
-    proxy.fault(1, "LRANGE", Fault::HoldReply);
+    proxy.fault(1, "read_list", Fault::HoldReply);
     let looking = client.clone();
     let search = tokio::spawn(async move {
         looking.inspect("default").find(&JobId::from("job-3")).await.expect("asked")

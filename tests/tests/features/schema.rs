@@ -14,16 +14,16 @@ use crate::cli::call;
 mod home {
     /// Where somebody lives.
     #[derive(super::Serialize, super::Deserialize, super::JsonSchema)]
-    pub struct Place {
-        pub city: String,
-        pub zip: Option<u32>,
+    pub(super) struct Place {
+        pub(super) city: String,
+        pub(super) zip: Option<u32>,
     }
 }
 
 mod work {
     #[derive(super::Serialize, super::Deserialize, super::JsonSchema)]
-    pub struct Place {
-        pub floor: i8,
+    pub(super) struct Place {
+        pub(super) floor: i8,
     }
 }
 
@@ -65,6 +65,7 @@ struct Plain {
 }
 
 #[hworker::job]
+#[allow(clippy::too_many_arguments)]
 async fn typed(
     to: &home::Place,
     places: &[work::Place],

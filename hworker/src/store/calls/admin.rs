@@ -45,7 +45,7 @@ impl Queue {
 
     /// Deletes every key of the queue, and counts them.
     pub(crate) async fn destroy(&self, on: &Connection, deleted: &AtomicU64) -> Result<(), Fault> {
-        let (mut scan, options) = (Scan::of_keys(), ("MATCH", self.keys.pattern(), "COUNT", SCAN));
+        let (mut scan, options) = (Scan::new(), ("MATCH", self.keys.pattern(), "COUNT", SCAN));
         while let Some(mut keys) =
             scan.next(on, &options).await.map_err(Fault::certainly_not_done)?
         {

@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::inspect::Range;
-use super::scan::{Portion, Scan};
+use super::read::{Range, fields, read_hash, read_set};
 use crate::keys::Ended;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
@@ -125,9 +124,10 @@ impl Queue {
                 newest_first: false,
                 skip: 0,
                 count: AT_ONCE,
+                of_payloads: false,
             };
             loop {
-                let places = self.sorted(on, self.keys.ended(ended), range).await?;
+                let places = read_set(on, self.keys.ended(ended), range).await?;
                 if places.is_empty() {
                     break;
                 }
@@ -138,9 +138,9 @@ impl Queue {
                     .collect();
                 let name = |member: &String| member.splitn(3, ' ').nth(2).unwrap_or("").to_owned();
                 let names: Vec<_> = members.iter().map(name).collect();
-                let sizes = self.record_sizes(on, &names).await?;
+                let sizes = fields(on, &self.keys.record, &names, 0).await?;
                 let without = members.into_iter().zip(names).zip(sizes);
-                let without = without.filter(|(_, size)| *size == 0);
+                let without = without.filter(|(_, (size, _))| *size == 0);
                 let mends: Vec<_> = without
                     .map(|((member, name), _)| (ended, member, name, String::new()))
                     .collect();
@@ -148,12 +148,12 @@ impl Queue {
                 (range.skip, mended) = (range.skip.saturating_sub(dropped), mended + dropped);
             }
         }
-        let (mut scan, mut portion) = (Scan::of_hash(&self.keys.record), Portion::new());
-        while let Some(mut fields) = scan.next(on, ("COUNT", portion.count())).await? {
-            let records = fields.rest(|fields| Ok((fields.text()?, fields.bytes()?)))?;
-            portion.came(records.iter().map(|(_, record)| record.len()));
+        let mut place = Some((0, 0));
+        while let Some(from) = place {
+            let (records, next) = read_hash(on, &self.keys.record, from, AT_ONCE).await?;
             let mut mends = Vec::new();
-            for (name, record) in records {
+            for (name, record, _) in records {
+                let name = String::from_utf8_lossy(&name).into_owned();
                 if let Some((ended, member, at)) = Self::own_place(&name, &record)
                     && self.place_of(on, &name, &record).await?.is_none()
                 {
@@ -161,6 +161,7 @@ impl Queue {
                 }
             }
             mended += self.mend(on, &mends).await?;
+            place = next;
         }
         Ok(mended)
     }

@@ -1,7 +1,7 @@
 //! The leases that a worker holds, and the envelopes under them.
 
 use super::lease::Lease;
-use super::scan::Scan;
+use super::read::read_hash;
 use crate::keys::WorkerKeys;
 use crate::store::net::{Connection, Fault};
 use crate::store::queue::Queue;
@@ -19,12 +19,12 @@ impl Queue {
             return on.ask("HKEYS", &worker.progress).await?.rest(Lease::read);
         }
         // Only short jobs come in such numbers, so reading their payloads along is cheap enough.
-        let (mut leases, mut scan) = (Vec::new(), Scan::of_hash(&worker.progress));
-        while let Some(mut entries) = scan.next(on, ("COUNT", 1000)).await? {
-            while entries.left() > 0 {
-                leases.push(Lease::read(&mut entries)?);
-                entries.value()?;
-            }
+        let (mut leases, mut place) = (Vec::new(), Some((0, 0)));
+        while let Some(from) = place {
+            let (entries, next) = read_hash(on, &worker.progress, from, AT_ONCE).await?;
+            let name = |(name, ..): &(Vec<u8>, _, _)| Lease::parse(&String::from_utf8_lossy(name));
+            leases.extend(entries.iter().map(name));
+            place = next;
         }
         Ok(leases)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::lease::Lease;
-use super::scan::scan_hash;
+use super::read::{HashPlace, Places, fields, read_hash, read_list};
 use crate::keys::WorkerKeys;
 use crate::store::net::{Connection, Fault, server_time};
 use crate::store::queue::Queue;
@@ -11,7 +11,7 @@ use crate::store::reply::Reply;
 use crate::time::millis;
 
 /// So many payloads of an inbox are read; it has no more than one for each wait that is under way.
-const INBOX: usize = 16;
+const INBOX: u64 = 16;
 
 /// What a worker holds.
 #[derive(Debug)]
@@ -28,19 +28,6 @@ pub(crate) struct BrokenEntry {
     pub(crate) times: u64,
     pub(crate) at: u64,
     pub(crate) reason: String,
-}
-
-/// A part of a sorted set.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Range {
-    /// The lowest and the highest score.
-    pub(crate) since: u64,
-    pub(crate) until: u64,
-    /// The score at which it begins.
-    pub(crate) from: Option<u64>,
-    pub(crate) newest_first: bool,
-    pub(crate) skip: u64,
-    pub(crate) count: u64,
 }
 
 /// A worker as the registry has it: its id, last heartbeat in ms, and record.
@@ -73,85 +60,52 @@ impl Queue {
         Ok(on.ask("ZCOUNT", (&self.keys.workers, since, "+inf")).await?.count()? > 0)
     }
 
-    /// What a worker holds; large holdings are read in chunks. First what its inbox has, which goes under a lease from there.
+    /// What a worker holds. First what its inbox has, which goes under a lease from there.
     pub(crate) async fn running(
         &self,
         on: &Connection,
         keys: &WorkerKeys,
     ) -> Result<Vec<RunningEntry>, Fault> {
-        let mut inbox = on.ask("LRANGE", (&keys.inbox, 0, INBOX)).await?.rest(Reply::bytes)?;
-        let leases = scan_hash(on, &keys.progress).await?;
-        // What was taken from it meanwhile.
-        inbox.retain(|handed| !leases.iter().any(|(_, payload)| payload == handed));
-        let handed = inbox.into_iter().map(|payload| RunningEntry { lease: None, payload });
-        let under_leases = leases.into_iter().map(|(lease, payload)| {
-            let lease = Some(Lease::parse(&String::from_utf8_lossy(&lease)));
-            RunningEntry { lease, payload }
-        });
-        Ok(handed.chain(under_leases).collect())
-    }
-
-    /// Waiting payloads at these places, counted from the one that is taken next, or from the newest.
-    pub(crate) async fn waiting(
-        &self,
-        on: &Connection,
-        places: std::ops::Range<u64>,
-        oldest_first: bool,
-    ) -> Result<Vec<Vec<u8>>, Fault> {
-        let [start, end] = [places.start, places.end].map(|place| place.min(1 << 62) as i64);
-        let (first, last) = if oldest_first { (-end, -1 - start) } else { (start, end - 1) };
-        let mut payloads =
-            on.ask("LRANGE", (&self.keys.jobs, first, last)).await?.rest(Reply::bytes)?;
-        if oldest_first {
-            payloads.reverse();
+        let (mut inbox, mut length) = (Vec::new(), 1);
+        while (inbox.len() as u64) < length.min(INBOX) {
+            let places = Places { first: inbox.len() as u64, count: INBOX, from_right: false };
+            let (now, payloads) = read_list(on, &keys.inbox, places).await?;
+            length = if payloads.is_empty() { 0 } else { now };
+            inbox.extend(payloads);
         }
-        Ok(payloads)
+        let leases = self.leases(on, keys).await?;
+        let names: Vec<_> = leases.iter().map(Lease::to_string).collect();
+        let payloads = fields(on, &keys.progress, &names, u64::MAX).await?;
+        let held = leases.into_iter().zip(payloads);
+        // Those that ended meanwhile are left out.
+        let mut held: Vec<_> = held
+            .filter_map(|(lease, (_, payload))| {
+                Some(RunningEntry { lease: Some(lease), payload: payload? })
+            })
+            .collect();
+        // What was taken from it meanwhile.
+        inbox.retain(|handed| !held.iter().any(|entry| entry.payload == *handed));
+        held.extend(inbox.into_iter().map(|payload| RunningEntry { lease: None, payload }));
+        Ok(held)
     }
 
-    /// Members of a sorted set with their scores: of scheduled ones the due time in ms, of parked ones their token, of ended ones the
-    /// time of their end in ms.
-    pub(crate) async fn sorted(
-        &self,
-        on: &Connection,
-        set: &str,
-        range: Range,
-    ) -> Result<Vec<(Vec<u8>, u64)>, Fault> {
-        // What has no bound has none, as somebody else may have written any score.
-        let since = if range.since == 0 { "-inf".into() } else { range.since.to_string() };
-        let until = if range.until == u64::MAX { "+inf".into() } else { range.until.to_string() };
-        let begin = if range.newest_first { until.clone() } else { since.clone() };
-        let from = range.from.map_or(begin, |from| from.to_string());
-        let bounds = if range.newest_first { (from, since) } else { (from, until) };
-        let limit = ("LIMIT", range.skip.min(1 << 62), range.count, "WITHSCORES");
-        let reply = if range.newest_first {
-            on.ask("ZRANGE", (set, bounds, "BYSCORE", "REV", limit)).await
-        } else {
-            on.ask("ZRANGE", (set, bounds, "BYSCORE", limit)).await
-        };
-        reply?.rest(|entry| {
-            let mut entry = entry.list()?;
-            Ok((entry.bytes()?, entry.count()?))
-        })
-    }
-
-    /// Broken payloads from a cursor of `HSCAN` on, about so many, and the next cursor, 0 behind the last.
+    /// Broken payloads from a place on, each with where it ends, and where it goes on.
     pub(crate) async fn broken(
         &self,
         on: &Connection,
-        cursor: u64,
+        from: HashPlace,
         count: u64,
-    ) -> Result<(u64, Vec<BrokenEntry>), Fault> {
-        let mut reply = on.ask("HSCAN", (&self.keys.broken, cursor, "COUNT", count)).await?;
-        let next = reply.text()?.parse().unwrap_or(0);
-        let entries = reply.list()?.rest(|fields| {
-            let (payload, note) = (fields.bytes()?, fields.text()?);
+    ) -> Result<(Vec<(BrokenEntry, HashPlace)>, Option<HashPlace>), Fault> {
+        let (entries, next) = read_hash(on, &self.keys.broken, from, count).await?;
+        let entries = entries.into_iter().map(|(payload, note, end)| {
+            let note = String::from_utf8_lossy(&note);
             let mut parts = note.splitn(3, ' ');
             let mut number = || parts.next().and_then(|part| part.parse().ok()).unwrap_or(0);
             let (times, at) = (number(), number());
             let reason = parts.next().unwrap_or_default().to_owned();
-            Ok(BrokenEntry { payload, times, at, reason })
+            (BrokenEntry { payload, times, at, reason }, end)
         });
-        Ok((next, entries?))
+        Ok((entries.collect(), next))
     }
 
     /// How many there are in one key, as this command says.

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use super::scan::{Portion, SCAN, Scan, scan_hash};
+use super::read::{Places, fields, read_list, whole_hash};
+use super::scan::{SCAN, Scan};
 use crate::keys::{KeySpace, is_name};
 use crate::shards;
 use crate::store::net::{Call, Connection, Fault};
@@ -80,7 +81,7 @@ impl Meta {
         struct Entry {
             shards: usize,
         }
-        let entries = scan_hash(on, &self.queues).await?;
+        let entries = whole_hash(on, &self.queues).await?;
         let read = |(name, entry): (Vec<u8>, Vec<u8>)| {
             let entry = serde_json::from_slice::<Entry>(&entry).ok();
             Some((String::from_utf8(name).ok()?, entry.map(|entry| entry.shards)))
@@ -107,7 +108,7 @@ impl Meta {
         &self,
         on: &Connection,
     ) -> Result<BTreeMap<String, usize>, Fault> {
-        let (mut names, mut scan) = (BTreeMap::new(), Scan::of_keys());
+        let (mut names, mut scan) = (BTreeMap::new(), Scan::new());
         let options = ("MATCH", self.space.lists(), "COUNT", SCAN, "TYPE", "list");
         while let Some(mut keys) = scan.next(on, &options).await? {
             for key in keys.rest(Reply::text)? {
@@ -137,29 +138,12 @@ impl Meta {
         most: usize,
         bytes: u64,
     ) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fault> {
-        let mut entries = Vec::new();
-        // The names alone come by a script's way only from Redis 7.4 on; so each is looked at before it is read.
+        // The names alone come in portions only from Redis 7.4 on.
         let mut names = on.ask("HKEYS", &self.jobs).await?.rest(Reply::bytes)?;
         names.truncate(most);
-        for names in names.chunks(50) {
-            let mut ask = redis::Pipeline::new();
-            for name in names {
-                ask.cmd("HSTRLEN").arg(&self.jobs).arg(name);
-            }
-            let mut wanted = Vec::new();
-            for (name, size) in names.iter().zip(on.ask_all(&ask).await?) {
-                if size?.count()? <= bytes {
-                    wanted.push(name);
-                }
-            }
-            if wanted.is_empty() {
-                continue;
-            }
-            let read = on.ask("HMGET", (&self.jobs, &wanted)).await?.rest(Reply::maybe_payload)?;
-            let read = wanted.into_iter().cloned().zip(read);
-            entries.extend(read.filter_map(|(name, entry)| Some((name, entry?))));
-        }
-        Ok(entries)
+        let entries = fields(on, &self.jobs, &names, bytes).await?.into_iter();
+        let entries = names.into_iter().zip(entries);
+        Ok(entries.filter_map(|(name, (_, entry))| Some((name, entry?))).collect())
     }
 
     pub(crate) async fn remove_jobs(&self, on: &Connection, names: &[&str]) -> Result<(), Fault> {
@@ -204,15 +188,14 @@ impl Meta {
 
     /// The dead workers that were written down, the latest first, as they are stored.
     pub(crate) async fn deaths(&self, on: &Connection) -> Result<Vec<Vec<u8>>, Fault> {
-        let (mut deaths, mut portion) = (Vec::new(), Portion::new());
+        let mut deaths = Vec::new();
         while deaths.len() < DEATHS {
-            let (first, most) = (deaths.len(), portion.count().min(DEATHS - deaths.len()));
-            let range = (&self.deaths, first, first + most - 1);
-            let some = on.ask("LRANGE", range).await?.rest(Reply::bytes)?;
+            let count = (DEATHS - deaths.len()) as u64;
+            let places = Places { first: deaths.len() as u64, count, from_right: false };
+            let (_, some) = read_list(on, &self.deaths, places).await?;
             if some.is_empty() {
                 break;
             }
-            portion.came(some.iter().map(Vec::len));
             deaths.extend(some);
         }
         Ok(deaths)

@@ -1,10 +1,9 @@
 //! Records of ended jobs.
 
-use super::scan::scan_hash;
+use super::read::{field, fields, whole_hash};
 use crate::keys::Ended;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
-use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, DAY_TTL_S, Script};
 
 /// How many records one call of `trim` drops at most, about.
@@ -55,33 +54,23 @@ impl Queue {
         Ok(Trimmed { goes_on, by_age: reply.count()?, ever: reply.count()? })
     }
 
-    /// The sizes of records by their names, in bytes; 0 where there is none.
-    pub(crate) async fn record_sizes(
-        &self,
-        on: &Connection,
-        names: &[String],
-    ) -> Result<Vec<u64>, Fault> {
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
-        let mut ask = redis::Pipeline::new();
-        for name in names {
-            ask.cmd("HSTRLEN").arg(&self.keys.record).arg(name);
-        }
-        let sizes = on.ask_all(&ask).await?;
-        sizes.into_iter().map(|size| size?.count()).collect()
-    }
-
-    /// Records by their names; `None` where there is none.
+    /// The sizes of records by their names, 0 where there is none, and those that are not larger than `largest`.
     pub(crate) async fn records(
         &self,
         on: &Connection,
-        names: &[&str],
-    ) -> Result<Vec<Option<Vec<u8>>>, Fault> {
-        if names.is_empty() {
-            return Ok(Vec::new());
-        }
-        on.ask("HMGET", (&self.keys.record, names)).await?.rest(Reply::maybe_payload)
+        names: &[String],
+        largest: u64,
+    ) -> Result<Vec<(u64, Option<Vec<u8>>)>, Fault> {
+        fields(on, &self.keys.record, names, largest).await
+    }
+
+    /// A record by its name.
+    pub(crate) async fn record(
+        &self,
+        on: &Connection,
+        name: &str,
+    ) -> Result<Option<Vec<u8>>, Fault> {
+        field(on, &self.keys.record, name).await
     }
 
     /// Where the record of this name has its place, by what stands in it. `None` where it has none.
@@ -116,7 +105,7 @@ impl Queue {
 
     /// All groups of failures as they are stored, with their names.
     pub(crate) async fn groups(&self, on: &Connection) -> Result<Vec<(Vec<u8>, Vec<u8>)>, Fault> {
-        scan_hash(on, &self.keys.groups).await
+        whole_hash(on, &self.keys.groups).await
     }
 
     /// One group of failures as it is stored.
@@ -125,7 +114,6 @@ impl Queue {
         on: &Connection,
         name: &str,
     ) -> Result<Option<Vec<u8>>, Fault> {
-        let mut entry = on.ask("HGET", (&self.keys.groups, name)).await?;
-        if entry.left() == 0 { Ok(None) } else { entry.bytes().map(Some) }
+        field(on, &self.keys.groups, name).await
     }
 }

@@ -37,6 +37,9 @@ scripts! {
     LookParked = "look_parked";
     MendRecords = "mend_records";
     Promote = "promote";
+    ReadHash = "read_hash";
+    ReadList = "read_list";
+    ReadSet = "read_set";
     Reconcile = "reconcile";
     Recount = "recount";
     Recover = "recover";
@@ -57,6 +60,7 @@ const PARTS: &[(&str, &str)] = &[
     ("clock", include_str!("lib/clock.lua")),
     ("count", include_str!("lib/count.lua")),
     ("duties", include_str!("lib/duties.lua")),
+    ("portion", include_str!("lib/portion.lua")),
     ("quarantine", include_str!("lib/quarantine.lua")),
     ("records", include_str!("lib/records.lua")),
     ("token", include_str!("lib/token.lua")),

@@ -1,0 +1,34 @@
+-- read_list: read elements of a list from a place on. Changes nothing.
+--
+-- KEYS[1] list   LIST  payloads
+-- ARGV[1] place  how many are before the first, from the end where it begins
+-- ARGV[2] from   the end where it begins: 'left' or 'right'
+-- ARGV[3] want   how many at most (1..1000)
+-- ARGV[4] bytes  stop at so many bytes
+-- ARGV[5] deepest  the place that is read at most, from the nearer end
+--
+-- Returns {length of the list, payload, payload, ...}, no payload behind the end or deeper than `deepest`.
+local call = redis.call
+local list = KEYS[1]
+local place, from_right, want, bytes = tonumber(ARGV[1]), ARGV[2] == 'right', tonumber(ARGV[3]), tonumber(ARGV[4])
+
+local length = call('LLEN', list)
+local depth = math.min(place, length - place)
+-- The server walks from the nearer end to where a step begins, a million elements in up to 1 ms: the deeper, the larger are the steps, and
+-- after 4 million it is enough.
+local at_once, walks = math.min(math.max(2, math.floor(depth / 2000)), 250), 4000000 / math.max(1, depth)
+-- include portion
+rows[1] = length
+if depth > tonumber(ARGV[5]) then return rows end
+while not is_full() and walks > 0 do
+  local first, step = place + n, next_step()
+  local last = first + step - 1
+  if from_right then first, last = -1 - last, -1 - first end
+  local part = call('LRANGE', list, first, last)
+  for i = 1, #part do
+    if not is_full() then add(part[from_right and #part + 1 - i or i]) end
+  end
+  if #part < step then break end
+  walks = walks - 1
+end
+return rows

@@ -13,8 +13,8 @@ const ROLES: [(&str, char); 4] = [
 
 /// Calls that they make, each with the letters of those who need it. `<kind>` stands for a key.
 const CALLS: &[(&str, &str)] = &[
-    ("pwo", "evalsha 0 0"),
-    ("pwo", "eval 0 0"),
+    ("pwro", "evalsha 0 0"),
+    ("pwro", "eval 0 0"),
     ("pwro", "time"),
     ("pwo", "lpush <jobs> 1"),
     ("wo", "rpush <jobs> 1"),
@@ -33,7 +33,7 @@ const CALLS: &[(&str, &str)] = &[
     ("wo", "zrem <scheduled> 1"),
     ("wo", "zpopmin <failed>"),
     ("wro", "zcard <failed>"),
-    ("wo", "zcount <workers> 0 1"),
+    ("wro", "zcount <workers> 0 1"),
     ("wro", "zscore <workers> 1"),
     ("pwro", "zrange <scheduled> 0 0"),
     ("wo", "zrangebyscore <workers> 0 1"),

@@ -1,5 +1,7 @@
 //! Finding one job by its id among all that a queue has.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::budget::{Reader, Times, read_held};
 use super::job::{Guard, JobInfo, Stands};
 use super::position::Position;
@@ -12,11 +14,12 @@ use crate::store::{Connection, Fault, Lease, Queue};
 const AROUND_MS: u64 = 2_000;
 
 /// Looks for a job wherever in this shard it may be: first where it takes least, then in the order in which jobs go their way, so that one
-/// that goes on meanwhile is met where it has got to.
+/// that goes on meanwhile is met where it has got to. `is_cut` is set where not all that waits could be read.
 pub(super) async fn find(
     (queue, shard): (&Queue, usize),
     on: &Connection,
     id: &JobId,
+    is_cut: &AtomicBool,
 ) -> Result<Option<JobInfo>, Fault> {
     if let Some(found) = recorded(queue, shard, on, id).await? {
         return Ok(Some(found));
@@ -30,14 +33,14 @@ pub(super) async fn find(
     if let Some(at) = id.unix_ms() {
         let around = Times { since: at.saturating_sub(AROUND_MS), until: at + AROUND_MS };
         let reader = asked(JobState::Waiting, Order::Next, around);
-        if let Some(found) = read(reader, id, Some(around.until)).await? {
+        if let Some(found) = read(reader, id, Some(around.until), is_cut).await? {
             return Ok(Some(found));
         }
     }
     // From the last to the first: those whose turn it is leave at the other end.
     for state in [JobState::Scheduled, JobState::Waiting, JobState::Parked] {
         let reader = asked(state, Order::Newest, Times::ALL);
-        if let Some(found) = read(reader, id, None).await? {
+        if let Some(found) = read(reader, id, None, is_cut).await? {
             return Ok(Some(found));
         }
     }
@@ -47,7 +50,7 @@ pub(super) async fn find(
     if let Some(found) = recorded(queue, shard, on, id).await? {
         return Ok(Some(found));
     }
-    read(asked(JobState::Broken, Order::Newest, Times::ALL), id, None).await
+    read(asked(JobState::Broken, Order::Newest, Times::ALL), id, None, is_cut).await
 }
 
 /// Reads until the job comes, or one of a later time than this.
@@ -55,6 +58,7 @@ async fn read(
     mut reader: Reader<'_>,
     id: &JobId,
     until: Option<u64>,
+    is_cut: &AtomicBool,
 ) -> Result<Option<JobInfo>, Fault> {
     loop {
         while let Some((job, _)) = reader.take_first() {
@@ -66,6 +70,7 @@ async fn read(
             }
         }
         if reader.is_filled() {
+            is_cut.fetch_or(reader.is_cut, Ordering::Relaxed);
             return Ok(None);
         }
         reader.fill().await?;

@@ -10,16 +10,18 @@ mod page;
 mod position;
 mod queues;
 mod state;
+#[cfg(all(test, feature = "embedded"))]
+mod tests;
 mod workers;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use serde::Serialize;
 
 use crate::client::Client;
 use crate::envelope::JobId;
-use crate::error::Error;
+use crate::error::{Cause, Error};
 use crate::keys::check_name;
 use crate::store::{Connection, Fault, Queue};
 
@@ -209,19 +211,27 @@ impl Inspect {
     /// looked for, as from a worker that stops back to its queue, may be missed, though it is looked for twice.
     ///
     /// # Errors
-    /// Where the server cannot be asked.
+    /// Where the server cannot be asked. [`Error::Unanswered`] where more than 4 million jobs wait and it is not among those that can be
+    /// read, from both ends: whether it is among the others is not known.
     pub async fn find(&self, id: &JobId) -> Result<Option<JobInfo>, Error> {
         self.check()?;
+        let is_cut = AtomicBool::new(false);
         for _ in 0..2 {
             // A job never leaves its shard.
             for (number, shard) in self.shards.iter().enumerate() {
-                let found = self.ask(shard, |shard, on| async move {
-                    find::find((shard, number), &on, id).await
+                let found = self.ask(shard, |shard, on| {
+                    let is_cut = &is_cut;
+                    async move { find::find((shard, number), &on, id, is_cut).await }
                 });
                 let found = found.await.map_err(|fault| self.error(Doing::Look, fault))?;
                 if found.is_some() {
                     return Ok(found);
                 }
+            }
+            if is_cut.load(Ordering::Relaxed) {
+                let doing = format!("find job {id} on the queue {}", self.name);
+                let why = "more than 4,000,000 jobs wait, and those in the middle are too deep to be read";
+                return Err(Error::Unanswered { doing, source: Cause::new(why) });
             }
         }
         Ok(None)
@@ -307,7 +317,7 @@ impl Inspect {
             let ids: Vec<_> = serving.into_iter().map(|worker| worker.id).collect();
             let why = format!("workers serve it: {}; stop them, or force it", ids.join(", "));
             let doing = format!("destroy the queue {}", self.name);
-            return Err(Error::Refused { doing, source: crate::error::Cause::new(why) });
+            return Err(Error::Refused { doing, source: Cause::new(why) });
         }
         self.check()?;
         let deleted = AtomicU64::new(0);

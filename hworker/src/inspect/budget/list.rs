@@ -36,8 +36,12 @@ impl Reader<'_> {
         let (place, count) = (base + self.husks, self.portion());
         let (length, payloads) = self.list(place, count).await?;
         if payloads.is_empty() {
-            self.is_cut = place < length;
-            self.position = Position::End;
+            self.is_cut |= place < length;
+            // What is too deep from both ends is left out.
+            match length.saturating_sub(DEEPEST) {
+                behind if behind > place => (self.base, self.husks) = (Some(behind), 0),
+                _ => self.position = Position::End,
+            }
             return Ok(());
         }
         let read = payloads.len();

@@ -43,6 +43,7 @@ fn encode(args: &Arguments) -> Vec<u8> {
         job: "send_welcome",
         args,
         enqueued_at: 1_795_261_234_567,
+        ready_at: None,
         tags: &[],
         meta: None,
         max_attempts: None,

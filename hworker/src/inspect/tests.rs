@@ -5,6 +5,7 @@ use crate::embedded::Server;
 use crate::store::DEEPEST;
 
 #[hworker::job]
+#[allow(clippy::unused_async)]
 async fn waits() {}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

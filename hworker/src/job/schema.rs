@@ -137,7 +137,7 @@ mod deep {
     }
 
     /// Carries the type of an argument into method lookup, which tries [`IsDeep`] before [`IsShallow`]: a type without a schema of its own
-    /// is no error ("autoref specialisation", as in [`outcome`](crate::outcome)).
+    /// is no error ("autoref specialisation", as in `outcome.rs`).
     #[derive(Debug)]
     pub struct Tag<T>(PhantomData<fn() -> T>);
 

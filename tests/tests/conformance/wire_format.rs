@@ -450,13 +450,8 @@ async fn keys_and_fields_are_as_described() {
     }
     let inbox = format!("hworker-inbox-default:{id}");
     let _: String = server.redis().ask(&["LMOVE", "hworker-jobs-default", &inbox, "RIGHT", "LEFT"]);
-    act::with("later".into(), Vec::new())
-        .on(client)
-        .queue("slow")
-        .delay(HOUR)
-        .enqueue()
-        .await
-        .expect("enqueued");
+    let later = act::with("later".into(), Vec::new()).on(client).queue("slow").delay(HOUR);
+    later.enqueue().await.expect("enqueued");
 
     let entry = hworker::AuditEntry::new("ada", "retry", "default", "a job");
     client.audit(&entry).await.expect("written");

@@ -416,13 +416,11 @@ async fn operate_41_operate_42_how_long_a_job_waits() {
     // a producer's clock says of the future is no wait.
     // Guard: `ready_at` in `record::end`, `Enqueue::ready` and `change::ready`.
     let server = TestServer::start();
-    let mut redis = server.redis();
-    let days_ago = redis.time_us() / 1000 - 3 * 86_400_000;
+    let days_ago = server.redis().time_us() / 1000 - 3 * 86_400_000;
     let old = format!(
         r#"{{"id":"old","job":"act","args":{{"name":"old","plan":[[{{"RetryIn":600000}}],[]]}},"enqueued_at":{days_ago}}}"#
     );
-    let _: u64 = redis.ask(&["LPUSH", "hworker-jobs-default", &old]);
-    drop(redis);
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &old]);
     let waits = || {
         let said = call(&server, &["stats", "--json"]).json();
         let now = server.redis().time_us() / 1000;

@@ -389,6 +389,28 @@ async fn operate_38_what_others_wrote_is_shown_or_skipped() {
     assert!(said.code != 0 && said.err.contains("WRONGTYPE"), "{}", said.err);
 }
 
+#[test]
+fn operate_38_a_manifest_is_no_weapon() {
+    // A pattern that takes some engines for ever, and a schema that is somewhere else: anybody may have written them.
+    // Guard: `schema::check`.
+    let server = TestServer::start();
+    let seen = server.redis().time_us() / 1000;
+    let write = |name: &str, schema: &str| {
+        let entry = serde_json::json!({
+            "name": name, "queue": "default", "timeout_ms": 1, "max_attempts": 1, "schema": schema, "fingerprint": "", "seen": seen,
+        });
+        let entry = entry.to_string();
+        let _: u64 = server.redis().ask(&["HSET", "hworker-meta:jobs", name, &entry]);
+    };
+    write("slow", r#"{"properties":{"x":{"pattern":"^(a+)+$"}}}"#);
+    write("far", r#"{"$ref":"http://127.0.0.1:1/schema.json"}"#);
+    let args = format!(r#"{{"x":"{}!"}}"#, "a".repeat(5000));
+    let began = std::time::Instant::now();
+    assert_eq!(call(&server, &["enqueue", "slow", "--args", &args]).code, 2);
+    assert_eq!(call(&server, &["enqueue", "far", "--args", &args]).code, 0);
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn operate_47_ten_thousand_queues() {
     // A queue for each tenant: a page of a hundred, others by their names, and nobody waits for it.

@@ -875,8 +875,9 @@ fn an_inbox_goes_back_by_the_thousand_in_its_order() {
         let args = ["w.1", "5", "1000"].map(str::to_owned);
         list(&both.script("recover", &keys, &args))
     };
-    assert_eq!(recover(), ["ok", "1000", "0", "1", "1"], "the first declares it dead");
-    assert_eq!(recover(), ["ok", "1", "0", "0", "0"]);
+    let first = recover();
+    assert_eq!(first[..5], ["ok", "1000", "0", "1", "1"], "the first declares it dead");
+    assert_eq!(recover()[..5], ["ok", "1", "0", "0", "0"]);
     let back: Vec<String> = both.ask(&["LRANGE", &jobs, "0", "-1"]);
     let oldest_right: Vec<_> = (0..1_001).rev().map(|number| number.to_string()).collect();
     assert_eq!(back, oldest_right, "the oldest runs first");

@@ -196,7 +196,7 @@ fn names<'a>(tokens: &[&'a str]) -> Result<(HashMap<&'a str, usize>, HashSet<usi
 
 /// Whether a script builds no key but from a declared prefix.
 fn check_keys(text: &str) -> Result<(), String> {
-    let types = ["STRING", "LIST", "HASH", "ZSET", "STREAM", "PREFIX"];
+    let types = ["STRING", "LIST", "HASH", "ZSET", "STREAM", "ANY", "PREFIX"];
     let mut prefixes = HashSet::new();
     for number in documented(text, "KEYS") {
         let head = format!("-- KEYS[{number}] ");

@@ -93,13 +93,13 @@ impl Findings {
         &mut self,
         about: &str,
         queue: Option<&Queue>,
-        (key, wanted, found): (&str, &str, &str),
+        (key, wanted, found): (&str, &'static str, &str),
     ) -> bool {
         let wrong = found != wanted && found != "none";
         if wrong {
             let text =
                 format!("the key {key} is a {found} and no {wanted}: another program wrote it");
-            self.mends(Severity::Fail, about, text, Repair::set_aside(key, queue));
+            self.mends(Severity::Fail, about, text, Repair::set_aside(key, wanted, queue));
         }
         wrong
     }

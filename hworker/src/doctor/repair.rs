@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use serde::{Serialize, Serializer};
 
 use crate::client::Client;
-use crate::store::{Connection, Fault, MetaKey, Queue, rename};
+use crate::store::{Connection, Fault, MetaKey, Queue, set_aside};
 use crate::time::local_unix_ms;
 
 /// What mends a finding; [`Client::repair`] does it, and its text says what that does.
@@ -22,7 +22,8 @@ enum What {
     Promote,
     Records,
     Husks,
-    SetAside(String),
+    /// The key, and the type that it should have.
+    SetAside(String, &'static str),
 }
 
 impl Repair {
@@ -38,24 +39,24 @@ impl Repair {
         Self { what: What::Husks, queue: Some(queue.clone()) }
     }
 
-    pub(super) fn set_aside(key: &str, queue: Option<&Queue>) -> Self {
-        Self { what: What::SetAside(key.to_owned()), queue: queue.cloned() }
+    pub(super) fn set_aside(key: &str, wanted: &'static str, queue: Option<&Queue>) -> Self {
+        Self { what: What::SetAside(key.to_owned(), wanted), queue: queue.cloned() }
     }
 
     pub(super) async fn mend(&self, client: &Client) -> Result<u64, Fault> {
         let Some(queue) = &self.queue else {
-            let What::SetAside(key) = &self.what else { return Ok(0) };
+            let What::SetAside(key, wanted) = &self.what else { return Ok(0) };
             for meta in MetaKey::ALL {
                 let (all, on) = client.meta(meta).await?;
                 if all.typed(meta).0 == key {
-                    return set_aside(&on, key).await;
+                    return rename(&on, key, wanted).await;
                 }
             }
             return Ok(0);
         };
         let on = client.connection_to_inspect(queue).await?;
         match &self.what {
-            What::SetAside(key) => set_aside(&on, key).await,
+            What::SetAside(key, wanted) => rename(&on, key, wanted).await,
             What::Records => queue.mend_records(&on).await,
             What::Husks => {
                 let (found, counted) = queue.recount(&on, true).await?;
@@ -83,7 +84,7 @@ impl Serialize for Repair {
 impl fmt::Display for Repair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.what, &self.queue) {
-            (What::SetAside(key), _) => write!(f, "rename the key {key} to {key}:aside:<time>"),
+            (What::SetAside(key, _), _) => write!(f, "rename the key {key} to {key}:aside:<time>"),
             (What::Promote, Some(queue)) => write!(f, "let the due jobs of {} run", queue.name),
             (What::Records, Some(queue)) => write!(
                 f,
@@ -97,7 +98,6 @@ impl fmt::Display for Repair {
 }
 
 /// Gives a key that is of another type a name at which nobody looks. Behind the colon it is still a key of its queue, which goes with it.
-async fn set_aside(on: &Connection, key: &str) -> Result<u64, Fault> {
-    let to = format!("{key}:aside:{}", local_unix_ms(SystemTime::now()));
-    rename(on, key, &to).await.map(u64::from)
+async fn rename(on: &Connection, key: &str, wanted: &str) -> Result<u64, Fault> {
+    set_aside(on, key, wanted, &format!("{key}:aside:{}", local_unix_ms(SystemTime::now()))).await
 }

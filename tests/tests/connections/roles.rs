@@ -252,7 +252,15 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
         .copied()
         .map(|(name, _)| name)
         .filter(|name| {
-            let tools = ["audit", "edit", "mend_records", "recount", "requeue_broken", "revoke"];
+            let tools = [
+                "audit",
+                "edit",
+                "mend_records",
+                "recount",
+                "requeue_broken",
+                "revoke",
+                "set_aside",
+            ];
             !tools.contains(name) && !matches!(*name, "read_list" | "read_set")
         })
         .collect();
@@ -363,8 +371,16 @@ async fn an_operator_mends_and_nothing_more() {
     worker.kill();
     assert!(queue.destroy(true).await.expect("destroyed") > 0);
     // Repairs are tested beside the doctor.
-    let changes =
-        ["audit", "requeue_broken", "revoke", "edit", "mend_records", "recount", "promote"];
+    let changes = [
+        "audit",
+        "requeue_broken",
+        "revoke",
+        "edit",
+        "mend_records",
+        "recount",
+        "promote",
+        "set_aside",
+    ];
     let scripts = [READS, &changes].concat();
     needs_what_it_has(&role, &server, &scripts, &["type", "renamenx", "zcount"]);
     may_not(&url, &["RPOP hworker-jobs-default", "UNLINK accounts"]);

@@ -79,9 +79,16 @@ pub(crate) async fn types(on: &Connection, keys: &[&str]) -> Result<Vec<String>,
     on.ask_all(&ask).await?.into_iter().map(|reply| reply?.text()).collect()
 }
 
-/// Gives a key another name, unless that is taken.
-pub(crate) async fn rename(on: &Connection, key: &str, to: &str) -> Result<bool, Fault> {
-    Ok(on.ask("RENAMENX", (key, to)).await?.count()? == 1)
+/// Gives a key another name, if it is still of another type than this, and that name is not taken.
+pub(crate) async fn set_aside(
+    on: &Connection,
+    key: &str,
+    wanted: &str,
+    to: &str,
+) -> Result<u64, Fault> {
+    let mut call = Call::new(Script::SetAside, &[key, to]);
+    call.arg(wanted);
+    on.run(&call, CALL_WITHIN).await?.count()
 }
 
 impl Queue {

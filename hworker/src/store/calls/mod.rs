@@ -24,7 +24,7 @@ mod wait;
 mod watch;
 
 pub(crate) use counts::Load;
-pub(crate) use doctor::{info, own_user, refused, rename, slow_calls, types, users};
+pub(crate) use doctor::{info, own_user, refused, set_aside, slow_calls, types, users};
 pub(crate) use edit::{Duty, Edited, From, HUSK};
 pub(crate) use heartbeat::{Asked, Beat, Heard};
 pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry};

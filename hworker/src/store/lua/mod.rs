@@ -49,6 +49,7 @@ scripts! {
     Retire = "retire";
     Revoke = "revoke";
     Schedule = "schedule";
+    SetAside = "set_aside";
     Settle = "settle";
     SettleAndReserve = "settle_and_reserve";
     TakeParked = "take_parked";

@@ -33,7 +33,7 @@ pub struct DeadWorker {
     pub version: String,
     /// The queues that it served.
     pub queues: Vec<String>,
-    /// It had been told to stop, as at a deploy: then whoever lost patience ended it, not a job.
+    /// It had been told to stop, as at a deploy: then no suspicion falls on its jobs.
     pub stopping: bool,
     /// How many jobs it held, running or next to run.
     pub jobs: u64,
@@ -142,8 +142,8 @@ impl DeadWorker {
 }
 
 impl Client {
-    /// The workers that died last, the latest first: 200 are kept, one for each queue that they served. Of a death of which nothing is
-    /// here the monitor died too, or could not write.
+    /// The workers that died last, the latest first. 200 entries are kept, one for each queue of a dead worker. A death has no entry if
+    /// the worker that noticed it died too, lost the server's answer, or could not write.
     ///
     /// # Errors
     /// Where the server cannot be asked.

@@ -36,13 +36,15 @@ impl Client {
     }
 
     async fn look_at_all(&self, findings: &mut Findings) -> Result<(), Fault> {
+        let servers = self.servers().await?;
         let mut clocks = Vec::new();
-        for on in self.servers().await? {
-            clocks.extend(server::look(findings, &on).await?);
+        for on in &servers {
+            clocks.push(server::look(findings, on).await?);
         }
         server::compare_clocks(findings, &clocks);
-        let first = self.servers().await?.swap_remove(0);
-        rights::look(findings, &first, &self.key_space().prefix).await?;
+        if let Some(first) = servers.first() {
+            rights::look(findings, first, &self.key_space().prefix).await?;
+        }
         for key in MetaKey::ALL {
             let (meta, on) = self.meta(key).await?;
             let (key, wanted) = meta.typed(key);

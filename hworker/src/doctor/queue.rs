@@ -31,8 +31,8 @@ pub(super) async fn look_at_all(findings: &mut Findings, client: &Client) -> Res
         let shards = client.shard_count(name);
         if let Some(last) = listed.get(name).filter(|last| **last >= shards) {
             let text = format!(
-                "jobs are in its shard {last}, and HWORKER_SHARDS says that it has {shards}: whoever has these settings neither sees \
-                 nor runs them. Set {name}={} or more everywhere",
+                "jobs are in its shard {last}, and HWORKER_SHARDS says that it has {shards}: workers and tools with these settings neither \
+                 run nor see them. Set {name}={} or more everywhere",
                 last + 1
             );
             findings.say(Severity::Fail, name.as_str(), text);

@@ -27,7 +27,7 @@ pub struct JobInfo {
     pub state: JobState,
     /// In milliseconds since 1970 by the server's clock: when a scheduled job is due, since when a job is parked or runs, when it ended, or
     /// when a broken payload last came. Of a waiting job since when it waits: when it was enqueued, or was due after a delay or for its next
-    /// attempt, by the clock of whoever wrote it; none where that does not say.
+    /// attempt, by the clock of its writer; none where that does not say.
     pub at: Option<u64>,
     /// The number of its current, next or last attempt, from 1.
     pub attempt: u32,

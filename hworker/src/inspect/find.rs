@@ -37,8 +37,8 @@ pub(super) async fn find(
             return Ok(Some(found));
         }
     }
-    // From the last to the first: those whose turn it is leave at the other end.
-    for state in [JobState::Scheduled, JobState::Waiting, JobState::Parked] {
+    // The few before the many. From the last to the first: those whose turn it is leave at the other end.
+    for state in [JobState::Scheduled, JobState::Broken, JobState::Waiting, JobState::Parked] {
         let reader = asked(state, Order::Newest, Times::ALL);
         if let Some(found) = read(reader, id, None, is_cut).await? {
             return Ok(Some(found));

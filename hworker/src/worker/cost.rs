@@ -10,7 +10,7 @@ use super::state::{Session, WaitingJob};
 use crate::client::Client;
 use crate::job::Job;
 use crate::registry::Registry;
-use crate::store::{End, Lease};
+use crate::store::{End, Lease, Settlement};
 
 /// How many jobs a worker may reserve at once.
 const AT_ONCE: usize = 300;
@@ -29,6 +29,13 @@ async fn refused(to: String, user_id: u64) -> Result<(), String> {
     Err(format!("{user_id} cannot be reached at {to}"))
 }
 
+#[hworker::job(queue = "cost")]
+// Without `async` it would be a blocking job.
+#[allow(clippy::unused_async)]
+async fn failed(to: String, user_id: u64) -> crate::Outcome {
+    crate::Outcome::Failure(format!("{user_id} cannot be reached at {to}"))
+}
+
 /// How many jobs a step runs. `script/cost` runs more and fewer, to leave out the other costs of a run.
 fn jobs() -> usize {
     let given = std::env::var("HWORKER_TEST_COST_JOBS").ok();
@@ -41,6 +48,16 @@ fn envelope<J: Job>() -> Vec<u8> {
         J::NAME
     )
     .into_bytes()
+}
+
+/// Of a job of its own: this many of one session have different ids, and may have different arguments, of letters alone.
+#[cfg(feature = "embedded")]
+fn another<J: Job>(number: usize, differs: bool) -> Vec<u8> {
+    let letter = |at: u32| char::from(b'a' + (number / 26_usize.pow(at) % 26) as u8);
+    let to = if differs { (0..3).map(letter).collect() } else { "ada".to_owned() };
+    let text = String::from_utf8(envelope::<J>()).expect("text");
+    let text = text.replace("3f0c5b7d2e68", &format!("{number:012}")).replace("ada@", &(to + "@"));
+    text.into_bytes()
 }
 
 fn session<J: Job>(url: &str) -> Arc<Session> {
@@ -63,20 +80,26 @@ async fn work<J: Job>(ends: fn(&End) -> bool) {
     let payload = envelope::<J>();
     for first in (1..=jobs() as u64).step_by(TOGETHER) {
         let tokens = (first..).take(TOGETHER);
-        let mut jobs = tokens.map(|token| (Lease::Token(token), payload.clone())).collect();
-        consumer.leases.reserved(0, &mut jobs);
-        for (lease, payload) in jobs {
-            let slot = consumer.slots.try_acquire().expect("a slot");
-            let job = WaitingJob::Reserved(lease, payload);
-            let begun = run::start(&session.core, consumer, job, slot, Instant::now()).await;
-            let Err(Over(settlement, slot)) = begun else { panic!("it has not ended") };
-            consumer.settle_and_free(settlement, slot);
-        }
-        let batch = consumer.outbox.take();
+        let jobs = tokens.map(|token| (Lease::Token(token), payload.clone())).collect();
+        let batch = run(&session, jobs).await;
         assert!(batch.len() == TOGETHER && batch.iter().all(|settlement| ends(&settlement.end)));
         consumer.leases.settled(batch);
     }
     assert_eq!(consumer.leases.count(), 0);
+}
+
+/// Runs jobs that were reserved, to their ends.
+async fn run(session: &Session, mut jobs: Vec<(Lease, Vec<u8>)>) -> Vec<Settlement> {
+    let consumer = &session.consumers()[0];
+    consumer.leases.reserved(0, &mut jobs);
+    for (lease, payload) in jobs {
+        let slot = consumer.slots.try_acquire().expect("a slot");
+        let job = WaitingJob::Reserved(lease, payload);
+        let begun = run::start(&session.core, consumer, job, slot, Instant::now()).await;
+        let Err(Over(settlement, slot)) = begun else { panic!("it has not ended") };
+        consumer.settle_and_free(settlement, slot);
+    }
+    consumer.outbox.take()
 }
 
 #[test]
@@ -89,37 +112,56 @@ fn worker_retried() {
     block_on(work::<refused>(|end| matches!(end, End::Retried { .. })));
 }
 
+#[test]
+fn worker_failed() {
+    block_on(work::<failed>(|end| !matches!(end, End::Acked { .. } | End::Retried { .. })));
+}
+
 /// The calls of a worker, one after the other, to a server of their own.
 #[cfg(feature = "embedded")]
 mod server {
-    use super::{block_on, envelope, jobs, plain, session};
-    use crate::embedded::Server;
-    use crate::store::{CALL_WITHIN, End, Reconciled, Reserved, Settlement};
+    use std::sync::Arc;
 
-    /// Enqueues this many jobs at once and reserves them, again and again. Settles the jobs before them in the same call, or none.
-    fn serve(at_once: usize, settles: bool) {
+    use super::{another, block_on, envelope, failed, jobs, plain, run, session};
+    use crate::embedded::Server;
+    use crate::job::Job;
+    use crate::store::{CALL_WITHIN, Connection, End, Reconciled, Reserved, Settlement};
+    use crate::worker::state::Session;
+
+    /// A server: that whose instructions are counted, or one of this test.
+    fn server() -> (String, Option<Server>) {
         let own = |_| {
             let server = Server::start().expect("a server");
             (server.url(), Some(server))
         };
-        let (url, _server) =
-            std::env::var("HWORKER_TEST_COST_URL").map_or_else(own, |url| (url, None));
+        std::env::var("HWORKER_TEST_COST_URL").map_or_else(own, |url| (url, None))
+    }
+
+    /// A worker for jobs of this type, its connection, and the number of its session.
+    async fn begin<J: Job>(url: &str) -> (Arc<Session>, Connection, u64) {
+        let session = session::<J>(url);
+        let (queue, keys) = (&session.consumers()[0].queue, &session.consumers()[0].keys);
+        let on = session.core.client.connection(queue).await.expect("a connection");
+        let record = [("host", "here".to_owned())];
+        let begun = queue.reconcile(&on, keys, &session.id, true, &record).await;
+        let Ok(Reconciled::Session { session: number, .. }) = begun else { panic!("{begun:?}") };
+        (session, on, number)
+    }
+
+    /// Enqueues this many jobs at once and reserves them, again and again. Settles the jobs before them in the same call, or none.
+    fn serve(at_once: usize, settles: bool) {
+        let (url, _server) = server();
         block_on(async {
-            let session = session::<plain>(&url);
+            let (session, on, number) = begin::<plain>(&url).await;
             let (queue, keys) = (&session.consumers()[0].queue, &session.consumers()[0].keys);
-            let on = session.core.client.connection(queue).await.expect("a connection");
-            let record = [("host", "here".to_owned())];
-            let begun = queue.reconcile(&on, keys, &session.id, true, &record).await;
-            let Ok(Reconciled::Session { session, .. }) = begun else { panic!("{begun:?}") };
             let envelopes = vec![envelope::<plain>(); at_once];
             let mut done: Vec<Settlement> = Vec::new();
             for _ in 0..jobs() / at_once {
                 queue.enqueue(&on, &envelopes, CALL_WITHIN).await.expect("enqueued");
                 let reserved = if done.is_empty() {
-                    queue.reserve(&on, keys, session, at_once, CALL_WITHIN).await
+                    queue.reserve(&on, keys, number, at_once, CALL_WITHIN).await
                 } else {
-                    let both =
-                        queue.ack_and_reserve(&on, keys, "20260101", &done, session, at_once);
+                    let both = queue.ack_and_reserve(&on, keys, "20260101", &done, number, at_once);
                     both.await.map(|(settled, reserved)| {
                         assert_eq!(settled.held, at_once as u64);
                         reserved
@@ -136,21 +178,46 @@ mod server {
         });
     }
 
+    /// Enqueues this many jobs at once, reserves them and settles them as failed, again and again, all for one reason or each for its own.
+    fn fail(at_once: usize, differ: bool) {
+        let (url, _server) = server();
+        block_on(async {
+            let (session, on, number) = begin::<failed>(&url).await;
+            let (queue, keys) = (&session.consumers()[0].queue, &session.consumers()[0].keys);
+            for turn in 0..jobs() / at_once {
+                let numbers = turn * at_once..(turn + 1) * at_once;
+                let envelopes: Vec<_> =
+                    numbers.map(|number| another::<failed>(number, differ)).collect();
+                queue.enqueue(&on, &envelopes, CALL_WITHIN).await.expect("enqueued");
+                let reserved = queue.reserve(&on, keys, number, at_once, CALL_WITHIN).await;
+                let Ok(Reserved::Jobs { jobs, .. }) = reserved else { panic!("{reserved:?}") };
+                let batch = run(&session, jobs).await;
+                let settled = queue.settle(&on, keys, "20260101", &batch).await.expect("settled");
+                assert_eq!(settled.held, at_once as u64);
+                session.consumers()[0].leases.settled(batch);
+            }
+        });
+    }
+
     macro_rules! steps {
-        ($($name:ident: $at_once:literal, $settles:literal;)*) => {
+        ($($name:ident: $step:ident, $at_once:literal, $flag:literal;)*) => {
             $(#[test]
             fn $name() {
-                serve($at_once, $settles);
+                $step($at_once, $flag);
             })*
         };
     }
 
     steps! {
-        reserve_1: 1, false;
-        reserve_16: 16, false;
-        reserve_300: 300, false;
-        settle_and_reserve_1: 1, true;
-        settle_and_reserve_16: 16, true;
-        settle_and_reserve_300: 300, true;
+        reserve_1: serve, 1, false;
+        reserve_16: serve, 16, false;
+        reserve_300: serve, 300, false;
+        settle_and_reserve_1: serve, 1, true;
+        settle_and_reserve_16: serve, 16, true;
+        settle_and_reserve_300: serve, 300, true;
+        fail_alike_1: fail, 1, false;
+        fail_alike_16: fail, 16, false;
+        fail_apart_1: fail, 1, true;
+        fail_apart_16: fail, 16, true;
     }
 }

@@ -1,18 +1,17 @@
 -- records: write and drop the records of ended jobs, each with its place in a sorted set, its bytes and its group.
 -- Needs call, now, records, groups. Makes add_record, drop_record, drop_surplus, and write_groups, which must be the last.
 --
--- In `groups` stand <group> -> '<records> <first> <last> <sample>', times in ms, and '|<outcome>' -> the bytes of its records. They are
--- read and written once in a script, however many records it writes.
-local touched, grown = {}, {}
+-- In `groups` stand <group> -> '<records> <first> <last> <sample>', times in ms, and '|<outcome>' -> the bytes of its records. Groups are
+-- read and written once in a script, and records removed, however many there are: a call costs the server as much as ten fields.
+local touched, grown, gone = {}, {}, {}
+-- To spell a number takes long.
+local now_text = string.format('%.0f', now)
 
-local function group_of(name)
-  local group = touched[name]
-  if not group then
-    local count, first, sample = string.match(call('HGET', groups, name) or '', '^(%d+) (%d+ %d+) (.*)$')
-    group = {count = tonumber(count) or 0, times = first, sample = sample}
-    touched[name] = group
-  end
-  return group
+local function add_to_group(name, n, sample)
+  if name == '-' then return end
+  local group = touched[name] or {n = 0}
+  group.n, group.sample = group.n + n, sample or group.sample
+  touched[name] = group
 end
 
 local function add_record(outcome, ended, lease, id, job, name, text, sample)
@@ -21,13 +20,9 @@ local function add_record(outcome, ended, lease, id, job, name, text, sample)
     id = id .. '#' .. lease
     call('HSET', records, id, text)
   end
-  call('ZADD', ended, now, name .. ' ' .. job .. ' ' .. id)
+  call('ZADD', ended, now_text, name .. ' ' .. job .. ' ' .. id)
   grown[outcome] = (grown[outcome] or 0) + #text
-  if name ~= '-' then
-    local group = group_of(name)
-    group.count, group.sample = group.count + 1, sample
-    group.times = string.match(group.times or string.format('%.0f', now), '^%d+') .. string.format(' %.0f', now)
-  end
+  add_to_group(name, 1, sample)
 end
 
 -- `member` has left the sorted set.
@@ -35,11 +30,8 @@ local function drop_record(outcome, member)
   local name, id = string.match(member, '^(%S+) %S+ (.*)$')
   if name then
     grown[outcome] = (grown[outcome] or 0) - call('HSTRLEN', records, id)
-    call('HDEL', records, id)
-    if name ~= '-' then
-      local group = group_of(name)
-      group.count = group.count - 1
-    end
+    gone[#gone + 1] = id
+    add_to_group(name, -1)
   end
 end
 
@@ -62,28 +54,44 @@ local function drop_surplus(outcome, ended, most_records, most_bytes, at_most)
   return dropped
 end
 
--- At most 500 groups are kept: beyond them those that were not seen for the longest time go, until 400 are left.
+-- At most 500 groups are kept. For each one more the one that was not seen for the longest time goes, of three that are picked at random: to
+-- look at all of them would cost as much as the rest of a failure.
 local function write_groups()
-  for name, group in pairs(touched) do
-    if group.count > 0 and group.sample then
-      call('HSET', groups, name, string.format('%d ', group.count) .. group.times .. ' ' .. group.sample)
+  if gone[1] then call('HDEL', records, unpack(gone)) end
+  local names, left, written = {}, {}, {}
+  for name in pairs(touched) do names[#names + 1] = name end
+  local known = names[1] and call('HMGET', groups, unpack(names))
+  for i, name in ipairs(names) do
+    local n, first, last, at = string.match(known[i] or '', '^(%d+) (%d+) (%d+) ()')
+    local sample = touched[name].sample
+    if sample then first, last = first or now_text, now_text end
+    n, sample = (n or 0) + touched[name].n, sample or at and string.sub(known[i], at)
+    if n > 0 and sample then
+      written[#written + 1] = name
+      written[#written + 1] = string.format('%d %s %s ', n, first, last) .. sample
     else
-      call('HDEL', groups, name)
+      left[#left + 1] = name
     end
   end
+  if written[1] then call('HSET', groups, unpack(written)) end
+  if left[1] then call('HDEL', groups, unpack(left)) end
   for outcome, bytes in pairs(grown) do
     -- A figure never fails the call.
     if type(redis.pcall('HINCRBY', groups, '|' .. outcome, bytes)) ~= 'number' then
       call('HSET', groups, '|' .. outcome, math.max(bytes, 0))
     end
   end
-  if call('HLEN', groups) > 504 then
-    local all, last = call('HGETALL', groups), {}
-    for i = 1, #all, 2 do
-      local seen = string.match(all[i + 1], '^%d+ %d+ (%d+) ')
-      if seen then last[#last + 1] = {tonumber(seen), all[i]} end
+  local surplus = math.min(call('HLEN', groups) - 500, 250)
+  if surplus > 0 then
+    local some, oldest = call('HRANDFIELD', groups, 3 * surplus, 'WITHVALUES'), {}
+    for i = 1, #some, 6 do
+      local name, seen
+      for at = i, math.min(i + 4, #some - 1), 2 do
+        local last = tonumber(string.match(some[at + 1], '^%d+ %d+ (%d+) '))
+        if last and (not seen or last < seen) then name, seen = some[at], last end
+      end
+      oldest[#oldest + 1] = name
     end
-    table.sort(last, function(one, other) return one[1] < other[1] end)
-    for i = 1, #last - 400 do call('HDEL', groups, last[i][2]) end
+    if oldest[1] then call('HDEL', groups, unpack(oldest)) end
   end
 end

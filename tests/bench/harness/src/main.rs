@@ -4,6 +4,7 @@ mod check;
 mod cluster;
 mod contenders;
 mod floors;
+mod operate;
 mod options;
 mod others;
 mod plot;
@@ -38,6 +39,7 @@ impl<E: std::error::Error> From<E> for Failure {
 fn main() -> ExitCode {
     let done = match options::parse() {
         Ok(Command::Run(run)) => compare(&run),
+        Ok(Command::Operate(run)) => operate(&run),
         Ok(Command::Report(file)) => report::write(&file).map(|()| true),
         Ok(Command::Picture(file)) => report::picture(&file).map(|()| true),
         Err(failure) => Err(failure),
@@ -50,6 +52,11 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn operate(run: &Run) -> Result<bool, Failure> {
+    let _alone = (run.scale != Scale::Smoke).then(others::alone).transpose()?;
+    operate::run(run)
 }
 
 /// Runs everything that was asked for, interleaved. False when a run failed.

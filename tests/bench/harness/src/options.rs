@@ -12,6 +12,7 @@ use crate::{Failure, fail};
 
 const HELP: &str = "\
 bench [w1 .. w9] [options]      measure; without names, all workloads
+bench operate [options]     measure what an operator waits for, with a million jobs
 bench report FILE.json          write the floors in docs/benchmarks.md from results
 bench picture FILE.json         draw the picture of docs/benchmarks.md from results
 
@@ -32,6 +33,7 @@ bench picture FILE.json         draw the picture of docs/benchmarks.md from resu
 
 pub enum Command {
     Run(Box<Run>),
+    Operate(Box<Run>),
     Report(PathBuf),
     Picture(PathBuf),
 }
@@ -67,7 +69,7 @@ pub fn parse() -> Result<Command, Failure> {
         payload: 100,
         json: None,
     };
-    let mut parser = lexopt::Parser::from_env();
+    let (mut parser, mut operate) = (lexopt::Parser::from_env(), false);
     while let Some(word) = parser.next()? {
         match word {
             Value(word) if word == "report" && run.workloads.is_empty() => {
@@ -76,6 +78,7 @@ pub fn parse() -> Result<Command, Failure> {
             Value(word) if word == "picture" && run.workloads.is_empty() => {
                 return Ok(Command::Picture(parser.value()?.into()));
             }
+            Value(word) if word == "operate" => operate = true,
             Value(word) => {
                 let workload = word.to_str().and_then(Workload::parse);
                 run.workloads
@@ -115,6 +118,9 @@ pub fn parse() -> Result<Command, Failure> {
             Long("json") => run.json = Some(parser.value()?.into()),
             other => return Err(fail(format!("{}\n\n{HELP}", other.unexpected()))),
         }
+    }
+    if operate {
+        return Ok(Command::Operate(Box::new(run)));
     }
     if run.workloads.is_empty() {
         run.workloads = Workload::ALL.to_vec();

@@ -218,6 +218,20 @@ impl Server {
         Ok((script, any))
     }
 
+    /// The commands since then that took longer, with their first words.
+    pub fn slower_than(&mut self, ms: f64) -> Result<Vec<(f64, String)>, Failure> {
+        let entries: Vec<Vec<redis::Value>> =
+            redis::cmd("SLOWLOG").arg("GET").arg(-1).query(&mut self.redis)?;
+        let slow = entries.into_iter().filter_map(|entry| {
+            let micros: f64 = redis::from_redis_value(entry.get(2)?.clone()).ok()?;
+            let words: Vec<String> = redis::from_redis_value(entry.get(3)?.clone()).ok()?;
+            let words: Vec<_> =
+                words.iter().take(8).map(|word| &word[..word.len().min(40)]).collect();
+            (micros > ms * 1000.0).then(|| (micros / 1000.0, words.join(" ")))
+        });
+        Ok(slow.collect())
+    }
+
     pub fn forget_slow(&mut self) -> Result<(), Failure> {
         redis::cmd("SLOWLOG").arg("RESET").exec(&mut self.redis)?;
         Ok(redis::cmd("LATENCY").arg("RESET").exec(&mut self.redis)?)

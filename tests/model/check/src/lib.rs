@@ -3,9 +3,12 @@
 //! [`hworker_model`] is the model; this visits its states, all of them, with `stateright`.
 
 use std::fmt;
+use std::hash::Hash;
 use std::time::{Duration, Instant};
 
 use stateright::{Checker, HasDiscoveries, Property};
+
+pub mod control;
 
 use hworker_model::server::HUSK;
 use hworker_model::{Action, Model, State};
@@ -80,7 +83,7 @@ impl stateright::Model for Protocol {
 }
 
 /// What a check found.
-pub struct Checked {
+pub struct Checked<A> {
     /// Different states.
     pub states: usize,
     /// Steps between them that were taken.
@@ -90,19 +93,28 @@ pub struct Checked {
     /// How long it took.
     pub took: Duration,
     /// What does not hold, and the events that lead there.
-    pub broken: Option<(&'static str, Vec<Action>)>,
+    pub broken: Option<(&'static str, Vec<A>)>,
 }
 
 /// Visits every state, on so many threads, until something is found that must not be.
 #[must_use]
-pub fn check(model: Model, threads: usize) -> Checked {
+pub fn check(model: Model, threads: usize) -> Checked<Action> {
+    visit(Protocol(model), threads)
+}
+
+fn visit<M>(model: M, threads: usize) -> Checked<M::Action>
+where
+    M: stateright::Model<State: Clone + fmt::Debug + Hash + PartialEq + Send + Sync + 'static>
+        + Send
+        + Sync
+        + 'static,
+{
     let begun = Instant::now();
-    let builder = stateright::Model::checker(Protocol(model)).threads(threads);
+    let builder = model.checker().threads(threads);
     let checker = builder.finish_when(HasDiscoveries::AnyFailures).spawn_bfs().join();
     // One state can break several; they are named in the order in which they matter.
     let mut found = checker.discoveries();
-    let names =
-        stateright::Model::properties(checker.model()).into_iter().map(|property| property.name);
+    let names = checker.model().properties().into_iter().map(|property| property.name);
     let found = names.into_iter().find_map(|name| found.remove_entry(name));
     Checked {
         states: checker.unique_state_count(),
@@ -113,7 +125,7 @@ pub fn check(model: Model, threads: usize) -> Checked {
     }
 }
 
-impl fmt::Display for Checked {
+impl<A: fmt::Debug> fmt::Display for Checked<A> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { states, steps, depth, took, .. } = self;
         write!(f, "{states} states, {steps} steps, depth {depth}, {:.1} s", took.as_secs_f64())?;

@@ -104,8 +104,10 @@ pub fn check(model: Model, threads: usize) -> Checked<Action> {
 
 fn visit<M>(model: M, threads: usize) -> Checked<M::Action>
 where
-    M: stateright::Model<State: Clone + fmt::Debug + Hash + PartialEq + Send + Sync + 'static>
-        + Send
+    M: stateright::Model<
+            State: Clone + fmt::Debug + Hash + PartialEq + Send + Sync,
+            Action: Clone + fmt::Debug + PartialEq + Send + Sync,
+        > + Send
         + Sync
         + 'static,
 {

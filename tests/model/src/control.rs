@@ -229,13 +229,8 @@ impl Control {
     /// Where it all begins.
     #[must_use]
     pub fn begin(&self) -> State {
-        let worker = Worker {
-            up: Up::Runs,
-            does: Does::Asks,
-            runs: None,
-            looks: false,
-            inbox: Vec::new(),
-        };
+        let worker =
+            Worker { up: Up::Runs, does: Does::Asks, runs: None, looks: false, inbox: Vec::new() };
         State {
             jobs: Vec::new(),
             high: Vec::new(),

@@ -565,6 +565,8 @@ impl State {
             let place = control.jobs[usize::from(job)];
             let plain = self.workers.iter().flat_map(|worker| &worker.inbox).chain(&self.jobs);
             let plain = plain.filter(|entry| **entry == Entry::Job(job)).count();
+            // Lists of a few.
+            #[allow(clippy::naive_bytecount)]
             let count = |list: &[Job]| list.iter().filter(|other| **other == job).count();
             let runs = self.workers.iter().filter(|worker| worker.runs == Some(job)).count();
             let rest = count(&self.scheduled) + runs + usize::from(*ended);

@@ -3,7 +3,7 @@
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use hworker_tests::{Act, InProcess, Proxy, Runs, TestServer, act, act_blocking};
+use hworker_tests::{Act, InProcess, Machine, Proxy, Runs, TestServer, act, act_blocking};
 
 use crate::support::{
     Dead, SOON, begins, counter, envelope, ms_between, now_us, put, serving, time_until,
@@ -39,6 +39,7 @@ fn a_dead_worker_with_large_jobs() {
 fn many_workers_die_at_once() {
     // 1,000 workers die at once -> all their jobs are back within about 8 s, over a few connections.
     // Guard: a monitor recovers a few at a time, and reads the records of all in one write.
+    let _machine = Machine::claim();
     let server = TestServer::start();
     let _worker = server.worker_process(&[]);
     wait_for_workers(&server, 1);

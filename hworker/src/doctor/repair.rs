@@ -43,6 +43,13 @@ impl Repair {
         Self { what: What::SetAside(key.to_owned(), wanted), queue: queue.cloned() }
     }
 
+    /// Whether it mends the audit, to which nothing can be written before.
+    #[must_use]
+    pub fn is_of_audit(&self) -> bool {
+        let ends = |key: &str| key.ends_with("-meta:audit") || key.ends_with("-meta:{audit}");
+        self.queue.is_none() && matches!(&self.what, What::SetAside(key, _) if ends(key))
+    }
+
     pub(super) async fn mend(&self, client: &Client) -> Result<u64, Fault> {
         let Some(queue) = &self.queue else {
             let What::SetAside(key, wanted) = &self.what else { return Ok(0) };

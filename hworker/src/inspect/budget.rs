@@ -306,10 +306,11 @@ impl<'a> Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// Reads the records of ended jobs that are known by their places alone, but for large ones.
+    /// Reads the records of ended jobs that are known by their places alone; of large ones only if asked, one at a time.
     pub(super) async fn read_records(
         &self,
         jobs: impl Iterator<Item = &mut JobInfo>,
+        large_too: bool,
     ) -> Result<(), Fault> {
         let mut unread = Vec::new();
         for job in jobs {
@@ -320,7 +321,10 @@ impl Reader<'_> {
         let name = |place: &Place| place.parts().map_or("", |[_, _, name]| name).to_owned();
         let names: Vec<_> = unread.iter().map(|(place, _)| name(place)).collect();
         let records = self.queue.records(&self.on, &names, LARGE_RECORD).await?;
-        for ((size, record), (place, job)) in records.into_iter().zip(unread) {
+        for ((size, mut record), (place, job)) in records.into_iter().zip(unread) {
+            if large_too && record.is_none() && size > LARGE_RECORD {
+                record = self.queue.record(&self.on, &name(&place)).await?;
+            }
             let (queue, state, shard) = (&self.queue.name, job.state, job.guard.shard);
             *job = JobInfo::of_record(queue, state, shard, &place, size, record.as_deref());
         }

@@ -109,6 +109,15 @@ impl Compare {
 }
 
 impl Filter {
+    /// The queue that it asks for, if it asks for one.
+    #[must_use]
+    pub fn queue(&self) -> Option<&str> {
+        self.conditions.iter().find_map(|condition| match condition {
+            Condition::Queue(name) => Some(name.as_str()),
+            _ => None,
+        })
+    }
+
     /// Whether it has no condition: all jobs are meant.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -149,20 +158,13 @@ impl Filter {
 
     /// Whether the place of an ended job alone says that it is not meant.
     pub(super) fn excludes_by_place(&self, job: &JobInfo, now: u64) -> bool {
-        let by_place = |condition: &&Condition| {
-            matches!(
-                condition,
-                Condition::Job(_)
-                    | Condition::State(_)
-                    | Condition::Queue(_)
-                    | Condition::Id(_)
-                    | Condition::Group(_)
-                    | Condition::Age(..)
-                    | Condition::Since(_)
-                    | Condition::Until(_)
-            )
-        };
-        self.conditions.iter().filter(by_place).any(|condition| !condition.holds(job, now))
+        let by_place = self.conditions.iter().filter(|condition| condition.is_of_place());
+        by_place.into_iter().any(|condition| !condition.holds(job, now))
+    }
+
+    /// Whether it asks of an ended job what its place does not say.
+    pub(super) fn asks_for_contents(&self) -> bool {
+        !self.conditions.iter().all(Condition::is_of_place)
     }
 
     pub(super) fn holds(&self, job: &JobInfo, now: u64) -> bool {
@@ -171,6 +173,21 @@ impl Filter {
 }
 
 impl Condition {
+    /// Whether the place of an ended job says it.
+    fn is_of_place(&self) -> bool {
+        matches!(
+            self,
+            Self::Job(_)
+                | Self::State(_)
+                | Self::Queue(_)
+                | Self::Id(_)
+                | Self::Group(_)
+                | Self::Age(..)
+                | Self::Since(_)
+                | Self::Until(_)
+        )
+    }
+
     fn holds(&self, job: &JobInfo, now: u64) -> bool {
         let is = |value: &Option<String>, wanted: &String| value.as_ref() == Some(wanted);
         match self {

@@ -313,6 +313,11 @@ impl fmt::Debug for JobInfo {
     }
 }
 
+/// JSON that others can read too: it may be in order as a whole, and have half a character in a text.
+fn readable(json: Option<Box<RawValue>>) -> Option<Box<RawValue>> {
+    json.filter(|json| serde_json::from_str::<serde_json::Value>(json.get()).is_ok())
+}
+
 impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_struct("JobInfo", 23)?;
@@ -335,10 +340,10 @@ impl Serialize for JobInfo {
         map.serialize_field("enqueued_at", &self.enqueued_at())?;
         map.serialize_field("snoozes", &self.snoozes())?;
         map.serialize_field("tags", &self.tags())?;
-        map.serialize_field("meta", &field::<Box<RawValue>>(&self.payload, "meta"))?;
+        map.serialize_field("meta", &readable(field(&self.payload, "meta")))?;
         map.serialize_field("errors", &self.errors())?;
-        let args: Option<Box<RawValue>> = RawValue::from_string(self.args().to_owned()).ok();
-        map.serialize_field("args", &args)?;
+        let args = RawValue::from_string(self.args().to_owned()).ok();
+        map.serialize_field("args", &readable(args))?;
         let digest = (self.state == JobState::Broken).then(|| self.digest());
         map.serialize_field("digest", &digest)?;
         map.end()

@@ -77,7 +77,7 @@ async fn ts12_stats_queues_and_workers() {
 
     let said = call(&server, &["stats"]);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
-    assert_eq!(said.lines(), [["default", "0", "-", "1", "1", "1", "0", "1", "0"]]);
+    assert_eq!(said.lines(), [["default", "0", "-", "1", "1", "0", "1", "0", "1", "0"]]);
     let row = &call(&server, &["stats", "--json"]).json()[0];
     assert_eq!(
         (&row["name"], &row["running"], &row["failed"]),
@@ -477,4 +477,174 @@ fn ts12_completions_and_the_manual_page() {
         let said = call(&server, &arguments);
         assert!(said.code == 0 && said.out.contains("failed"), "{arguments:?}");
     }
+}
+
+/// A record of a failed job, as a worker writes it, and its place.
+fn record(server: &TestServer, id: &str, group: &str, at: u64, error: &str, args: &str) {
+    let envelope = format!(r#"{{"v":1,"id":"{id}","job":"pay","args":{args}}}"#);
+    let error = serde_json::to_string(error).expect("JSON");
+    let record = format!(
+        r#"{{"v":1,"id":"{id}","job":"pay","queue":"default","outcome":"failed","worker":"w","group":"{group}","kind":"error","message":{error},"ended_at":{at},"attempts":2,"envelope":{envelope}}}"#
+    );
+    let _: u64 = server.redis().ask(&["HSET", "hworker-record-default", id, &record]);
+    let member = format!("{group} pay {id}");
+    let _: u64 = server.redis().ask(&["ZADD", "hworker-failed-default", &at.to_string(), &member]);
+}
+
+#[test]
+fn f11_an_id_means_a_job_in_the_state_of_the_command() {
+    // Of two operators one lets a failed job run again, and the other deletes `the failed one` -> it waits still. What of several ids is
+    // there is done.
+    // Guard: `Of::Only`, and `missing` in `select`.
+    let server = TestServer::start();
+    record(&server, "one", "abc000000001", 1000, "declined", "{}");
+    record(&server, "two", "abc000000001", 1000, "declined", "{}");
+    assert_eq!(call(&server, &["failed", "retry", "one"]).code, 0);
+    let late = call(&server, &["failed", "delete", "one", "--yes"]);
+    assert!(
+        late.code == 3 && late.err.contains("job one is waiting, and not failed"),
+        "{}",
+        late.err
+    );
+    assert_eq!(server.redis().len("hworker-jobs-default"), 1);
+    assert_eq!(call(&server, &["scheduled", "delete", "two", "--yes"]).code, 3);
+    let some = call(&server, &["--json", "failed", "retry", "one", "two"]);
+    assert_eq!((some.code, &some.json()[0]["done"]), (1, &1.into()), "{}", some.err);
+    assert_eq!(some.json()[0]["missing"], 1);
+    assert_eq!(server.redis().len("hworker-jobs-default"), 2);
+    let none = call(&server, &["failed", "retry", "--group", "abc000000001"]);
+    assert!(none.code == 3 && none.err.contains("no job matches"), "{}", none.err);
+}
+
+#[test]
+fn f13_a_filter_means_large_records_and_those_before_their_group() {
+    // A record of 100 KB is found by its error, and records are found that are older than what is known of their group, as where it was
+    // left out of the 500 for a while.
+    // Guard: `asks_for_contents`, and the times of a group in `page.rs`.
+    let server = TestServer::start();
+    let large = format!(r#"{{"card":"{}"}}"#, "x".repeat(100_000));
+    record(&server, "large", "abc000000001", 1000, "timed out", &large);
+    record(&server, "early", "abc000000002", 1000, "declined", "{}");
+    record(&server, "late", "abc000000002", 9000, "declined", "{}");
+    let sample = r#"1 9000 9000 {"job":"pay","kind":"error","message":"declined","id":"late"}"#;
+    let _: u64 = server.redis().ask(&["HSET", "hworker-groups-default", "abc000000002", sample]);
+    let ids = |arguments: &[&str]| {
+        let said = call(&server, &[&["failed", "ls"], arguments].concat());
+        said.lines().iter().map(|row| row[0].to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(ids(&["--error", "timed out"]), ["large"]);
+    assert_eq!(ids(&["--where", "attempt>=2 kind:error worker:w"]).len(), 3);
+    assert_eq!(ids(&["--group", "abc000000002"]), ["late", "early"]);
+    // The filter names the queue, and contradicts no other.
+    assert_eq!(ids(&["--where", "queue:default error:declined"]).len(), 2);
+    assert!(ids(&["--where", "queue:other error:declined"]).is_empty());
+    let both = call(&server, &["failed", "ls", "-q", "mail", "--where", "queue:default"]);
+    assert_eq!(both.code, 2, "{}", both.err);
+}
+
+#[test]
+fn operate_38_half_a_character_blocks_no_page() {
+    // Arguments and notes with half of a surrogate pair, as a producer in JavaScript cuts a text -> the job is listed without them, and all
+    // others with theirs.
+    // Guard: `readable`.
+    let server = TestServer::start();
+    for (id, rest) in [
+        ("arguments", r#""args":{"card":"\ud83d"}"#),
+        ("notes", r#""args":{},"meta":{"a":"\ud83d"}"#),
+        ("whole", r#""args":{"amount":1}"#),
+    ] {
+        let envelope = format!(r#"{{"v":1,"id":"{id}","job":"pay",{rest}}}"#);
+        let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &envelope]);
+    }
+    let said = call(&server, &["--json", "jobs", "ls"]);
+    assert_eq!((said.code, said.json().len()), (0, 3), "{}", said.err);
+    assert_eq!(call(&server, &["jobs", "ls"]).lines().len(), 3);
+    for id in ["arguments", "notes"] {
+        assert_eq!(call(&server, &["jobs", "show", id]).code, 0);
+    }
+}
+
+#[test]
+fn operate_37_arguments_of_an_unknown_type_are_not_shown() {
+    // No worker has written down what may be shown, or somebody made that unreadable -> nothing is.
+    // Guard: `None` of `redacted`.
+    let server = TestServer::start();
+    let _: u64 = server.redis().ask(&["HSET", "hworker-meta:jobs", "pay", "garbage"]);
+    record(&server, "one", "abc000000001", 1000, "declined", &format!(r#"{{"card":"{SECRET}"}}"#));
+    for arguments in [
+        &["failed", "ls"][..],
+        &["--json", "failed", "ls"],
+        &["failed", "show", "one"],
+        &["--json", "jobs", "show", "one"],
+        &["jobs", "show", "one", "--dump"],
+        &["failed", "retry", "one", "--dry-run"],
+    ] {
+        let said = call(&server, arguments);
+        assert_eq!(said.code, 0, "{arguments:?}: {}", said.err);
+        assert!(!(said.out + &said.err).contains(SECRET), "{arguments:?}");
+    }
+    let dump = call(&server, &["--json", "jobs", "show", "one", "--dump"]);
+    assert_eq!(dump.json()[0]["job"]["id"], "one");
+    assert_eq!(dump.json()[0]["queue"]["counts"]["failed"], 1);
+}
+
+#[test]
+fn operate_39_previews_rewrite_no_terminal() {
+    // What is to be changed is shown before, an id with a line end on one line.
+    // Guard: `shown` in `confirm`, and in `tell`.
+    let server = TestServer::start();
+    let evil = "a\u{1b}]52;c;aGk=\u{7}b\u{9b}31m\u{202e}";
+    record(&server, "forged\nline", "abc000000001", 1000, evil, "{}");
+    record(&server, evil, "abc000000001", 1000, evil, "{}");
+    for (arguments, code) in [
+        (&["failed", "retry", "--all", "--dry-run"][..], 0),
+        (&["failed", "delete", "--all"], 6),
+        (&["failed", "delete", "--all", "--yes"], 0),
+        (&["failed", "retry", evil], 3),
+    ] {
+        let said = call(&server, arguments);
+        assert_eq!(said.code, code, "{arguments:?}: {}", said.err);
+        let all = said.out + &said.err;
+        let raw = |c: char| (c.is_control() && c != '\n' && c != '\t') || c == '\u{202e}';
+        assert!(!all.contains(raw), "{arguments:?}: {all:?}");
+        assert!(!all.lines().any(|line| line.starts_with("line")), "{all}");
+    }
+}
+
+#[test]
+fn operate_39_a_cell_of_megabytes_is_cut() {
+    // The name of a job has 12 MB, and a terminal shows the table at once.
+    // Guard: `CELL`.
+    let server = TestServer::start();
+    let envelope =
+        format!(r#"{{"v":1,"id":"one","job":"{}","args":{{}}}}"#, "x".repeat(12_000_000));
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &envelope]);
+    if !cfg!(target_os = "linux") {
+        // There `script` is called otherwise.
+        return;
+    }
+    let mut command = std::process::Command::new("script");
+    let program = hworker_tests::binary("hworker");
+    let line = format!("{} --url '{}' jobs ls", program.display(), server.url());
+    let began = std::time::Instant::now();
+    // Where there is no `script`, there is no terminal either.
+    let Ok(output) = command.args(["-qec", &line, "/dev/null"]).stdin(Stdio::null()).output()
+    else {
+        return;
+    };
+    assert!(output.status.success());
+    assert!(output.stdout.len() < 100_000, "{}", output.stdout.len());
+    assert!(began.elapsed() < SOON, "{:?}", began.elapsed());
+}
+
+#[test]
+fn ts12_scripts_are_told_what_is_missing() {
+    // An empty file is no list of job types, an unknown queue is not found, and what is enqueued is an object.
+    let server = TestServer::start();
+    let empty = call_with(&server, &["schema", "diff", "-"], "");
+    assert!(empty.code == 2 && empty.err.contains("has no job types"), "{}", empty.err);
+    assert_eq!(call(&server, &["queues", "show", "nothing"]).code, 3);
+    let said = call(&server, &["--json", "enqueue", "any", "--args", "{}", "--no-check"]);
+    assert!(said.json()[0]["id"].is_string(), "{}", said.out);
+    assert_eq!(call(&server, &["queues", "show", "default"]).code, 0);
 }

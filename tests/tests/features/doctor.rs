@@ -247,3 +247,22 @@ async fn crashes_what_a_dead_worker_held_is_written_down() {
     assert_eq!(call(&server, &["crashes", "--json"]).json().len(), 1);
     drop(second);
 }
+
+#[test]
+fn ts16_an_audit_of_another_type_is_mended_first() {
+    // Nothing can be written to the audit, so every other change is refused -> the repair of the audit needs no entry, and the others
+    // have theirs.
+    // Guard: `Repair::is_of_audit`.
+    let server = sound();
+    let _: String = server.redis().ask(&["SET", "hworker-meta:audit", "x"]);
+    let _: String = server.redis().ask(&["SET", "hworker-jobs-default", "x"]);
+    let _: u64 = server.redis().ask(&["HSET", "hworker-meta:queues", "default", "1"]);
+    let said = call(&server, &["doctor", "--repair", "--yes"]);
+    assert!(matches!(said.code, 0 | 8), "{}{}", said.out, said.err);
+    for key in ["hworker-meta:audit", "hworker-jobs-default"] {
+        let kind: String = server.redis().ask(&["TYPE", key]);
+        assert_ne!(kind, "string", "{key}");
+    }
+    let entries: u64 = server.redis().ask(&["XLEN", "hworker-meta:audit"]);
+    assert_eq!(entries, 2, "asked and done of the list");
+}

@@ -147,7 +147,7 @@ pub(crate) enum Jobs {
         #[command(flatten)]
         queue: Queue,
         id: String,
-        /// Prints the envelope, the story and the server's version too, redacted, for a bug report
+        /// Prints all that is known of it, its type and its queue, without what is hidden, for a bug report
         #[arg(long)]
         dump: bool,
     },
@@ -320,9 +320,26 @@ pub(crate) struct Enqueue {
 
 #[derive(Debug, Flags)]
 pub(crate) struct Queue {
-    /// The queue
-    #[arg(long, short, default_value = hworker::defaults::QUEUE)]
-    pub(crate) queue: String,
+    /// The queue [default: that of the filter, or `default`]
+    #[arg(long, short)]
+    queue: Option<String>,
+}
+
+impl Queue {
+    pub(crate) fn name(&self) -> &str {
+        self.queue.as_deref().unwrap_or(hworker::defaults::QUEUE)
+    }
+
+    /// The queue, or the one that the filter asks for.
+    pub(crate) fn named_by<'a>(&'a self, filter: &'a Filter) -> Result<&'a str, Stop> {
+        match (self.queue.as_deref(), filter.queue()) {
+            (Some(name), Some(asked)) if name != asked => Err(Stop::usage(format!(
+                "the filter asks for the queue {asked}, and -q for {name}"
+            ))),
+            (_, Some(asked)) => Ok(asked),
+            (_, None) => Ok(self.name()),
+        }
+    }
 }
 
 /// Which jobs, as a filter.

@@ -13,14 +13,14 @@ use crate::stop::Stop;
 pub(crate) async fn run(context: &Context, command: Broken) -> Result<(), Stop> {
     match command {
         Broken::Ls(list) => ls(context, &list).await,
-        Broken::Show { queue, digest, raw } => show(context, &queue.queue, &digest, raw).await,
+        Broken::Show { queue, digest, raw } => show(context, queue.name(), &digest, raw).await,
         Broken::Requeue { select } => change(context, "requeue", &select).await,
         Broken::Delete { select } => change(context, "delete", &select).await,
     }
 }
 
 async fn ls(context: &Context, list: &List) -> Result<(), Stop> {
-    let queue = context.client.inspect(&list.queue.queue);
+    let queue = context.client.inspect(list.queue.name());
     let mut asked = queue.jobs(JobState::Broken).filter(list.which.filter()?).limit(list.limit);
     if let Some(cursor) = &list.cursor {
         asked = asked.after(cursor);
@@ -113,7 +113,7 @@ fn broken_json(broken: &JobInfo, is_hidden: bool) -> Result<serde_json::Value, S
 }
 
 async fn change(context: &Context, verb: &str, select: &SelectBroken) -> Result<(), Stop> {
-    let name = &select.queue.queue;
+    let name = select.queue.name();
     let queue = context.client.inspect(name);
     let meant = match (&select.digests[..], &select.reason) {
         ([], None) if !select.all => {

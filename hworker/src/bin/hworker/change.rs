@@ -1,11 +1,12 @@
 //! Changes: the question, the audit, the progress, and what came of it.
 
-use hworker::{Action, AuditEntry, Changed, JobState};
+use hworker::{Action, AuditEntry, Changed};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::Context;
 use crate::args::Select;
+use crate::select::{Of, Selected};
 use crate::stop::Stop;
 
 /// So many are changed by one call.
@@ -58,27 +59,28 @@ impl Context {
         &self,
         verb: &str,
         select: &Select,
-        state: JobState,
+        of: Of,
         action: Action,
     ) -> Result<(), Stop> {
-        let selected = self.select(select, state).await?;
-        self.change_selected(verb, &selected, &select.queue.queue, action, select.dry_run).await
+        let selected = self.select(select, of).await?;
+        self.change_selected(verb, &selected, action, select.dry_run).await
     }
 
     pub(crate) async fn change_selected(
         &self,
         verb: &str,
-        selected: &crate::select::Selected,
-        queue: &str,
+        selected: &Selected,
         action: Action,
         dry_run: bool,
     ) -> Result<(), Stop> {
         if !self.confirm(verb, selected, dry_run).await? {
             return Ok(());
         }
+        let queue = selected.jobs.first().map_or("", |job| &job.queue);
         let report = self
             .audited(verb, queue, &selected.what, async {
-                let mut report = Report { action: verb.to_owned(), ..Report::default() };
+                let missing = selected.missing;
+                let mut report = Report { action: verb.to_owned(), missing, ..Report::default() };
                 let bar = progress(verb, selected.jobs.len());
                 for jobs in selected.jobs.chunks(AT_ONCE) {
                     let changed = selected.queue.change(jobs, &action).await;

@@ -1,6 +1,6 @@
 //! What is wrong, what to do, and the mends, each shown before it is made.
 
-use hworker::{Finding, Severity};
+use hworker::{Finding, Repair, Severity};
 
 use crate::Context;
 use crate::output::{Tone, tell};
@@ -40,9 +40,12 @@ fn show(context: &Context, findings: &[Finding]) -> Result<(), Stop> {
 /// Gives how much it changed.
 async fn mend(context: &Context, findings: &[Finding]) -> Result<u64, Stop> {
     let mut all = 0;
-    for finding in findings {
+    let of_audit = |finding: &&Finding| finding.repair.as_ref().is_some_and(Repair::is_of_audit);
+    // The others stand in it.
+    let (first, others): (Vec<_>, Vec<_>) = findings.iter().partition(of_audit);
+    for finding in first.into_iter().chain(others) {
         let Some(repair) = &finding.repair else { continue };
-        tell(&crate::output::shown(&format!("{}: {}", finding.about, finding.text)));
+        tell(&format!("{}: {}", finding.about, finding.text));
         let what = repair.to_string();
         match context.ask(&what, "", 1).await {
             Err(refused) if refused.is_no() => {
@@ -51,12 +54,15 @@ async fn mend(context: &Context, findings: &[Finding]) -> Result<u64, Stop> {
             }
             asked => asked?,
         }
-        let mended = context
-            .audited("repair", &finding.about, &what, async {
-                let mended = context.client.repair(repair).await?;
-                Ok((mended, format!("changed {mended}")))
-            })
-            .await?;
+        let mend = async {
+            let mended = context.client.repair(repair).await?;
+            Ok((mended, format!("changed {mended}")))
+        };
+        let mended = if repair.is_of_audit() {
+            mend.await?.0
+        } else {
+            context.audited("repair", &finding.about, &what, mend).await?
+        };
         all += mended;
         tell(&format!("changed {}", number(mended)));
     }

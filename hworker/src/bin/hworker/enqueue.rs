@@ -10,6 +10,12 @@ use crate::args::Enqueue;
 use crate::schema;
 use crate::stop::Stop;
 
+/// As it is printed.
+#[derive(serde::Serialize)]
+struct Enqueued {
+    id: String,
+}
+
 pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop> {
     let args = read(&command.args)?;
     let value: Value = serde_json::from_str(&args)
@@ -45,7 +51,8 @@ pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop>
         Ok((ids, crate::output::cut(&result, 1000)))
     });
     let ids = context.audited("enqueue", &queue, &what, enqueued).await?;
-    context.output.rows(&["ID"], &ids, |id| vec![id.clone()])
+    let ids: Vec<_> = ids.into_iter().map(|id| Enqueued { id }).collect();
+    context.output.rows(&["ID"], &ids, |job| vec![job.id.clone()])
 }
 
 /// A text that is given as it is, as `@file`, or as `-` for the standard input.

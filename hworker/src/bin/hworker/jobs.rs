@@ -1,40 +1,38 @@
 //! Jobs in any state, and those that failed or are scheduled.
 
 use hworker::{Action, Edit, Inspect, JobId, JobInfo, JobState, JobType, When};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::Context;
 use crate::args::{Failed, Jobs, List, Scheduled};
 use crate::output::{Form, hide, tell, without};
 use crate::rows::{self, from_now, utc};
+use crate::select::Of;
 use crate::stop::Stop;
 
 pub(crate) async fn run(context: &Context, command: Jobs) -> Result<(), Stop> {
     match command {
         Jobs::Ls(list) => ls(context, &list, JobState::Waiting).await,
-        Jobs::Show { queue, id, dump } => show(context, &queue.queue, &id, dump).await,
+        Jobs::Show { queue, id, dump } => show(context, queue.name(), &id, dump).await,
         Jobs::Retry { select, reset } => {
-            context.change("retry", &select, JobState::Failed, retry(reset)).await
+            context.change("retry", &select, Of::Any(JobState::Failed), retry(reset)).await
         }
         Jobs::Delete { select } => {
-            context.change("delete", &select, JobState::Failed, Action::Delete).await
+            context.change("delete", &select, Of::Any(JobState::Failed), Action::Delete).await
         }
         Jobs::Promote { select } => {
-            context.change("promote", &select, JobState::Scheduled, Action::Promote).await
+            context.change("promote", &select, Of::Any(JobState::Scheduled), Action::Promote).await
         }
         Jobs::Move { select, to } => {
-            context.change("move", &select, JobState::Waiting, Action::MoveTo(to)).await
+            context.change("move", &select, Of::Any(JobState::Waiting), Action::MoveTo(to)).await
         }
         Jobs::Edit { select, set, tag, no_check } => {
             let edit = edit(&set, tag)?;
-            let selected = context.select(&select, JobState::Waiting).await?;
+            let selected = context.select(&select, Of::Any(JobState::Waiting)).await?;
             if !no_check {
                 crate::schema::check_edits(context, &selected.jobs, &set).await?;
             }
-            let queue = &select.queue.queue;
-            context
-                .change_selected("edit", &selected, queue, Action::Edit(edit), select.dry_run)
-                .await
+            context.change_selected("edit", &selected, Action::Edit(edit), select.dry_run).await
         }
     }
 }
@@ -42,13 +40,13 @@ pub(crate) async fn run(context: &Context, command: Jobs) -> Result<(), Stop> {
 pub(crate) async fn failed(context: &Context, command: Failed) -> Result<(), Stop> {
     match command {
         Failed::Ls(list) => ls(context, &list, JobState::Failed).await,
-        Failed::Show { queue, id } => show(context, &queue.queue, &id, false).await,
-        Failed::Groups { queue } => groups(context, &queue.queue).await,
+        Failed::Show { queue, id } => show(context, queue.name(), &id, false).await,
+        Failed::Groups { queue } => groups(context, queue.name()).await,
         Failed::Retry { select, reset } => {
-            context.change("retry", &select, JobState::Failed, retry(reset)).await
+            context.change("retry", &select, Of::Only(JobState::Failed), retry(reset)).await
         }
         Failed::Delete { select } => {
-            context.change("delete", &select, JobState::Failed, Action::Delete).await
+            context.change("delete", &select, Of::Only(JobState::Failed), Action::Delete).await
         }
     }
 }
@@ -57,14 +55,14 @@ pub(crate) async fn scheduled(context: &Context, command: Scheduled) -> Result<(
     match command {
         Scheduled::Ls(list) => ls(context, &list, JobState::Scheduled).await,
         Scheduled::Promote { select } => {
-            context.change("promote", &select, JobState::Scheduled, Action::Promote).await
+            context.change("promote", &select, Of::Only(JobState::Scheduled), Action::Promote).await
         }
         Scheduled::Delete { select } => {
-            context.change("delete", &select, JobState::Scheduled, Action::Delete).await
+            context.change("delete", &select, Of::Only(JobState::Scheduled), Action::Delete).await
         }
         Scheduled::At { select, delay } => {
             let at = Action::Reschedule(When::In(delay));
-            context.change("reschedule", &select, JobState::Scheduled, at).await
+            context.change("reschedule", &select, Of::Only(JobState::Scheduled), at).await
         }
     }
 }
@@ -99,8 +97,8 @@ fn edit(set: &[String], tags: Vec<String>) -> Result<Edit, Stop> {
 
 /// A page.
 pub(crate) async fn ls(context: &Context, list: &List, state: JobState) -> Result<(), Stop> {
-    let queue = context.client.inspect(&list.queue.queue);
     let filter = list.which.filter()?;
+    let queue = context.client.inspect(list.queue.named_by(&filter)?);
     let state = list.state.or(filter.state()).unwrap_or(state);
     let mut asked = queue.jobs(state).filter(filter).limit(list.limit);
     if let Some(order) = list.order {
@@ -111,7 +109,8 @@ pub(crate) async fn ls(context: &Context, list: &List, state: JobState) -> Resul
     }
     let page = asked.page().await?;
     let types = context.types(&page.items).await?;
-    let rows: Vec<_> = page.items.iter().map(|job| json(job, &types)).collect::<Result<_, _>>()?;
+    let rows: Vec<_> =
+        page.items.iter().map(|job| in_json(job, &types)).collect::<Result<_, _>>()?;
     if context.output.form == Form::Json {
         context.output.rows(&[], &rows, |_| Vec::new())?;
     } else {
@@ -138,16 +137,20 @@ impl Context {
     }
 }
 
-fn redacted<'a>(job: &JobInfo, types: &'a [JobType]) -> &'a [String] {
+/// The arguments that are not shown. `None` where no worker has written down which those are: then none is.
+fn redacted<'a>(job: &JobInfo, types: &'a [JobType]) -> Option<&'a [String]> {
     let name = job.job.as_deref().unwrap_or_default();
-    types.iter().find(|known| known.is_called(name)).map_or(&[], |known| &known.redact)
+    types.iter().find(|known| known.is_called(name)).map(|known| &*known.redact)
 }
 
 /// A job in JSON, without the arguments that no tool shows.
-pub(crate) fn json(job: &JobInfo, types: &[JobType]) -> Result<Value, Stop> {
+pub(crate) fn in_json(job: &JobInfo, types: &[JobType]) -> Result<Value, Stop> {
     let mut value = serde_json::to_value(job).map_err(|error| Stop::failed(error.to_string()))?;
     if let Some(args) = value.get_mut("args") {
-        hide(args, redacted(job, types));
+        match redacted(job, types) {
+            Some(redacted) => hide(args, redacted),
+            None => *args = Value::String("•••".to_owned()),
+        }
     }
     Ok(value)
 }
@@ -172,10 +175,13 @@ async fn show(context: &Context, queue: &str, id: &str, dump: bool) -> Result<()
     let inspect: Inspect = context.client.inspect(queue);
     let id = JobId::from(id);
     let found = inspect.find(&id).await?;
-    let job =
-        found.ok_or_else(|| Stop::not_found(format!("job {id} is not on the queue {queue}")))?;
+    let job = found.ok_or_else(|| {
+        Stop::not_found(format!(
+            "job {id} is not on the queue {queue}; another queue is named with -q"
+        ))
+    })?;
     let types = context.types(std::slice::from_ref(&job)).await?;
-    let value = json(&job, &types)?;
+    let value = in_json(&job, &types)?;
     let time = |ms: Option<u64>| ms.map(|ms| format!("{} ({})", utc(ms), from_now(Some(ms))));
     let mut lines = vec![
         ("id", id.as_str().to_owned()),
@@ -188,7 +194,13 @@ async fn show(context: &Context, queue: &str, id: &str, dump: bool) -> Result<()
         ("worker", job.worker.clone().unwrap_or_default()),
         ("tags", job.tags().join(", ")),
         ("group", job.group.clone().unwrap_or_default()),
-        ("args", without(job.args(), redacted(&job, &types))),
+        (
+            "args",
+            match redacted(&job, &types) {
+                Some(redacted) => without(job.args(), redacted),
+                None => "••• (no worker has written down which of them may be shown)".to_owned(),
+            },
+        ),
     ];
     for (name, value) in job.meta() {
         lines.push(("meta", format!("{name} = {value}")));
@@ -216,14 +228,17 @@ async fn show(context: &Context, queue: &str, id: &str, dump: bool) -> Result<()
     }
     lines.push(("place", job.place.clone().unwrap_or_default()));
     lines.push(("backtrace", job.backtrace.clone().unwrap_or_default()));
+    let mut value = value;
     if dump {
-        let counts = inspect.counts().await?;
-        let text = |value: &Value| serde_json::to_string_pretty(value).unwrap_or_default();
-        lines.push(("json", text(&value)));
-        lines.push(("counts", format!("{counts:?}")));
-        lines.push(("hworker", env!("CARGO_PKG_VERSION").to_owned()));
         let known = types.iter().find(|known| Some(known.name.as_str()) == job.job.as_deref());
-        lines.push(("type", known.map(|known| format!("{known:?}")).unwrap_or_default()));
+        let summary = inspect.summary().await?;
+        value = json!({
+            "job": value,
+            "type": known,
+            "queue": summary,
+            "hworker": env!("CARGO_PKG_VERSION"),
+        });
+        lines.push(("dump", serde_json::to_string_pretty(&value).unwrap_or_default()));
     }
     context.output.one(&value, &lines)
 }

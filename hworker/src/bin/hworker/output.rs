@@ -12,6 +12,9 @@ use serde_json::Value;
 use crate::args::{Args, Color};
 use crate::stop::Stop;
 
+/// So many characters a cell of a table has at most: to lay out a text takes the longer the longer it is.
+const CELL: usize = 500;
+
 /// In which form rows are printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
@@ -101,7 +104,7 @@ impl Output {
                 let mut table = Table::new();
                 table.load_style(NOTHING).set_header(head);
                 for row in rows {
-                    table.add_row(cells(row).iter().map(|cell| shown(cell)));
+                    table.add_row(cells(row).iter().map(|cell| shown(&cut(cell, CELL))));
                 }
                 for (at, column) in table.column_iter_mut().enumerate() {
                     let first = u16::from(at > 0);
@@ -180,7 +183,7 @@ pub(crate) fn print(text: &str) -> Result<(), Stop> {
 
 /// Prints to stderr, where it is no part of what was asked for.
 pub(crate) fn tell(text: &str) {
-    let _ = writeln!(io::stderr(), "{text}");
+    let _ = writeln!(io::stderr(), "{}", shown_lines(text));
 }
 
 /// A text on one line of a terminal: control characters, and those that turn the direction of writing, are shown as symbols.

@@ -24,8 +24,8 @@ struct Row {
     processed: u64,
 }
 
-const HEAD: [&str; 9] =
-    ["QUEUE", "WAIT", "OLDEST", "RUN", "SCHED", "FAILED", "BROKEN", "WORKERS", "DONE"];
+const HEAD: [&str; 10] =
+    ["QUEUE", "WAIT", "OLDEST", "RUN", "SCHED", "PARKED", "FAILED", "BROKEN", "WORKERS", "DONE"];
 
 fn cells(row: &Row) -> Vec<String> {
     vec![
@@ -35,6 +35,7 @@ fn cells(row: &Row) -> Vec<String> {
         from_now(row.oldest.map(|at| at.min(now()))),
         number(row.counts.running),
         number(row.counts.scheduled),
+        number(row.counts.parked),
         number(row.counts.failed),
         number(row.counts.broken),
         number(row.workers as u64),
@@ -114,6 +115,10 @@ async fn show(context: &Context, queue: &str) -> Result<(), Stop> {
         groups: readable(inspect.groups().await)?,
     };
     let counts = &shown.counts;
+    let is_empty = *counts == Counts::default() && shown.statistics.is_empty();
+    if is_empty && !context.client.list_queues().await?.iter().any(|name| name == queue) {
+        return Err(Stop::not_found(format!("no queue {queue} is known")));
+    }
     let mut lines = vec![
         ("queue", queue.to_owned()),
         (

@@ -58,9 +58,12 @@ pub(crate) fn utc(ms: u64) -> String {
     format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02}", second % 60)
 }
 
-/// A job in one line.
+/// A job in one line, with its state.
 pub(crate) fn line(job: &JobInfo) -> String {
-    cells(job).join("  ")
+    let mut cells = cells(job);
+    cells.insert(2, job.state.to_string());
+    let cells: Vec<_> = cells.iter().map(|cell| cut(cell, 100)).collect();
+    cells.join("  ")
 }
 
 pub(crate) const HEAD: [&str; 6] = ["ID", "JOB", "ATTEMPT", "WHEN", "WORKER", "MESSAGE"];

@@ -32,6 +32,9 @@ struct Row {
 pub(crate) fn run(context: &Context, file: &str, now: &[JobType]) -> Result<(), Stop> {
     let text = read(&if file == "-" { file.to_owned() } else { format!("@{file}") })?;
     let before = parse(&text).map_err(|why| Stop::usage(format!("{file}, {why}")))?;
+    if before.is_empty() {
+        return Err(Stop::usage(format!("{file} has no job types; was it written to its end?")));
+    }
     let changes = compare(&before, now);
     context.output.rows(&["JOB", "CHANGE", "BREAKS", "WHAT"], &changes, |change| {
         let breaks = if change.breaks { "yes" } else { "-" };

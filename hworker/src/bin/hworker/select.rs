@@ -6,6 +6,7 @@ use hworker::{Filter, Inspect, JobId, JobInfo, JobState};
 
 use crate::Context;
 use crate::args::Select;
+use crate::output::{shown, tell};
 use crate::rows;
 use crate::stop::Stop;
 
@@ -18,24 +19,54 @@ pub(crate) struct Selected {
     pub(crate) jobs: Vec<JobInfo>,
     /// As the audit has it: ids, or the filter without what it asks of arguments.
     pub(crate) what: String,
+    /// How many of the ids are of no job that is meant.
+    pub(crate) missing: usize,
+}
+
+/// Which jobs a command is about where the call does not say it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Of {
+    /// Those in this state, and no others.
+    Only(JobState),
+    /// With ids those in any state.
+    Any(JobState),
 }
 
 impl Context {
-    /// The jobs that are meant: those with the ids, or the first that the filter means, in this state unless another is named.
-    pub(crate) async fn select(&self, select: &Select, state: JobState) -> Result<Selected, Stop> {
-        let queue = self.client.inspect(&select.queue.queue);
+    /// The jobs that are meant: those with the ids, or the first that the filter means.
+    pub(crate) async fn select(&self, select: &Select, of: Of) -> Result<Selected, Stop> {
+        let filter = select.which.filter()?;
+        let name = select.queue.named_by(&filter)?;
+        let queue = self.client.inspect(name);
         if !select.ids.is_empty() {
-            let mut jobs = Vec::new();
+            let only = match of {
+                Of::Only(state) => Some(state),
+                Of::Any(_) => select.state,
+            };
+            let (mut jobs, mut missing) = (Vec::new(), Vec::new());
             for id in &select.ids {
                 let id = JobId::from(id.as_str());
-                let found = queue.find(&id).await?;
-                jobs.push(found.ok_or_else(|| {
-                    Stop::not_found(format!("job {id} is not on the queue {}", select.queue.queue))
-                })?);
+                match queue.find(&id).await? {
+                    Some(job) if only.is_none_or(|state| state == job.state) => jobs.push(job),
+                    Some(job) => {
+                        let (is, wanted) = (job.state, only.unwrap_or(job.state));
+                        missing.push(format!("job {id} is {is}, and not {wanted}"));
+                    }
+                    None => missing.push(format!(
+                        "job {id} is not on the queue {name}; another queue is named with -q"
+                    )),
+                }
             }
-            return Ok(Selected { queue, jobs, what: select.ids.join(" ") });
+            if jobs.is_empty() {
+                return Err(Stop::not_found(missing.join("\n")));
+            }
+            for why in &missing {
+                tell(why);
+            }
+            let missing = missing.len();
+            return Ok(Selected { queue, jobs, what: select.ids.join(" "), missing });
         }
-        let filter = select.which.filter()?;
+        let (Of::Only(state) | Of::Any(state)) = of;
         let state = select.state.or(filter.state()).unwrap_or(state);
         if filter.is_empty() && !select.all {
             return Err(Stop::usage(format!(
@@ -46,7 +77,7 @@ impl Context {
         // Arguments stay out of the audit.
         let told = if filter.asks_for_args() { " by their arguments" } else { "" };
         let what = format!("{} {state} jobs{told}", jobs.len());
-        Ok(Selected { queue, jobs, what })
+        Ok(Selected { queue, jobs, what, missing: 0 })
     }
 
     /// Says what is to be done with which jobs, and asks. An error if it is not to be done.
@@ -59,12 +90,12 @@ impl Context {
         let count = selected.jobs.len();
         let queue = selected.jobs.first().map_or("", |job| &job.queue);
         if count == 0 {
-            self.output.say("no job matches")?;
-            return Ok(false);
+            return Err(Stop::not_found("no job matches"));
         }
         if dry_run || count > 1 || verb != "retry" {
             for job in selected.jobs.iter().take(3) {
-                crate::output::tell(&format!("  {}", rows::line(job)));
+                // One job is one line, whatever its id is.
+                tell(&format!("  {}", shown(&rows::line(job))));
             }
         }
         if dry_run {
@@ -89,7 +120,7 @@ impl Context {
         let by_name = count > MANY;
         let expected = if by_name { queue } else { "y" };
         let hint = if by_name { format!("type {queue}") } else { "y/N".to_owned() };
-        let what = crate::output::shown(what);
+        let what = shown(what);
         eprint!("{what}, {}? [{hint}] ", self.place);
         let _ = io::stderr().flush();
         // On a thread of its own, so that Ctrl-C is heard meanwhile.

@@ -70,7 +70,7 @@ impl Stop {
     /// Says why, and gives the code.
     pub(crate) fn say(self) -> ExitCode {
         if !self.why.is_empty() {
-            crate::output::tell(&format!("hworker: {}", crate::output::shown_lines(&self.why)));
+            crate::output::tell(&format!("hworker: {}", self.why));
         }
         ExitCode::from(self.code)
     }

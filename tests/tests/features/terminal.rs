@@ -120,8 +120,11 @@ async fn ts12_a_person_looks_and_mends() {
 
     let screen = terminal.run("hworker stats");
     let lines: Vec<_> = screen.lines().collect();
-    assert_eq!(lines[0], "QUEUE    WAIT  OLDEST  RUN  SCHED  FAILED  BROKEN  WORKERS  DONE");
-    assert_eq!(lines[1], "default  0     -       0    0      3       0       0        0");
+    assert_eq!(
+        lines[0],
+        "QUEUE    WAIT  OLDEST  RUN  SCHED  PARKED  FAILED  BROKEN  WORKERS  DONE"
+    );
+    assert_eq!(lines[1], "default  0     -       0    0      0       3       0       0        0");
     assert_eq!(lines[2], "code 0");
     let screen = terminal.run("hworker failed groups");
     assert!(screen.contains("GROUP") && screen.contains("failure: smtp: 421"), "{screen}");

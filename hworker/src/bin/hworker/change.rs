@@ -1,5 +1,7 @@
 //! Changes: the question, the audit, the progress, and what came of it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use hworker::{Action, AuditEntry, Changed};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -8,6 +10,9 @@ use crate::Context;
 use crate::args::Select;
 use crate::select::{Of, Selected};
 use crate::stop::Stop;
+
+/// Something may have been changed.
+pub(crate) static CHANGES: AtomicBool = AtomicBool::new(false);
 
 /// So many are changed by one call.
 const AT_ONCE: usize = 100;
@@ -40,6 +45,7 @@ impl Context {
         what: &str,
         doing: impl Future<Output = Result<(T, String), Stop>>,
     ) -> Result<T, Stop> {
+        CHANGES.store(true, Ordering::Relaxed);
         let entry = AuditEntry::new(Self::who(), action, queue, what);
         self.client.audit(&entry).await?;
         let done = Box::pin(doing).await;

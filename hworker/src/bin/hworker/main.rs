@@ -46,7 +46,11 @@ fn main() -> ExitCode {
                     ended = run(args) => ended,
                     _ = tokio::signal::ctrl_c() => Err(Stop::interrupted()),
                     () = tokio::time::sleep(within.unwrap_or(Duration::MAX)), if within.is_some() => {
-                        Err(Stop::unknown("no answer in time; look before you try again"))
+                        Err(if change::CHANGES.load(std::sync::atomic::Ordering::Relaxed) {
+                            Stop::unknown("no answer in time; look before you try again")
+                        } else {
+                            Stop::unreached("no answer in time")
+                        })
                     }
                 }
             });

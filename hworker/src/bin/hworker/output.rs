@@ -186,7 +186,8 @@ pub(crate) fn tell(text: &str) {
     let _ = writeln!(io::stderr(), "{}", shown_lines(text));
 }
 
-/// A text on one line of a terminal: control characters, and those that turn the direction of writing, are shown as symbols.
+/// A text on one line of a terminal: control characters, those that turn the direction of writing, and those that are not seen are shown as
+/// symbols.
 pub(crate) fn shown(text: &str) -> String {
     text.chars().map(symbol).collect()
 }
@@ -205,7 +206,12 @@ fn symbol(c: char) -> char {
         | '\u{200b}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{2069}'
-        | '\u{feff}' => '\u{fffd}',
+        | '\u{ad}'
+        | '\u{34f}'
+        | '\u{180e}'
+        | '\u{feff}'
+        | '\u{fff9}'..='\u{fffb}'
+        | '\u{e0000}'..='\u{e0fff}' => '\u{fffd}',
         c => c,
     }
 }

@@ -31,6 +31,11 @@ impl Stop {
         Self::new(3, why)
     }
 
+    /// The server was not reached, and nothing changed.
+    pub(crate) fn unreached(why: impl Into<String>) -> Self {
+        Self::new(4, why)
+    }
+
     /// It may have been done: the answer was lost.
     pub(crate) fn unknown(why: impl Into<String>) -> Self {
         Self::new(5, why)

@@ -53,15 +53,16 @@ impl<'a> Terminal<'a> {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// Waits until the screen shows it.
+    /// Waits until the screen shows it, and gives that screen.
     #[track_caller]
-    fn shows(&self, what: &str, holds: impl Fn(&str) -> bool) {
+    fn shows(&self, what: &str, holds: impl Fn(&str) -> bool) -> String {
         let mut last = String::new();
         let shown = || {
             last = self.screen();
             holds(&last)
         };
         self.server.eventually(what, SOON, shown);
+        last
     }
 
     /// Types keys, as tmux names them; a text is typed as it is.
@@ -72,19 +73,18 @@ impl<'a> Terminal<'a> {
     /// Clears the screen, types a line, and waits until the last line of the screen ends so.
     #[track_caller]
     fn type_until(&self, line: &str, end: &str) -> String {
+        // The shell takes its time, and what the screen showed before may end so too.
+        self.tmux(&["send-keys", "-R"]);
         self.tmux(&["send-keys", "-l", "clear; "]);
         self.tmux(&["send-keys", "-l", line]);
         self.press("Enter");
-        self.answer_until(end)
+        self.shows(&format!("{end:?} after {line}"), |screen| ends(screen, end))
     }
 
     /// Waits until the screen, which no longer shows what was typed, ends so.
     #[track_caller]
     fn answer_until(&self, end: &str) -> String {
-        self.shows(&format!("{end:?} at the end of:\n{}", self.screen()), |screen| {
-            !screen.contains("clear;") && screen.trim_end().ends_with(end)
-        });
-        self.screen()
+        self.shows(&format!("{end:?} at the end"), |screen| ends(screen, end))
     }
 
     /// A command that ends by itself: its screen.
@@ -92,6 +92,11 @@ impl<'a> Terminal<'a> {
     fn run(&self, line: &str) -> String {
         self.type_until(&format!("{line}; echo code $?"), "\n$")
     }
+}
+
+/// Whether a screen, which no longer shows what was typed, ends so.
+fn ends(screen: &str, end: &str) -> bool {
+    !screen.contains("clear;") && screen.trim_end().ends_with(end)
 }
 
 impl Drop for Terminal<'_> {

@@ -158,8 +158,9 @@ impl Filter {
 
     /// Whether the place of an ended job alone says that it is not meant.
     pub(super) fn excludes_by_place(&self, job: &JobInfo, now: u64) -> bool {
-        let by_place = self.conditions.iter().filter(|condition| condition.is_of_place());
-        by_place.into_iter().any(|condition| !condition.holds(job, now))
+        self.conditions
+            .iter()
+            .any(|condition| condition.is_of_place() && !condition.holds(job, now))
     }
 
     /// Whether it asks of an ended job what its place does not say.

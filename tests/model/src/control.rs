@@ -1,5 +1,5 @@
 //! Who runs next, and who wakes for it: priorities, a limit and a pause as a model of their own. Workers die here, and stop; what else
-//! befalls a lease is in the other model.
+//! befalls a lease is in the other model. The scripts have none of it yet: it is checked here before it is written.
 //!
 //! A queue has its list `jobs`, on which idle workers wait at the server, and lists beside it, on which nobody waits: one of high priority
 //! and one that is limited to one job at once. Whoever leaves work there that could run, while `jobs` is empty, leaves a ticket in `jobs`. A

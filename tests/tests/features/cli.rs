@@ -98,8 +98,11 @@ async fn ts12_stats_queues_and_workers() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ts12_exit_codes() {
-    // Guard: `Stop`.
+    // Guard: `Stop`; of the last two `CHANGES`.
     let server = TestServer::start();
+    // It takes connections, and answers nothing.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let silent = format!("redis://{}", listener.local_addr().expect("an address"));
     let codes = [
         (0, vec!["stats"]),
         (2, vec!["stat"]),
@@ -111,6 +114,21 @@ async fn ts12_exit_codes() {
         (3, vec!["failed", "retry", "none"]),
         (4, vec!["stats", "--url", "redis://127.0.0.1:1"]),
         (2, vec!["stats", "--url", "nonsense://x"]),
+        (4, vec!["stats", "--url", &silent, "--timeout", "300ms"]),
+        (
+            5,
+            vec![
+                "enqueue",
+                "act",
+                "--args",
+                "{}",
+                "--no-check",
+                "--url",
+                &silent,
+                "--timeout",
+                "300ms",
+            ],
+        ),
     ];
     for (code, arguments) in codes {
         let said = call(&server, &arguments);

@@ -20,8 +20,9 @@ pub(crate) async fn run(context: &Context, command: Broken) -> Result<(), Stop> 
 }
 
 async fn ls(context: &Context, list: &List) -> Result<(), Stop> {
-    let queue = context.client.inspect(list.queue.name());
-    let mut asked = queue.jobs(JobState::Broken).filter(list.which.filter()?).limit(list.limit);
+    let filter = list.which.filter()?;
+    let queue = context.client.inspect(list.queue.named_by(&filter)?);
+    let mut asked = queue.jobs(JobState::Broken).filter(filter).limit(list.limit);
     if let Some(cursor) = &list.cursor {
         asked = asked.after(cursor);
     }

@@ -12,7 +12,7 @@ use crate::{Failure, fail};
 
 const HELP: &str = "\
 bench [w1 .. w9] [options]      measure; without names, all workloads
-bench operate [options]     measure what an operator waits for, with a million jobs
+bench operate [options]         measure what an operator waits for, with a million jobs
 bench report FILE.json          write the floors in docs/benchmarks.md from results
 bench picture FILE.json         draw the picture of docs/benchmarks.md from results
 

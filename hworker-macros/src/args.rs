@@ -30,6 +30,7 @@ pub(crate) struct Args {
     pub(crate) on_timeout: Option<Fault>,
     pub(crate) on_crash: Option<Fault>,
     pub(crate) max_attempts: Option<u32>,
+    pub(crate) priority: Option<Ident>,
     pub(crate) backoff: Option<OrPath<Backoff>>,
     pub(crate) encrypted: Option<Encrypted>,
     /// The arguments that no tool shows.
@@ -117,6 +118,7 @@ impl Args {
             "on_timeout" => self.on_timeout = Some(fault(key, value)?),
             "on_crash" => self.on_crash = Some(fault(key, value)?),
             "max_attempts" => self.max_attempts = Some(max_attempts(value)?),
+            "priority" => self.priority = Some(priority(value)?),
             "backoff" => self.backoff = Some(backoff(value)?),
             "encrypted" => self.encrypted = Some(encrypted(value)?),
             "redact" => self.redact = redact(value)?,
@@ -254,6 +256,21 @@ fn max_attempts(value: &Expr) -> Result<u32> {
     attempts.filter(|attempts| *attempts > 0).ok_or_else(|| Error::new_spanned(value, form))
 }
 
+/// The variant of the enum, with the place of the text.
+fn priority(value: &Expr) -> Result<Ident> {
+    let form = "`priority` is \"highest\", \"high\", \"normal\", \"low\" or \"lowest\"";
+    let text = string(value, form)?;
+    let variant = match text.value().as_str() {
+        "highest" => "Highest",
+        "high" => "High",
+        "normal" => "Normal",
+        "low" => "Low",
+        "lowest" => "Lowest",
+        _ => return Err(Error::new_spanned(text, form)),
+    };
+    Ok(Ident::new(variant, Span::call_site()))
+}
+
 fn backoff(value: &Expr) -> Result<OrPath<Backoff>> {
     if let Ok(path) = path(value, BACKOFF) {
         return Ok(OrPath::Path(path.clone()));
@@ -306,7 +323,7 @@ mod tests {
             name = "mail.welcome", aliases = ["a", "b"], type = SendWelcome, queue = "mail",
             timeout = "1m", on_panic = "fail", on_error = "retry", on_timeout = "fail",
             on_crash = "fail", max_attempts = 3, backoff = "1s, 2s", encrypted = "only",
-            redact = "card, to", crate = ::background,
+            priority = "high", redact = "card, to", crate = ::background,
         });
         assert_eq!(errors, Vec::<String>::new());
         assert_eq!(args.name.map(|name| name.value()).as_deref(), Some("mail.welcome"));
@@ -319,6 +336,7 @@ mod tests {
         assert!(matches!(args.on_timeout, Some(Fault::Fail)));
         assert!(matches!(args.on_crash, Some(Fault::Fail)));
         assert_eq!(args.max_attempts, Some(3));
+        assert!(args.priority.is_some_and(|priority| priority == "High"));
         let delays = vec![1000, 2000];
         assert!(matches!(args.backoff, Some(OrPath::Value(Backoff::List(list))) if list == delays));
         assert!(matches!(args.encrypted, Some(Encrypted::Only)));
@@ -364,7 +382,7 @@ mod tests {
             "expected a key and its value",
             "expected a key and its value",
             "`name` needs a value",
-            "`priority` is not yet supported",
+            "`priority` is \"highest\", \"high\"",
             "`max_attempts` is a number from 1",
             "a name is a string of 1 to 200",
         ];

@@ -192,6 +192,8 @@ fn definition(model: &JobModel) -> TokenStream {
     let (redact, schema) = (schema::redacted(model), schema(model));
     let queue = model.args.queue.as_ref();
     let queue = queue.map_or_else(|| quote!(#private::DEFAULT_QUEUE), |queue| quote!(#queue));
+    let priority = Ident::new("Normal", Span::call_site());
+    let priority = model.args.priority.as_ref().unwrap_or(&priority);
     let encrypted = match model.args.encrypted {
         None => quote!(#private::Encrypted::No),
         // Not there without the feature, and then the compiler names it.
@@ -203,6 +205,7 @@ fn definition(model: &JobModel) -> TokenStream {
             name: Self::NAME,
             aliases: &[#(#aliases),*],
             queue: #queue,
+            priority: #private::Priority::#priority,
             place: #private::Place {
                 module: ::core::module_path!(),
                 file: ::core::file!(),

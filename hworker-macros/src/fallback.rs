@@ -27,6 +27,7 @@ fn definition(model: &JobModel) -> TokenStream {
             name: Self::NAME,
             aliases: &[],
             queue: "",
+            priority: #private::Priority::Normal,
             place: #private::Place { module: "", file: "", line: 0 },
             policy: #private::Policy::DEFAULT,
             encrypted: #private::Encrypted::No,

@@ -1,7 +1,7 @@
 //! The keys of the attribute, and what is said of others.
 
 /// The keys that work, each with an example of its value.
-pub(crate) const KEYS: [(&str, &str); 14] = [
+pub(crate) const KEYS: [(&str, &str); 15] = [
     ("name", "\"mail.welcome\""),
     ("aliases", "[\"old_name\"]"),
     ("type", "SendWelcome"),
@@ -13,14 +13,14 @@ pub(crate) const KEYS: [(&str, &str); 14] = [
     ("on_crash", "\"retry\""),
     ("max_attempts", "25"),
     ("backoff", "\"exp(5s, 6h)\""),
+    ("priority", "\"high\""),
     ("encrypted", "\"only\""),
     ("redact", "\"card, to\""),
     ("crate", "path::to::hworker"),
 ];
 
 /// The keys that are reserved for what is to come.
-const NOT_YET: [&str; 10] = [
-    "priority",
+const NOT_YET: [&str; 9] = [
     "unique",
     "cron",
     "every",

@@ -9,6 +9,8 @@
 mod envelope;
 #[path = "../src/fresh_uuid.rs"]
 mod fresh_uuid;
+#[path = "../src/priority.rs"]
+mod priority;
 #[path = "../src/strict_json.rs"]
 mod strict_json;
 
@@ -50,6 +52,7 @@ fn encode(args: &Arguments) -> Vec<u8> {
         timeout: None,
         backoff: None,
         retry_until: None,
+        priority: None,
     };
     strict_json::to_vec(&envelope).expect("JSON").0
 }

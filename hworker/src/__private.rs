@@ -18,6 +18,7 @@ pub use crate::job::{
     Registration, Schema, StartError, decode,
 };
 pub use crate::outcome::{IsNested, IsOutcome, IsResult, IsValue, Returned, tag};
+pub use crate::priority::Priority;
 
 /// What `encrypted` in the attribute stands for.
 #[cfg(feature = "encryption")]

@@ -48,6 +48,8 @@ pub mod defaults {
     pub const UNKNOWN_FOR: Duration = Duration::from_secs(15 * 60);
     /// A job that was running at so many deaths of its worker within a day has failed.
     pub const CRASH_LIMIT: usize = 4;
+    /// Jobs of a priority that others are before for so long get a share of the slots.
+    pub const AGING: Duration = Duration::from_secs(30);
     /// The largest envelope, in bytes.
     pub const MAX_PAYLOAD: usize = 16 * 1024 * 1024;
     /// How long an enqueue tries to reach the server.
@@ -92,7 +94,7 @@ pub(crate) fn unknown_variables() -> Vec<(String, &'static str)> {
 
 /// `None` for a setting.
 fn nearest_setting(name: &str) -> Option<&'static str> {
-    const KNOWN: [&str; 28] = [
+    const KNOWN: [&str; 29] = [
         "HWORKER_REDIS_URL",
         "HWORKER_TLS_CA",
         "HWORKER_TLS_CERT",
@@ -117,6 +119,7 @@ fn nearest_setting(name: &str) -> Option<&'static str> {
         "HWORKER_MAX_PAYLOAD",
         "HWORKER_CANCEL_ON_DISCONNECT",
         "HWORKER_PREFETCH",
+        "HWORKER_AGING",
         "HWORKER_NAME",
         "HWORKER_HEALTH",
         "HWORKER_LOG",

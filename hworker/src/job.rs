@@ -12,6 +12,7 @@ use crate::context::{Context, Inject, Needs, States};
 use crate::encryption::Encrypted;
 use crate::error::BoxError;
 use crate::outcome::Returned;
+use crate::priority::Priority;
 
 pub use schema::Schema;
 #[cfg(feature = "schema")]
@@ -62,6 +63,8 @@ pub struct Definition {
     pub aliases: &'static [&'static str],
     /// The queue that it goes to unless the call says otherwise.
     pub queue: &'static str,
+    /// The priority of its jobs unless the call says otherwise.
+    pub priority: Priority,
     /// Where it is written: `module_path!()`, `file!()`, `line!()`.
     pub place: Place,
     /// What is done with attempts that do not succeed.

@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use crate::priority::Priority;
+
 /// What all keys of a client have in common.
 #[derive(Debug, Clone)]
 pub(crate) struct KeySpace {
@@ -135,11 +137,18 @@ impl Keys {
         &self.ended[how as usize]
     }
 
+    /// The list in which the jobs of this priority wait.
+    pub(crate) fn list(&self, priority: Priority) -> String {
+        match priority.list() {
+            "" => self.jobs.clone(),
+            list => [&*self.jobs, ":", list].concat(),
+        }
+    }
+
     /// The keys of the queue alone, each with the type that it has.
-    pub(crate) fn typed(&self) -> [(&str, &'static str); 15] {
+    pub(crate) fn typed(&self) -> Vec<(String, &'static str)> {
         let [failed, cancelled, expired, done] = &self.ended;
-        [
-            (&self.jobs, "list"),
+        let mut typed = vec![
             (&self.scheduled, "zset"),
             (&self.timer, "string"),
             (&self.bell, "list"),
@@ -154,7 +163,12 @@ impl Keys {
             (&self.workers, "zset"),
             (&self.token, "string"),
             (&self.stat, "hash"),
-        ]
+        ];
+        let lists = Priority::ALL.map(|priority| self.list(priority));
+        typed.extend(lists.iter().map(|list| (list, "list")));
+        let beside = [("lists", "zset"), ("control", "hash")];
+        let beside = beside.map(|(what, wanted)| (format!("{}:{what}", self.jobs), wanted));
+        typed.into_iter().map(|(key, wanted)| (key.clone(), wanted)).chain(beside).collect()
     }
 
     /// What a script needs that writes or drops records, in this order.

@@ -30,6 +30,7 @@ mod log;
 mod manifest;
 mod monitor;
 mod outcome;
+mod priority;
 // For `script/fuzz`; no other build of the library has it.
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -65,6 +66,7 @@ pub use inspect::{
 pub use job::{Job, OnFault};
 pub use manifest::JobType;
 pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, snooze};
+pub use priority::Priority;
 pub use registry::Registry;
 pub use time::parse_duration;
 pub use worker::{Health, Stopped, Unhealthy, Worker, WorkerBuilder, WorkerHandle};

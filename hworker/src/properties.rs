@@ -167,6 +167,7 @@ mod tests {
     use crate::context::Context;
     use crate::envelope::{JobId, NewEnvelope, VERSION};
     use crate::job::Invocation;
+    use crate::priority::Priority;
 
     /// Any JSON, some of it large or deep.
     fn value() -> impl Strategy<Value = Value> {
@@ -274,6 +275,7 @@ mod tests {
             args in value(),
             numbers in any::<(u64, Option<u32>, Option<u64>, Option<u64>)>(),
             backoff in prop::option::of(any::<String>()),
+            priority in prop::option::of(prop::sample::select(Priority::ALL.to_vec())),
         ) {
             let (enqueued_at, max_attempts, timeout, retry_until) = numbers;
             let (id, args) = (JobId::fresh(), json!({ "x": args }));
@@ -290,6 +292,7 @@ mod tests {
                 timeout,
                 backoff: backoff.as_deref(),
                 retry_until,
+                priority,
             };
             let (payload, _) = strict_json::to_vec(&new).expect("written");
             envelope(&payload);
@@ -299,6 +302,7 @@ mod tests {
             prop_assert_eq!(read.args(), args.to_string());
             prop_assert_eq!((read.attempt, read.max_attempts), (1, max_attempts));
             prop_assert_eq!((read.timeout, read.retry_until), (timeout, retry_until));
+            prop_assert_eq!(read.priority(), priority);
             prop_assert_eq!(read.backoff, backoff);
         }
 
@@ -330,6 +334,7 @@ mod tests {
                 timeout: None,
                 backoff: None,
                 retry_until: None,
+                priority: None,
             };
             let (payload, _) = strict_json::to_vec(&new).expect("written");
             let read = Envelope::decode(&payload).expect("read");

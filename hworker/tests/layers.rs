@@ -12,6 +12,7 @@ const LAYERS: &[&[&str]] = &[
         "guarded",
         "join",
         "log",
+        "priority",
         "reconnect",
         "shards",
         "strict_json",

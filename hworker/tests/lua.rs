@@ -70,8 +70,8 @@ fn every_script_documents_what_it_uses() {
             }
         }
         // Only a look and a figure may fail without a word.
-        let caught = ["'HINCRBY'", "'HLEN'", "'ZCARD'", "'ZCOUNT'", "'ZRANGE'"]
-            .map(|what| format!("redis.pcall({what}"));
+        let looks = ["'HINCRBY'", "'HLEN'", "'HMGET'", "'LLEN'", "'ZCARD'", "'ZCOUNT'", "'ZRANGE'"];
+        let caught = looks.map(|what| format!("redis.pcall({what}"));
         let code = caught.iter().fold(code, |code, caught| code.replace(caught, ""));
         for word in ["cjson", "cmsgpack", "#!lua", "redis.pcall"] {
             assert!(!code.contains(word), "{name}: no {word}");
@@ -196,13 +196,14 @@ fn names<'a>(tokens: &[&'a str]) -> Result<(HashMap<&'a str, usize>, HashSet<usi
 
 /// Whether a script builds no key but from a declared prefix.
 fn check_keys(text: &str) -> Result<(), String> {
-    let types = ["STRING", "LIST", "HASH", "ZSET", "STREAM", "ANY", "PREFIX"];
-    let mut prefixes = HashSet::new();
+    let types = ["STRING", "LIST", "HASH", "ZSET", "STREAM", "ANY", "PREFIX", "LIST+"];
+    let (mut prefixes, mut lists) = (HashSet::new(), HashSet::new());
     for number in documented(text, "KEYS") {
         let head = format!("-- KEYS[{number}] ");
         let Some(line) = text.lines().find_map(|line| line.strip_prefix(&head)) else { continue };
         match line.split_whitespace().nth(1) {
             Some("PREFIX") => _ = prefixes.insert(number),
+            Some("LIST+") => _ = lists.insert(number),
             Some(kind) if types.contains(&kind) => {}
             _ => return Err(format!("KEYS[{number}] has no type")),
         }
@@ -231,7 +232,8 @@ fn check_keys(text: &str) -> Result<(), String> {
             if command.starts_with('\'') && key.starts_with('\'') {
                 return Err(format!("{command} of {key}, which is no declared key"));
             }
-            if is_built && !names.get(key).is_some_and(|number| prefixes.contains(number)) {
+            let may_begin = |number| prefixes.contains(number) || lists.contains(number);
+            if is_built && !names.get(key).is_some_and(may_begin) {
                 return Err(format!("{command} of a key that is built from `{key}`"));
             }
         }
@@ -257,6 +259,8 @@ fn check_keys(text: &str) -> Result<(), String> {
             if after != ".." || matches!(before, ".." | "#") {
                 return Err(format!("KEYS[{number}] is a prefix, and here none"));
             }
+        } else if lists.contains(&number) && after == ".." && !matches!(before, ".." | "#") {
+            // It begins the key of a list beside it.
         } else if before == ".." || after == ".." {
             return Err(format!("a key is built from KEYS[{number}], which is no prefix"));
         } else if before == "=" || after == "=" {
@@ -271,8 +275,8 @@ fn check_keys(text: &str) -> Result<(), String> {
 #[test]
 fn only_a_prefix_may_begin_a_key() {
     let check = |code: &str| {
-        let head =
-            "-- KEYS[1] jobs  LIST    envelopes\n-- KEYS[2] line  PREFIX  of a LIST each gate\n";
+        let head = "-- KEYS[1] jobs  LIST    envelopes\n-- KEYS[2] line  PREFIX  of a LIST each gate\n\
+            -- KEYS[3] both  LIST+   envelopes\n";
         check_keys(&format!("{head}local call = redis.call\n{code}"))
     };
     for fine in [
@@ -283,6 +287,7 @@ fn only_a_prefix_may_begin_a_key() {
         "local jobs = KEYS[1]\nlocal name = '(' .. after -- jobs .. after",
         "local jobs = KEYS[1]\nlocal size = string.format('%d', call('LLEN', jobs))",
         "local function inner(KEYS, ARGV)\nend\ninner({KEYS[1]}, ARGV)",
+        "local both = KEYS[3]\nlocal other = both .. ':' .. ARGV[1]\ncall('LMOVE', both, other)",
     ] {
         assert_eq!(check(fine), Ok(()), "{fine}");
     }
@@ -317,6 +322,9 @@ fn only_a_prefix_may_begin_a_key() {
         "local line = KEYS[2]\nlocal other = line\ncall('LLEN', other .. ARGV[1])",
         "local line = KEYS[2]\nlocal other = ARGV[1] .. line .. 'x'",
         "local line = KEYS[2]\nlocal other = string.format('%s', line .. ARGV[1])",
+        "local both = KEYS[3]\nlocal other = ARGV[1] .. both .. 'x'",
+        "local both = KEYS[3]\nlocal other = both",
+        "local both = KEYS[3]\nboth = ARGV[1]",
     ] {
         assert!(check(refused).is_err(), "{refused}");
     }

@@ -87,5 +87,9 @@ struct HighAvailability;
 struct Health;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/control.md")]
+struct Control;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/configuration.md")]
 struct Configuration;

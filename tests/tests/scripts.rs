@@ -161,7 +161,8 @@ impl Both {
             }
             Call::Promote { want } => {
                 let args = [want.to_string(), "4000000".to_owned()];
-                let reply = self.script("promote", &[key("scheduled"), key("jobs")], &args);
+                let keys = [key("scheduled"), key("jobs"), key("token")];
+                let reply = self.script("promote", &keys, &args);
                 Answered::Count(size(&list(&reply)[0]))
             }
             Call::Reconcile { id, first } => self.reconcile(*id, *first),
@@ -262,6 +263,7 @@ impl Both {
             key("scheduled"),
             key("jobs"),
             key("parked"),
+            key("token"),
         ];
         let args = ["4000", "60000", "1", "0", "900000", "0"].map(str::to_owned);
         let args = [&[format!("w.{id}")], &args[..]].concat();
@@ -328,7 +330,7 @@ impl Both {
 
     fn edit(&mut self, seen: Seen, edit: Edit) -> Answered {
         let kinds = "jobs scheduled bell broken stat day parked token record groups failed \
-                     cancelled expired done jobs scheduled";
+                     cancelled expired done jobs scheduled token";
         let kinds = kinds.split(' ');
         let keys: Vec<_> = kinds
             .map(|kind| if kind == "day" { key("stat") + ":20260101" } else { key(kind) })
@@ -344,11 +346,11 @@ impl Both {
         let mut args = [state, &bytes, &place, "-", "1000", "1000"].map(str::to_owned).to_vec();
         let side = match edit {
             Edit::Delete => None,
-            Edit::Promote => Some("front"),
-            Edit::Retry => Some("back"),
+            Edit::Promote => Some("RPUSH"),
+            Edit::Retry => Some("LPUSH"),
         };
         if let Some(side) = side {
-            args.extend(["push".to_owned(), side.to_owned(), envelope(job)]);
+            args.extend(["push".to_owned(), side.to_owned(), String::new(), envelope(job)]);
         }
         let reply = self.script("edit", &keys, &args);
         let done = text(&reply) == "done";

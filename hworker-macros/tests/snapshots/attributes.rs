@@ -99,6 +99,7 @@ impl ::hworker::__private::Job for send_old {
         name: Self::NAME,
         aliases: &[],
         queue: ::hworker::__private::DEFAULT_QUEUE,
+        priority: ::hworker::__private::Priority::Normal,
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),

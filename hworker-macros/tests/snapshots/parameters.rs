@@ -140,6 +140,7 @@ impl ::hworker::__private::Job for report {
         name: Self::NAME,
         aliases: &[],
         queue: ::hworker::__private::DEFAULT_QUEUE,
+        priority: ::hworker::__private::Priority::Normal,
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),

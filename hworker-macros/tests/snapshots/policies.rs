@@ -78,6 +78,7 @@ impl crate::background::__private::Job for Send {
         name: Self::NAME,
         aliases: &["send", "mail"],
         queue: "mail",
+        priority: crate::background::__private::Priority::Normal,
         place: crate::background::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),

@@ -84,6 +84,7 @@ impl ::hworker::__private::Job for send {
         name: Self::NAME,
         aliases: &[],
         queue: "",
+        priority: ::hworker::__private::Priority::Normal,
         place: ::hworker::__private::Place {
             module: "",
             file: "",

@@ -78,6 +78,7 @@ impl ::hworker::__private::Job for send {
         name: Self::NAME,
         aliases: &[],
         queue: ::hworker::__private::DEFAULT_QUEUE,
+        priority: ::hworker::__private::Priority::Normal,
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -116,5 +117,5 @@ const _: () = {
     }
 };
 ::core::compile_error! {
-    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `max_attempts`, `backoff`, `encrypted`, `redact`, `crate`"
+    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `max_attempts`, `backoff`, `priority`, `encrypted`, `redact`, `crate`"
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use super::defaults::{
-    BROKEN_LIMIT, CRASH_LIMIT, DEAD_AFTER, FAILED_BYTES, FAILED_FOR, FAILED_LIMIT, KEEP_DONE,
-    MAX_PAYLOAD, SHUTDOWN_GRACE, SLOTS_PER_CORE, UNKNOWN_FOR,
+    AGING, BROKEN_LIMIT, CRASH_LIMIT, DEAD_AFTER, FAILED_BYTES, FAILED_FOR, FAILED_LIMIT,
+    KEEP_DONE, MAX_PAYLOAD, SHUTDOWN_GRACE, SLOTS_PER_CORE, UNKNOWN_FOR,
 };
 use super::{Environment, Kept, Limits, check_max_payload, host_name, number};
 use crate::durability::Durability;
@@ -44,6 +44,8 @@ pub(crate) struct WorkerConfig {
     pub(crate) crash_limit: usize,
     pub(crate) cancel_on_disconnect: bool,
     pub(crate) prefetch: bool,
+    /// Longest time that jobs of a priority are passed over by those before them.
+    pub(crate) aging: Duration,
     /// So often the worker logs what there is on its queues.
     pub(crate) log_every: Option<Duration>,
     pub(crate) durability: Durability,
@@ -71,6 +73,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) max_payload: Option<usize>,
     pub(crate) cancel_on_disconnect: Option<bool>,
     pub(crate) prefetch: Option<bool>,
+    pub(crate) aging: Option<Duration>,
     pub(crate) log_every: Option<Duration>,
     pub(crate) durability: Option<Durability>,
     pub(crate) name: Option<String>,
@@ -105,6 +108,7 @@ impl WorkerSettings {
                 false,
             ),
             prefetch: env.boolean(self.prefetch, "HWORKER_PREFETCH", true),
+            aging: env.or(self.aging, "HWORKER_AGING", duration_or_off, AGING),
             log_every: env.or(
                 self.log_every.map(Some),
                 "HWORKER_LOG_EVERY",

@@ -85,7 +85,7 @@ async fn look_at_keys(
     on: &Connection,
 ) -> Result<bool, Fault> {
     let name = &shard.name;
-    let mut all: Vec<_> = shard.keys.typed().map(|(key, wanted)| (key.to_owned(), wanted)).into();
+    let mut all = shard.keys.typed();
     // Where the workers are no set, nobody knows them.
     for worker in shard.worker_ids(on).await.unwrap_or_default() {
         let keys = shard.keys.worker(worker);

@@ -6,12 +6,14 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::value::RawValue;
 
+use super::NOT_IN_FRONT;
 use super::blocking::in_a_runtime;
-use super::ready::Ready;
+use super::ready::{Place, Ready};
 use crate::client::Client;
 use crate::envelope::{JobId, NewEnvelope, VERSION, check_tags, describe};
 use crate::error::{Cause, Error, Problems};
 use crate::keys::check_name;
+use crate::priority::Priority;
 use crate::store::Due;
 use crate::time::{local_unix_ms, millis, since_1970};
 
@@ -26,6 +28,8 @@ pub struct EnqueueByName {
     due: Option<Due>,
     tags: Vec<String>,
     max_attempts: Option<u32>,
+    priority: Option<Priority>,
+    front: bool,
 }
 
 impl Client {
@@ -46,6 +50,8 @@ impl Client {
             due: None,
             tags: Vec::new(),
             max_attempts: None,
+            priority: None,
+            front: false,
         }
     }
 }
@@ -81,6 +87,19 @@ impl EnqueueByName {
         self
     }
 
+    /// How soon the job runs, compared with others of its queue. Default: that of its type, from when a worker meets it that knows the type; until then
+    /// it waits with the normal ones.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Puts the job to the front, as [`Enqueue::front`](super::Enqueue::front) does.
+    pub fn front(mut self) -> Self {
+        self.front = true;
+        self
+    }
+
     /// Enqueues the job: one round trip. `Ok` means that the server has it.
     ///
     /// # Errors
@@ -95,6 +114,9 @@ impl EnqueueByName {
         }
         if self.max_attempts == Some(0) {
             problems.push("max_attempts is 0; a job has at least one attempt".into());
+        }
+        if self.front && self.due.is_some() {
+            problems.push(NOT_IN_FRONT.into());
         }
         let args = match RawValue::from_string(self.args) {
             Ok(args) => Some(args),
@@ -124,6 +146,7 @@ impl EnqueueByName {
             timeout: None,
             backoff: None,
             retry_until: None,
+            priority: self.priority,
         };
         let envelope =
             serde_json::to_vec(&envelope).map_err(|error| Error::config(describe(&error)))?;
@@ -135,7 +158,9 @@ impl EnqueueByName {
         }
         let confirms = self.client.durability();
         let (client, queue, due) = (self.client, Cow::Owned(self.queue), self.due);
-        Ready { client, queue, due, job: "by its name", id, confirms, envelope }.send(runtime).await
+        let place = Place { priority: self.priority.unwrap_or_default(), front: self.front };
+        let job = "by its name";
+        Ready { client, queue, place, due, job, id, confirms, envelope }.send(runtime).await
     }
 }
 

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use self::blocking::{block_on, in_a_runtime};
-use self::ready::Ready;
+use self::ready::{Place, Ready};
 use crate::backoff::CallBackoff;
 use crate::client::Client;
 use crate::durability::Durability;
@@ -24,12 +24,17 @@ use crate::envelope::{JobId, NewEnvelope, VERSION, check_meta, check_tags, descr
 use crate::error::{BoxError, Cause, Error, Problems};
 use crate::job::Job;
 use crate::keys::check_name;
+use crate::priority::Priority;
 use crate::store::Due;
 use crate::strict_json;
 use crate::time::{local_unix_ms, millis, since_1970};
 
 pub use bulk::Bulk;
 pub use by_name::EnqueueByName;
+
+/// What is said of a job that is to be in front and to run later.
+const NOT_IN_FRONT: &str =
+    "a job that runs later is not put to the front: leave out `.front()`, or the delay";
 
 /// A job about to be enqueued, with everything that can differ from call to call; `with(..)` of a job makes it.
 ///
@@ -50,6 +55,8 @@ pub struct Enqueue<J: Job> {
     timeout: Option<u64>,
     backoff: Option<String>,
     retry_until: Option<u64>,
+    priority: Option<Priority>,
+    front: bool,
     /// Nearly no job has any.
     notes: Option<Box<Notes>>,
     durability: Option<Durability>,
@@ -119,6 +126,8 @@ impl<J: Job> Enqueue<J> {
             timeout: None,
             backoff: None,
             retry_until: None,
+            priority: None,
+            front: false,
             notes: None,
             durability: None,
         }
@@ -163,6 +172,18 @@ impl<J: Job> Enqueue<J> {
     /// No attempt starts after this time; a job that would have to has failed.
     pub fn retry_until(mut self, time: SystemTime) -> Self {
         self.retry_until = Some(local_unix_ms(time));
+        self
+    }
+
+    /// How soon the job runs, compared with others of its queue; another than its type says.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = Some(priority);
+        self
+    }
+
+    /// Puts the job to the front of those of its priority: it is the next of them to run. Not for a job that runs later.
+    pub fn front(mut self) -> Self {
+        self.front = true;
         self
     }
 
@@ -241,6 +262,9 @@ impl<J: Job> Enqueue<J> {
         if self.timeout == Some(0) {
             problems.push("timeout is 0; write how long an attempt may run".into());
         }
+        if self.front && self.due.is_some() {
+            problems.push(NOT_IN_FRONT.into());
+        }
         if let Some(Err(why)) = self.backoff.as_deref().map(CallBackoff::check) {
             problems.push(format!("backoff: {why}"));
         }
@@ -282,7 +306,10 @@ impl<J: Job> Enqueue<J> {
             timeout: self.timeout,
             backoff: self.backoff.as_deref(),
             retry_until: self.retry_until,
+            priority: self.priority.filter(|priority| *priority != J::DEFINITION.priority),
         };
+        let place =
+            Place { priority: self.priority.unwrap_or(J::DEFINITION.priority), front: self.front };
         let (envelope, check_plain) =
             strict_json::to_vec(&envelope).map_err(|error| refused(error.into()))?;
         if check_sealed || check_plain {
@@ -298,7 +325,7 @@ impl<J: Job> Enqueue<J> {
             None => client.durability(),
             Some(durability) => durability.asks(),
         };
-        Ok(Ready { client, queue, due: self.due, job: J::NAME, id, confirms, envelope })
+        Ok(Ready { client, queue, place, due: self.due, job: J::NAME, id, confirms, envelope })
     }
 }
 

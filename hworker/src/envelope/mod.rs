@@ -19,6 +19,8 @@ pub use id::JobId;
 pub(crate) use notes::{check_meta, check_tags};
 pub(crate) use rewrite::{Rewrite, edit_args};
 
+use crate::priority::Priority;
+
 /// The newest format that this version reads and the one that it writes.
 pub(crate) const VERSION: u64 = 1;
 
@@ -52,6 +54,9 @@ pub(crate) struct Envelope<'a> {
     /// No attempt starts after this, in ms.
     #[serde(default)]
     pub(crate) retry_until: Option<u64>,
+    /// Where it is another than that of its type.
+    #[serde(default, borrow)]
+    priority: Option<Text<'a>>,
 }
 
 /// A text that is borrowed wherever it has no escapes.
@@ -150,7 +155,12 @@ impl<'a> Envelope<'a> {
             timeout: None,
             backoff: None,
             retry_until: None,
+            priority: None,
         })
+    }
+
+    pub(crate) fn priority(&self) -> Option<Priority> {
+        self.priority.as_deref()?.parse().ok()
     }
 
     /// The arguments, as JSON; a job without parameters need not have any.
@@ -183,6 +193,9 @@ impl<'a> Envelope<'a> {
         }
         if envelope.v == 0 {
             return Err("the field `v` counts from 1".into());
+        }
+        if let Some(Err(why)) = envelope.priority.as_deref().map(str::parse::<Priority>) {
+            return Err(format!("the field `priority`: {why}"));
         }
         if envelope.attempt == 0 {
             return Err("the field `attempt` counts from 1".into());
@@ -275,4 +288,6 @@ pub(crate) struct NewEnvelope<'a, A> {
     pub(crate) backoff: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retry_until: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) priority: Option<Priority>,
 }

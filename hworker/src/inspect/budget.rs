@@ -9,7 +9,10 @@ use super::job::{Guard, JobInfo, Stands};
 use super::position::Position;
 use super::state::{JobState, Order};
 use crate::fnv;
-use crate::store::{BrokenEntry, Connection, Fault, Place, Queue, Range, read_set};
+use crate::priority::Priority;
+use crate::store::{
+    BrokenEntry, Connection, Fault, Lease, Place, Queue, Range, of_scheduled, read_set,
+};
 
 /// So many are asked for first where nobody says how many are wanted.
 const FIRST: u64 = 64;
@@ -90,13 +93,20 @@ impl<'a> Reader<'a> {
             (JobState::Parked, _) => length("ZCARD", &keys.parked).await,
             (JobState::Broken, _) => length("HLEN", &keys.broken).await,
             (JobState::Running, _) => Ok(queue.counts(&self.on).await?[8]),
-            _ => Ok(queue.counts(&self.on).await?[0]),
+            // Its own, and those of the lists beside it.
+            _ if queue.priority == Priority::Normal => Ok(queue.counts(&self.on).await?[0]),
+            _ => Ok(0),
         }
     }
 
     /// Whether a portion is at hand, or there is none.
     pub(super) fn is_filled(&self) -> bool {
         !self.rows.is_empty() || self.position == Position::End
+    }
+
+    /// Of the list that it reads.
+    pub(super) fn priority(&self) -> Priority {
+        self.queue.priority
     }
 
     pub(super) fn first(&self) -> Option<&JobInfo> {
@@ -134,7 +144,14 @@ impl<'a> Reader<'a> {
         let per_ms = if parked { 1000 } else { 1 };
         let rows = self.sorted(set, per_ms, |member| own_id(member).to_owned()).await?;
         for (payload, score, position) in rows {
-            let guard = Guard::of(self.shard, Stands::Sorted(score));
+            let (priority, payload) = match self.state {
+                JobState::Scheduled => {
+                    let (priority, envelope) = of_scheduled(&payload);
+                    (priority, envelope.to_vec())
+                }
+                _ => (Priority::Normal, payload),
+            };
+            let guard = Guard::of(self.shard, Stands::Sorted(score)).at(priority);
             let at = Some(score / per_ms);
             let job = JobInfo::of_payload(&self.queue.name, self.state, at, payload, guard);
             self.rows.push_back((job, position));
@@ -337,19 +354,27 @@ impl Reader<'_> {
 fn own_id(payload: &[u8]) -> &str {
     const START: &str = r#"{"v":1,"id":""#;
     let text = std::str::from_utf8(payload).unwrap_or_default();
-    let id = text.strip_prefix(START).and_then(|rest| rest.find('"'));
-    id.map_or("", |end| &text[..START.len() + end])
+    // With the list in front.
+    let before = payload.len() - of_scheduled(payload).1.len();
+    let id = text.get(before..).and_then(|text| text.strip_prefix(START)?.find('"'));
+    id.map_or("", |end| &text[..before + START.len() + end])
 }
 
 /// The waiting job that is next.
 pub(super) async fn next_waiting(queue: &Queue, on: &Connection) -> Result<Option<JobInfo>, Fault> {
     let asked = (JobState::Waiting, Order::Next);
-    let mut reader = Reader::new(queue, 0, on.clone(), asked, Times::ALL, Position::Start);
-    reader.portion = 1;
-    while !reader.is_filled() {
-        reader.fill().await?;
+    for priority in Priority::ALL {
+        let queue = queue.clone().at(priority);
+        let mut reader = Reader::new(&queue, 0, on.clone(), asked, Times::ALL, Position::Start);
+        reader.portion = 1;
+        while !reader.is_filled() {
+            reader.fill().await?;
+        }
+        if let Some((job, _)) = reader.take_first() {
+            return Ok(Some(job));
+        }
     }
-    Ok(reader.take_first().map(|(job, _)| job))
+    Ok(None)
 }
 
 /// How many are taken before a waiting job that is not near the place at which it was seen, if it waits still: looked for by its
@@ -393,8 +418,12 @@ pub(super) async fn read_held(
         for entry in queue.running(on, &queue.keys.worker(&worker)).await? {
             let since = entry.lease.as_ref().map_or(now, |lease| lease.token() / 1000);
             let name = entry.lease.as_ref().map(ToString::to_string).unwrap_or_default();
+            let priority = match entry.lease {
+                Some(Lease::Listed(_, priority)) => priority,
+                _ => Priority::Normal,
+            };
             let stands = Stands::Running(worker.clone(), entry.lease);
-            let guard = Guard::of(shard, stands);
+            let guard = Guard::of(shard, stands).at(priority);
             let state = JobState::Running;
             let mut job =
                 JobInfo::of_payload(&queue.name, state, Some(since), entry.payload, guard);

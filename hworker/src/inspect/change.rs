@@ -109,7 +109,7 @@ impl Inspect {
         let to = self.checked(jobs, action)?;
         let mut done = Vec::with_capacity(jobs.len());
         for job in jobs {
-            match self.change_one(job, action, to.as_ref()).await {
+            match Box::pin(self.change_one(job, action, to.as_ref())).await {
                 Ok(changed) => done.push(changed),
                 Err(fault) => {
                     let some = done.contains(&Changed::Done);
@@ -199,6 +199,7 @@ impl Inspect {
         to: Option<&Queue>,
     ) -> Result<Changed, Fault> {
         let Some(shard) = self.shards.get(job.guard.shard) else { return Ok(Changed::Missing) };
+        let shard = &shard.clone().at(job.guard.priority);
         let on = self.client.connection_to_inspect(shard).await?;
         let now = server_time(&on).await.map_err(Fault::certainly_not_done)?;
         // What is deleted need not be read, and may have lost its record.
@@ -225,7 +226,8 @@ impl Inspect {
         };
         let before = if let Stands::Waiting(before) = job.guard.stands { before } else { 0 };
         let Some(seen) = from(before) else { return Ok(Changed::Missing) };
-        let (day, to) = (day(now), to.unwrap_or(shard));
+        // What goes on keeps its priority.
+        let (day, to) = (day(now), &to.unwrap_or(shard).clone().at(job.priority));
         let mut edited = shard.edit(&on, &day, seen, to, &duty).await?;
         if edited == Edited::Missing && job.state == JobState::Waiting {
             // It may only have moved far since it was seen.

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::job::JobInfo;
 use super::state::JobState;
+use crate::priority::Priority;
 use crate::time::{millis, parse_duration, parse_time};
 
 /// Which jobs are meant: conditions that all hold. It is written as text, and read with [`str::parse`].
@@ -22,6 +23,7 @@ use crate::time::{millis, parse_duration, parse_time};
 /// | `job:send_welcome` | jobs of this type |
 /// | `state:failed` | jobs in this state; a page has one state, and takes it from here where the program names none |
 /// | `queue:mail` | jobs on this queue |
+/// | `priority:high` | jobs of this priority |
 /// | `id:019a4f..` | the job with this id |
 /// | `error:"timed out"` | an error, or reason, whose text has this in it |
 /// | `group:3fa9c0ffee12` | the failures of this group |
@@ -46,6 +48,7 @@ pub(super) enum Condition {
     Job(String),
     State(JobState),
     Queue(String),
+    Priority(Priority),
     Id(String),
     Error(String),
     Group(String),
@@ -195,6 +198,7 @@ impl Condition {
             Self::Job(name) => is(&job.job, name),
             Self::State(state) => job.state == *state,
             Self::Queue(name) => job.queue == *name,
+            Self::Priority(priority) => job.priority == *priority,
             Self::Id(id) => job.id.as_ref().is_some_and(|own| own.as_str() == id),
             Self::Error(text) => {
                 job.message.as_ref().is_some_and(|message| message.contains(text))
@@ -315,6 +319,7 @@ fn condition(word: &Word) -> Result<Condition, String> {
         ("job", ":") => Ok(Condition::Job(text)),
         ("state", ":") => text.parse().map(Condition::State),
         ("queue", ":") => Ok(Condition::Queue(text)),
+        ("priority", ":") => text.parse().map(Condition::Priority),
         ("id", ":") => Ok(Condition::Id(text)),
         ("error", ":") => Ok(Condition::Error(text)),
         ("group", ":") => Ok(Condition::Group(text)),
@@ -360,6 +365,7 @@ mod tests {
             ("args.to.city=\"New York\"", C::Arg(vec![text("to"), text("city")], text("New York"))),
             ("args~ada", C::Args(text("ada"))),
             ("meta.tenant=7", C::Meta(vec![text("tenant")], text("7"))),
+            ("priority:low", C::Priority(Priority::Low)),
             ("attempt>=3", C::Attempt(Compare::AtLeast, 3)),
             ("attempt:3", C::Attempt(Compare::Equal, 3)),
             ("age>2h", C::Age(Compare::More, 7_200_000)),
@@ -381,6 +387,7 @@ mod tests {
             ("job=x", "`job=` is no condition"),
             ("job:", "`job:` has no value"),
             ("state:lost", "`lost` is no state of a job; there are waiting,"),
+            ("priority:soon", "a priority is `highest`, `high`, `normal`, `low` or `lowest`"),
             ("error:\"open", "a `\"` is missing"),
             ("age>soon", "is no duration"),
             ("attempt>=many", "is no number of attempts"),

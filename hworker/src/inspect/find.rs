@@ -8,6 +8,7 @@ use super::position::Position;
 use super::state::{JobState, Order};
 use crate::envelope::JobId;
 use crate::keys::WorkerKeys;
+use crate::priority::Priority;
 use crate::store::{Connection, Fault, Lease, Queue};
 
 /// So far around the time in an id a waiting job is looked for first.
@@ -27,19 +28,28 @@ pub(super) async fn find(
     if let Some(found) = held(queue, shard, on, id).await? {
         return Ok(Some(found));
     }
-    let asked = |state, order, times| {
-        Reader::new(queue, shard, on.clone(), (state, order), times, Position::Start)
+    let lists = Priority::ALL.map(|priority| queue.clone().at(priority));
+    let waiting = |order, times| {
+        let asked = (JobState::Waiting, order);
+        let reader =
+            move |list| Reader::new(list, shard, on.clone(), asked, times, Position::Start);
+        lists.iter().map(reader)
+    };
+    let asked = |state| {
+        Reader::new(queue, shard, on.clone(), (state, Order::Newest), Times::ALL, Position::Start)
     };
     if let Some(at) = id.unix_ms() {
         let around = Times { since: at.saturating_sub(AROUND_MS), until: at + AROUND_MS };
-        let reader = asked(JobState::Waiting, Order::Next, around);
-        if let Some(found) = read(reader, id, Some(around.until), is_cut).await? {
-            return Ok(Some(found));
+        for reader in waiting(Order::Next, around) {
+            if let Some(found) = read(reader, id, Some(around.until), is_cut).await? {
+                return Ok(Some(found));
+            }
         }
     }
     // The few before the many. From the last to the first: those whose turn it is leave at the other end.
-    for state in [JobState::Scheduled, JobState::Broken, JobState::Waiting, JobState::Parked] {
-        let reader = asked(state, Order::Newest, Times::ALL);
+    let few = [JobState::Scheduled, JobState::Broken].map(asked).into_iter();
+    let many = waiting(Order::Newest, Times::ALL).chain([asked(JobState::Parked)]);
+    for reader in few.chain(many) {
         if let Some(found) = read(reader, id, None, is_cut).await? {
             return Ok(Some(found));
         }
@@ -50,7 +60,7 @@ pub(super) async fn find(
     if let Some(found) = recorded(queue, shard, on, id).await? {
         return Ok(Some(found));
     }
-    read(asked(JobState::Broken, Order::Newest, Times::ALL), id, None, is_cut).await
+    read(asked(JobState::Broken), id, None, is_cut).await
 }
 
 /// Reads until the job comes, or one of a later time than this.

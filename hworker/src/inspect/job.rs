@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::state::JobState;
 use crate::envelope::{AttemptError, Crash, Envelope, JobId, NO_ARGS};
 use crate::fnv;
+use crate::priority::Priority;
 use crate::store::{Lease, Place};
 
 /// A job, wherever it is. `Debug` leaves out its arguments; `Serialize` has everything.
@@ -25,6 +26,8 @@ pub struct JobInfo {
     pub queue: String,
     /// Where it is.
     pub state: JobState,
+    /// How soon it runs, by the list in which it stands; else what it says itself, if anything: a priority of its type is not known then.
+    pub priority: Priority,
     /// In milliseconds since 1970 by the server's clock: when a scheduled job is due, since when a job is parked or runs, when it ended, or
     /// when a broken payload last came. Of a waiting job since when it waits: when it was enqueued, or was due after a delay or for its next
     /// attempt, by the clock of its writer; none where that does not say.
@@ -63,6 +66,8 @@ pub struct JobInfo {
 pub(super) struct Guard {
     /// The shard that has it.
     pub(super) shard: usize,
+    /// Of the list in which it waits or is to wait.
+    pub(super) priority: Priority,
     pub(super) stands: Stands,
 }
 
@@ -80,7 +85,11 @@ pub(super) enum Stands {
 
 impl Guard {
     pub(super) fn of(shard: usize, stands: Stands) -> Self {
-        Self { shard, stands }
+        Self { shard, priority: Priority::Normal, stands }
+    }
+
+    pub(super) fn at(self, priority: Priority) -> Self {
+        Self { priority, ..self }
     }
 }
 
@@ -123,6 +132,7 @@ impl JobInfo {
             job: None,
             queue: queue.to_owned(),
             state,
+            priority: guard.priority,
             at,
             attempt: 1,
             worker: None,
@@ -143,6 +153,10 @@ impl JobInfo {
             Ok(envelope) => {
                 info.id = envelope.id.as_deref().map(JobId::from);
                 info.attempt = envelope.attempt;
+                // One that waits elsewhere was put there by hand, or is on its way.
+                if info.priority == Priority::Normal {
+                    info.priority = envelope.priority().unwrap_or_default();
+                }
                 info.job = Some(envelope.job.into_owned());
                 info.crashes = envelope.crashes;
             }
@@ -160,7 +174,7 @@ impl JobInfo {
     /// What the place of an ended job tells of it.
     pub(super) fn of_place(queue: &str, state: JobState, shard: usize, place: &Place) -> Self {
         let at = Some(place.ended_at);
-        let guard = Guard { shard, stands: Stands::Ended(place.clone()) };
+        let guard = Guard::of(shard, Stands::Ended(place.clone()));
         let mut info = Self::of_payload(queue, state, at, Vec::new(), guard);
         (info.message, info.is_read) = (None, false);
         if let Some([group, job, name]) = place.parts() {
@@ -193,7 +207,10 @@ impl JobInfo {
 
     fn with(self, record: Record<'_>, bytes: u64) -> Self {
         let payload = record.envelope.get().as_bytes().to_vec();
+        let envelope = Envelope::decode(&payload).ok();
+        let priority = envelope.and_then(|envelope| envelope.priority()).unwrap_or_default();
         Self {
+            priority,
             id: Some(JobId::from(&*record.id)),
             job: Some(record.job),
             worker: record.worker,
@@ -304,6 +321,7 @@ impl fmt::Debug for JobInfo {
             .field("job", &self.job)
             .field("queue", &self.queue)
             .field("state", &self.state)
+            .field("priority", &self.priority)
             .field("at", &self.at)
             .field("attempt", &self.attempt)
             .field("worker", &self.worker)
@@ -320,11 +338,12 @@ fn readable(json: Option<Box<RawValue>>) -> Option<Box<RawValue>> {
 
 impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_struct("JobInfo", 23)?;
+        let mut map = serializer.serialize_struct("JobInfo", 24)?;
         map.serialize_field("id", &self.id)?;
         map.serialize_field("job", &self.job)?;
         map.serialize_field("queue", &self.queue)?;
         map.serialize_field("state", self.state.name())?;
+        map.serialize_field("priority", &self.priority)?;
         map.serialize_field("at", &self.at)?;
         map.serialize_field("attempt", &self.attempt)?;
         map.serialize_field("worker", &self.worker)?;

@@ -12,6 +12,7 @@ use super::position::Position;
 use super::state::{JobState, Order};
 use super::{Doing, Inspect};
 use crate::error::Error;
+use crate::priority::Priority;
 use crate::store::{Connection, Fault, Queue, server_time};
 
 /// A page has at most this many jobs.
@@ -113,10 +114,10 @@ impl Jobs<'_> {
         if !(1..=MOST).contains(&self.limit) {
             return Err(Error::config(format!("a page has 1 to {MOST} jobs, not {}", self.limit)));
         }
-        let shards = self.inspect.shards.len();
+        let places = self.places().len();
         let positions = match &self.cursor {
-            None => vec![Position::Start; shards],
-            Some(cursor) => Position::of_shards(cursor, shards).ok_or_else(|| {
+            None => vec![Position::Start; places],
+            Some(cursor) => Position::of_places(cursor, places).ok_or_else(|| {
                 Error::config("the cursor is none of this queue's; begin with the first page")
             })?,
         };
@@ -126,13 +127,13 @@ impl Jobs<'_> {
 
     async fn read(&self, mut positions: Vec<Position>) -> Result<Page<JobInfo>, Fault> {
         let (mut readers, mut total, mut now) = (Vec::new(), 0, 0);
-        for (shard, queue) in self.inspect.shards.iter().enumerate() {
+        let places = self.places();
+        for ((shard, queue), position) in places.iter().zip(&positions) {
             let on = self.inspect.client.connection_to_inspect(queue).await?;
             now = server_time(&on).await?;
-            let position = positions[shard].clone();
             let times = self.times(queue, &on, now).await?;
             let asked = (self.state, self.order);
-            let mut reader = Reader::new(queue, shard, on, asked, times, position);
+            let mut reader = Reader::new(queue, *shard, on, asked, times, position.clone());
             // Each row notes the one behind it.
             reader.portion = self.limit as u64 + 1;
             total += reader.total().await?;
@@ -144,11 +145,11 @@ impl Jobs<'_> {
             if items.len() >= self.limit {
                 break false;
             }
-            let Some(shard) = self.next_of(&mut readers, began).await? else {
+            let Some(place) = self.next_of(&mut readers, began).await? else {
                 break readers.iter().all(|reader| reader.is_filled() && reader.first().is_none());
             };
-            let Some((job, position)) = readers[shard].take_first() else { break true };
-            positions[shard] = position;
+            let Some((job, position)) = readers[place].take_first() else { break true };
+            positions[place] = position;
             scanned += 1;
             let has_record = self.state.ended().is_some();
             let is_meant = if has_record {
@@ -167,7 +168,19 @@ impl Jobs<'_> {
         Ok(Page { items, next, scanned, total, complete })
     }
 
-    /// The shard that has the next job. Portions are read where none is at hand, unless it took long enough.
+    /// Where its jobs are: in each shard, waiting ones in the list of each priority.
+    fn places(&self) -> Vec<(usize, Queue)> {
+        let lists =
+            if self.state == JobState::Waiting { &Priority::ALL[..] } else { &[Priority::Normal] };
+        let shards = self.inspect.shards.iter().enumerate();
+        let places = |(number, shard): (usize, &Queue)| {
+            let shard = shard.clone();
+            lists.iter().map(move |priority| (number, shard.clone().at(*priority)))
+        };
+        shards.flat_map(places).collect()
+    }
+
+    /// The place that has the next job. Portions are read where none is at hand, unless it took long enough.
     async fn next_of(
         &self,
         readers: &mut [Reader<'_>],
@@ -186,14 +199,15 @@ impl Jobs<'_> {
                 }
             }
         }
-        let at = |reader: &Reader<'_>| reader.first().map(|job| job.at.unwrap_or_default());
-        let at =
-            readers.iter().enumerate().filter_map(|(shard, reader)| Some((at(reader)?, shard)));
+        let first = |(place, reader): (usize, &Reader<'_>)| {
+            Some((reader.priority(), reader.first()?.at.unwrap_or_default(), place))
+        };
+        let firsts = readers.iter().enumerate().filter_map(first);
         Ok(match self.order {
-            Order::Next => at.min(),
-            Order::Newest => at.max_by_key(|(at, shard)| (*at, std::cmp::Reverse(*shard))),
+            Order::Next => firsts.min(),
+            Order::Newest => firsts.max_by_key(|(_, at, place)| (*at, std::cmp::Reverse(*place))),
         }
-        .map(|(_, shard)| shard))
+        .map(|(_, _, place)| place))
     }
 
     /// Reads the records of ended jobs, and leaves out those that the filter does not mean.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The last row that was shown of one shard. As text it is part of a cursor.
+/// The last row that was shown of one place: of a shard, or of a list in it. As text it is part of a cursor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) enum Position {
     #[default]
@@ -36,7 +36,7 @@ impl fmt::Display for Position {
 }
 
 impl Position {
-    /// Reads one shard's part of a cursor. `None` for anything else.
+    /// Reads the part of a cursor for one place. `None` for anything else.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = text.split('.');
         let kind = parts.next()?;
@@ -65,16 +65,16 @@ impl Position {
         parts.next().is_none().then_some(position)
     }
 
-    /// A cursor: the positions of all shards.
-    pub(super) fn cursor(of_shards: &[Self]) -> String {
-        let parts: Vec<_> = of_shards.iter().map(ToString::to_string).collect();
+    /// A cursor: the positions in all places.
+    pub(super) fn cursor(of_places: &[Self]) -> String {
+        let parts: Vec<_> = of_places.iter().map(ToString::to_string).collect();
         parts.join("~")
     }
 
-    /// The positions in a cursor for so many shards.
-    pub(super) fn of_shards(cursor: &str, shards: usize) -> Option<Vec<Self>> {
+    /// The positions in a cursor for so many places.
+    pub(super) fn of_places(cursor: &str, places: usize) -> Option<Vec<Self>> {
         let parts: Option<Vec<_>> = cursor.split('~').map(Self::parse).collect();
-        parts.filter(|parts| parts.len() == shards)
+        parts.filter(|parts| parts.len() == places)
     }
 }
 
@@ -103,8 +103,8 @@ mod tests {
             Position::End,
         ];
         let cursor = Position::cursor(&positions);
-        assert_eq!(Position::of_shards(&cursor, 6), Some(positions));
-        assert_eq!(Position::of_shards(&cursor, 5), None);
+        assert_eq!(Position::of_places(&cursor, 6), Some(positions));
+        assert_eq!(Position::of_places(&cursor, 5), None);
         for wrong in [
             "",
             "x",
@@ -120,7 +120,7 @@ mod tests {
             "b.1",
             "s.1.2.3.ééé",
         ] {
-            assert_eq!(Position::of_shards(wrong, 1), None, "{wrong}");
+            assert_eq!(Position::of_places(wrong, 1), None, "{wrong}");
         }
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::config::Limits;
 use crate::keys::{KeySpace, Keys};
+use crate::priority::Priority;
 use crate::shards;
 
 /// A job that was enqueued within `max_payload` may grow by what workers write into it, such as its next attempt and its
@@ -20,6 +21,8 @@ pub(crate) struct Queue {
     /// The slot of all its keys, where there are slots.
     pub(crate) slot: u16,
     pub(crate) limits: Limits,
+    /// Of the jobs that are put into it.
+    pub(crate) priority: Priority,
 }
 
 impl Queue {
@@ -27,7 +30,13 @@ impl Queue {
         let spelled = shards::spelled(name, shard);
         let slot = shards::slot(&spelled);
         let keys = Keys::new(space, &spelled);
-        Self { name: name.into(), label: spelled.into(), keys, slot, limits }
+        let priority = Priority::Normal;
+        Self { name: name.into(), label: spelled.into(), keys, slot, limits, priority }
+    }
+
+    /// The same queue, for jobs of this priority.
+    pub(crate) fn at(self, priority: Priority) -> Self {
+        Self { priority, ..self }
     }
 
     /// The most bytes that an envelope may come to.

@@ -4,7 +4,7 @@
 //!
 //! - Its first line is `-- <name>: ` and a purpose. Then it lists each key, `-- KEYS[<n>] <name>  <type>  <meaning>`, and each argument,
 //!   `-- ARGV[<n>] <name>  <meaning>`, and what it `Returns`. The type is `STRING`, `LIST`, `HASH`, `ZSET`, `STREAM` or `PREFIX`; `KEYS[<n>..<m>]` are
-//!   those of a script that it includes.
+//!   those of a script that it includes. A `LIST+` is a list, and a prefix too.
 //! - **A key is declared, or built from a declared prefix.** `-- KEYS[3] line  PREFIX  hworker-line-<q>:, then a gate: a LIST of ids` lets the
 //!   script write `line .. gate`, or `KEYS[3] .. gate`, and do nothing else with it. From no other key, and not from words of its own, is a key
 //!   built. So as many keys as there are limited keys have their names in one script, and a server still knows of each script which slot

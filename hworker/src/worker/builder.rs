@@ -196,6 +196,13 @@ impl WorkerBuilder {
         self
     }
 
+    /// How long jobs of a priority may be passed over by those before them: from then on one of sixteen that are taken is theirs, until it
+    /// is their turn. [`Duration::MAX`] for no bound. Default: `HWORKER_AGING`, then 30 s.
+    pub fn aging(mut self, duration: Duration) -> Self {
+        self.settings.aging = Some(duration);
+        self
+    }
+
     /// So often the worker logs one line a queue at INFO: how many jobs wait, run, are scheduled, parked, failed and broken, and how many of
     /// its slots run some. At least 1 s. Default: `HWORKER_LOG_EVERY`, then never.
     pub fn log_every(mut self, duration: Duration) -> Self {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use hworker::{Context, Outcome};
+use hworker::{Context, Outcome, Priority};
 use hworker_tests::{Act, DOCUMENTED_KEY, InProcess, Runs, TestServer, act, act_once};
 use jsonschema::{Registry, RegistryBuilder, Validator};
 use serde_json::{Value, json};
@@ -155,8 +155,10 @@ async fn what_enqueue_writes_fits_the_schema() {
     let until = SystemTime::now() + HOUR;
     let all = act::with("all".into(), Vec::new()).on(client).queue("mail").delay(HOUR);
     let all = all.max_attempts(3).timeout(SOON).backoff("exp(1s, 10m)").retry_until(until);
+    let all = all.priority(Priority::Low);
     let id = all.enqueue().await.expect("enqueued");
-    let all = fits(&envelope, &scheduled(&server, "mail")[0]);
+    let all = scheduled(&server, "mail").remove(0);
+    let all = fits(&envelope, all.strip_prefix(":low\n").expect("its list"));
     let until = until.duration_since(SystemTime::UNIX_EPOCH).expect("a time").as_millis();
     let enqueued_at = all["enqueued_at"].clone();
     assert_eq!(
@@ -165,7 +167,7 @@ async fn what_enqueue_writes_fits_the_schema() {
             "v": 1, "id": id.as_str(), "job": "act", "args": {"name": "all", "plan": []},
             "ready_at": enqueued_at.as_u64().map(|at| at + 3_600_000),
             "enqueued_at": enqueued_at, "max_attempts": 3, "timeout": 10_000, "backoff": "exp(1s, 10m)",
-            "retry_until": u64::try_from(until).expect("a time"),
+            "retry_until": u64::try_from(until).expect("a time"), "priority": "low",
         })
     );
 }
@@ -309,6 +311,8 @@ async fn a_rewrite_keeps_every_byte_that_it_does_not_mean_to_change() {
     server.eventually("it waits", SOON, || scheduled(&server, "default").len() == 1);
 
     let after = scheduled(&server, "default").remove(0);
+    // Of the list into which the worker has put it first.
+    let after = after.strip_prefix(":high\n").expect("its list").to_owned();
     let before = before.replace(r#""attempt":2,"errors""#, r#""attempt":3,"errors""#);
     let ready_at = |text: &str| text.rsplit_once(r#""ready_at":"#).expect("a time").1.to_owned();
     let before = before.replace(&ready_at(&before), &ready_at(&after));
@@ -342,6 +346,8 @@ async fn wrong_values_are_broken_and_do_not_fit_the_schema() {
         r#""timeout":"5s""#,
         r#""backoff":"soon""#,
         r#""backoff":30"#,
+        r#""priority":"soon""#,
+        r#""priority":1"#,
         r#""retry_until":"tomorrow""#,
         r#""crashes":{}"#,
         r#""crashes":[1]"#,
@@ -371,6 +377,7 @@ async fn wrong_values_are_broken_and_do_not_fit_the_schema() {
         r#""timeout":null"#,
         r#""backoff":null"#,
         r#""retry_until":null"#,
+        r#""priority":null"#,
     ];
     let nothing = nothing.join(",");
     let fine = [r#""max_attempts":0"#, r#""snoozes":"x""#, r#""errors":"x""#, &nothing];
@@ -400,6 +407,14 @@ async fn wrong_values_are_broken_and_do_not_fit_the_schema() {
 /// Of the worker whose keys are described.
 const DESCRIBED: [(&str, &str); 3] =
     [("HWORKER_NAME", "web-1"), ("HWORKER_CONCURRENCY", "3"), ("HWORKER_KEEP_DONE", "1")];
+
+/// A job that stands in a list of its own, and what a worker notes that passes it over.
+async fn enqueue_low(server: &TestServer) {
+    let low = act::with("low".into(), Vec::new()).on(server.client()).priority(Priority::Low);
+    low.enqueue().await.expect("enqueued");
+    let since = ["HSET", "hworker-jobs-default:control", "since:4", "1798761600000"];
+    let _: u64 = server.redis().ask(&since);
+}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_and_fields_are_as_described() {
@@ -452,6 +467,7 @@ async fn keys_and_fields_are_as_described() {
     let _: String = server.redis().ask(&["LMOVE", "hworker-jobs-default", &inbox, "RIGHT", "LEFT"]);
     let later = act::with("later".into(), Vec::new()).on(client).queue("slow").delay(HOUR);
     later.enqueue().await.expect("enqueued");
+    enqueue_low(&server).await;
 
     let entry = hworker::AuditEntry::new("ada", "retry", "default", "a job");
     client.audit(&entry).await.expect("written");
@@ -466,6 +482,7 @@ async fn keys_and_fields_are_as_described() {
         let name = key.replace(&id, "<w>").replace("default", "<q>").replace("slow", "<q>");
         let name = match name.rsplit_once(':') {
             Some((stem, day)) if digits(day) => format!("{stem}:<YYYYMMDD>"),
+            Some((stem, "low")) => format!("{stem}:<list>"),
             _ => name,
         };
         assert!(described.contains(&format!("\n| `{name}` |")), "{key} is described as {name}");
@@ -480,7 +497,8 @@ async fn keys_and_fields_are_as_described() {
         server.redis().ask(&["HKEYS", &format!("hworker-progress-default:{id}")]);
     let token: String = server.redis().ask(&["GET", "hworker-token-default"]);
     assert!(leases.contains(&server.runs_of("held")[0].token.to_string()), "{leases:?}");
-    assert!(leases.contains(&token) && leases.len() == 2, "{leases:?}");
+    let token = token.strip_suffix('+').expect("it is marked");
+    assert!(leases.iter().any(|lease| lease == token) && leases.len() == 2, "{leases:?}");
     assert!(token.parse::<u64>().expect("a number") >= server.runs_of("held")[0].token);
     let ttl: i64 = server
         .redis()

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use hworker::{Action, AuditEntry, Bulk, Client, Error, JobState, When};
+use hworker::{Action, AuditEntry, Bulk, Client, Error, JobState, Priority, When};
 use hworker_tests::Records as _;
 use hworker_tests::{Act, RedisSide, SCRIPTS, TestServer, act, act_once};
 
@@ -137,6 +137,11 @@ async fn a_producer_enqueues_and_nothing_more() {
     nothing("now").on(&client).enqueue().await.expect("enqueued");
     let later = nothing("later").delay(Duration::from_secs(3600));
     later.on(&client).enqueue().await.expect("scheduled");
+    nothing("front").front().on(&client).enqueue().await.expect("put to the front");
+    for job in [nothing("low"), nothing("low later").delay(SOON)] {
+        let job = job.queue("other").priority(Priority::Low).on(&client);
+        job.enqueue().await.expect("enqueued with its priority");
+    }
     let bulk: Bulk = (0..3000).map(|_| nothing("many")).collect();
     bulk.on(&client).enqueue().await.expect("a bulk");
     let mixed: Bulk = (0..2000)
@@ -144,9 +149,9 @@ async fn a_producer_enqueues_and_nothing_more() {
         .collect();
     mixed.on(&client).enqueue().await.expect("a bulk of delayed jobs");
     let counts = server.inspect().counts().await.expect("counted");
-    assert_eq!((counts.waiting, counts.scheduled), (3001, 1));
-    assert_eq!(server.client().inspect("other").counts().await.expect("counted").scheduled, 2000);
-    needs_what_it_has(&role, &server, &["schedule"], &[]);
+    assert_eq!((counts.waiting, counts.scheduled), (3002, 1));
+    assert_eq!(server.client().inspect("other").counts().await.expect("counted").scheduled, 2001);
+    needs_what_it_has(&role, &server, &["push", "schedule"], &[]);
 
     may_not(
         &url,
@@ -265,7 +270,8 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
         })
         .collect();
     // More than 5,000 leases of one worker are read in chunks.
-    needs_what_it_has(&role, &server, &all, &["hscan"]);
+    // The inbox of a runtime that is stuck is given back by `LMOVE`.
+    needs_what_it_has(&role, &server, &all, &["hscan", "lmove"]);
     may_not(
         &url,
         &["SCAN 0", "UNLINK hworker-jobs-default", "EVAL return(redis.call('KEYS','*')) 0"],

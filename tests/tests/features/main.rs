@@ -62,6 +62,7 @@ mod enqueue;
 mod idle;
 mod inspect;
 mod pages;
+mod priority;
 mod queues;
 mod records;
 mod retries;

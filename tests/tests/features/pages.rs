@@ -518,7 +518,7 @@ async fn conditions_choose_among_jobs_that_are_there() {
 async fn wrong_cursors_and_limits_are_refused() {
     // Limits of 0 and 1,001, and cursors that are none or of a queue with other shards -> an error of the program; good ones of another
     // page are taken.
-    // Guard: `Jobs::page`; `Position::of_shards`.
+    // Guard: `Jobs::page`; `Position::of_places`.
     let server = TestServer::start();
     fill(&server, 0..20);
     let queue = server.inspect();

@@ -7,7 +7,6 @@ async fn unknown() {}
 async fn of_another_queue() {}
 
 #[hworker::job(
-    priority = 1,
     unique,
     cron = "* * * * *",
     every = "1h",

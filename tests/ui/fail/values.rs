@@ -69,6 +69,12 @@ fn exp_of_nothing() {}
 #[hworker::job(crate = "background", on_error = "policy::decide", backoff = "policy::wait")]
 fn paths_in_quotes() {}
 
+#[hworker::job(priority = "urgent")]
+fn unknown_priority() {}
+
+#[hworker::job(priority = 1)]
+fn number_as_priority() {}
+
 #[hworker::job(redact = "card,, to")]
 fn hole_in_redact(card: u8, to: u8) { let _ = (card, to); }
 

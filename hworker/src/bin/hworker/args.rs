@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::{Args as Flags, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use hworker::{Client, Filter, JobState, Order};
+use hworker::{Client, Filter, JobState, Order, Priority};
 
 use crate::output::print;
 use crate::stop::Stop;
@@ -307,6 +307,12 @@ pub(crate) struct Enqueue {
     /// So long from now, as `10m`
     #[arg(long = "in", value_name = "TIME", value_parser = duration)]
     pub(crate) delay: Option<Duration>,
+    /// Before which others it runs: highest, high, normal, low or lowest [default: that of the job type]
+    #[arg(long)]
+    pub(crate) priority: Option<Priority>,
+    /// As the next of its priority
+    #[arg(long)]
+    pub(crate) front: bool,
     /// A tag; may be given several times
     #[arg(long)]
     pub(crate) tag: Vec<String>,

@@ -38,6 +38,12 @@ pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop>
             if let Some(delay) = command.delay {
                 job = job.delay(delay);
             }
+            if let Some(priority) = command.priority {
+                job = job.priority(priority);
+            }
+            if command.front {
+                job = job.front();
+            }
             for tag in &command.tag {
                 job = job.tag(tag);
             }

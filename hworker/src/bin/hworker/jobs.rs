@@ -188,6 +188,7 @@ async fn show(context: &Context, queue: &str, id: &str, dump: bool) -> Result<()
         ("job", job.job.clone().unwrap_or_default()),
         ("queue", job.queue.clone()),
         ("state", job.state.to_string()),
+        ("priority", job.priority.to_string()),
         ("when", time(job.at).unwrap_or_default()),
         ("enqueued", time(job.enqueued_at()).unwrap_or_default()),
         ("attempt", job.attempt.to_string()),

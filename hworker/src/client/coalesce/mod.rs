@@ -18,26 +18,29 @@ use self::sender::Sender;
 use self::waiting::{Coalescer, Turn};
 use super::Client;
 use crate::durability::Durability;
+use crate::priority::Priority;
 use crate::store::{Fault, FaultKind, LAST_MOMENT, Queue};
 
 pub(super) use waiting::Coalescers;
 
 impl Client {
-    /// Puts a job at the back of a queue, with those that others put there at the same time.
+    /// Puts a job at the back of those of its priority in a queue, with those that others put there at the same time.
     ///
     /// # Cancel safety
     /// When it is dropped, the job is enqueued or not, and certainly not if its turn had not come.
     pub(crate) async fn push(
         &self,
         runtime: Id,
-        queue: &str,
+        (queue, priority): (&str, Priority),
         envelope: Vec<u8>,
         confirms: Option<Durability>,
     ) -> Result<(), Fault> {
         let coalescers = &self.inner.coalescers;
         let coalescer = match self.next_shard(queue) {
-            None => coalescers.of(runtime, queue, confirms, || self.queue(queue)),
-            Some(shard) => coalescers.of(runtime, &shard.label, confirms, || shard.clone()),
+            None => coalescers.of(runtime, (queue, priority), confirms, || self.queue(queue)),
+            Some(shard) => {
+                coalescers.of(runtime, (&shard.label, priority), confirms, || shard.clone())
+            }
         };
         if coalescer.registered.initialized() {
             return self.push_to(&coalescer, envelope).await;
@@ -53,7 +56,8 @@ impl Client {
         confirms: Option<Durability>,
     ) -> Option<Arc<Coalescer>> {
         let runtime = Handle::try_current().ok()?.id();
-        let coalescer = self.inner.coalescers.of(runtime, &queue.label, confirms, || queue.clone());
+        let place = (&*queue.label, queue.priority);
+        let coalescer = self.inner.coalescers.of(runtime, place, confirms, || queue.clone());
         (!coalescer.registered.initialized()).then_some(coalescer)
     }
 

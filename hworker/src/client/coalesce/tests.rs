@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use super::super::Client;
 use super::waiting::{COMMANDS, Caller, Coalescer, Waiting};
+use crate::priority::Priority;
 use crate::store::{Fault, SCRIPT_BYTES, SCRIPT_JOBS, WRITE_BYTES};
 
 fn coalescer() -> Coalescer {
@@ -75,7 +76,8 @@ fn coalescers_of_queues_with_changing_names_are_forgotten() {
     let client = Client::new("redis://localhost").expect("a client");
     let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     let of = |name: &str| {
-        client.inner.coalescers.of(runtime.handle().id(), name, None, || client.queue(name))
+        let place = (name, Priority::Normal);
+        client.inner.coalescers.of(runtime.handle().id(), place, None, || client.queue(name))
     };
     let held = of("held");
     for number in 0..10_000 {

@@ -8,6 +8,7 @@ use tokio::runtime::Id;
 use tokio::sync::{OnceCell, oneshot};
 
 use crate::durability::Durability;
+use crate::priority::Priority;
 use crate::store::{Connection, Fault, Queue, SCRIPT_BYTES, SCRIPT_JOBS, WRITE_BYTES};
 
 /// How many commands one write has at most; a command holds 1000 jobs or 1 MB, a write 4 MB. Further jobs wait, and can still be
@@ -18,7 +19,7 @@ pub(super) const COMMANDS: usize = 8;
 /// fewer jobs share a write.
 const ALONE: usize = 2;
 
-/// The coalescers of a client: one for each queue, or shard of one, and runtime.
+/// The coalescers of a client: one for each queue, or shard of one, priority, and runtime.
 #[derive(Debug, Default)]
 pub(in crate::client) struct Coalescers(pub(super) RwLock<Kept>);
 
@@ -33,12 +34,13 @@ impl Coalescers {
     pub(super) fn of(
         &self,
         runtime: Id,
-        queue: &str,
+        (queue, priority): (&str, Priority),
         confirms: Option<Durability>,
         make: impl FnOnce() -> Queue,
     ) -> Arc<Coalescer> {
         // A caller that waits for replicas does not hold up others. No queue has a blank in its name.
-        let of_its_own = confirms.map(|asked| format!("{queue} {asked:?}"));
+        let is_plain = confirms.is_none() && priority == Priority::Normal;
+        let of_its_own = (!is_plain).then(|| format!("{queue} {priority} {confirms:?}"));
         let queue = of_its_own.as_deref().unwrap_or(queue);
         let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(coalescer) = kept.get(runtime, queue) {
@@ -52,7 +54,7 @@ impl Coalescers {
         if kept.count >= kept.sweep_at {
             kept.sweep();
         }
-        let coalescer = Arc::new(Coalescer::new(make(), confirms));
+        let coalescer = Arc::new(Coalescer::new(make().at(priority), confirms));
         kept.of.entry(runtime).or_default().insert(queue.into(), Arc::clone(&coalescer));
         kept.count += 1;
         coalescer

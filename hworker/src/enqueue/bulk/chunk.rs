@@ -14,6 +14,7 @@ const SCHEDULED_JOBS: usize = SCRIPT_JOBS / 2;
 pub(super) struct Chunk<'a> {
     pub(super) client: &'a Client,
     pub(super) queue: Queue,
+    pub(super) front: bool,
     pub(super) delayed: bool,
     pub(super) confirms: Option<Durability>,
     /// The places of its jobs in the bulk.
@@ -23,10 +24,11 @@ pub(super) struct Chunk<'a> {
 
 impl<'a> Chunk<'a> {
     fn for_jobs_like(job: &'a Ready) -> Self {
-        let queue = job.client.queue(&job.queue);
+        let queue = job.client.queue(&job.queue).at(job.place.priority);
         Self {
             client: &job.client,
             queue,
+            front: job.place.front,
             delayed: job.due.is_some(),
             confirms: job.confirms,
             jobs: Vec::new(),
@@ -50,7 +52,7 @@ pub(super) fn chunks(bulk: &[Ready]) -> Vec<Chunk<'_>> {
     let mut last_of = HashMap::new();
     let mut before = None;
     for (index, job) in bulk.iter().enumerate() {
-        let kind = (job.client.identity(), job.queue.as_ref(), job.due.is_some(), job.confirms);
+        let kind = (job.client.identity(), &*job.queue, job.place, job.due.is_some(), job.confirms);
         // Most jobs go where the one before them went.
         let last = before.filter(|(before, _)| *before == kind).map(|(_, last)| last);
         let last = last.or_else(|| last_of.get(&kind).copied());

@@ -29,7 +29,13 @@ impl Chunk<'_> {
                 self.queue.schedule(&connection, &jobs, within).await
             } else {
                 let jobs: Vec<_> = jobs.map(|job| job.envelope.as_slice()).collect();
-                let enqueued = self.queue.enqueue(&connection, &jobs, within);
+                let enqueued = async {
+                    if self.front {
+                        self.queue.enqueue_in_front(&connection, &jobs, within).await
+                    } else {
+                        self.queue.enqueue(&connection, &jobs, within).await
+                    }
+                };
                 let (enqueued, confirmed) = tokio::join!(biased; enqueued, connection.confirm(1));
                 enqueued.and(confirmed)
             };

@@ -5,7 +5,7 @@ use crate::fnv;
 use crate::inspect::job::{Guard, JobInfo, Stands};
 use crate::inspect::position::Position;
 use crate::inspect::state::{JobState, Order};
-use crate::store::{DEEPEST, Fault, HUSK, Places, read_list};
+use crate::store::{DEEPEST, Fault, HUSK, Places, TICKET, read_list};
 
 /// As far around its place a row is looked for first.
 const AROUND: u64 = 64;
@@ -21,7 +21,7 @@ impl Reader<'_> {
     async fn list(&self, first: u64, count: u64) -> Result<(u64, Vec<Vec<u8>>), Fault> {
         let from_right = self.order == Order::Next;
         let places = Places { first, count, from_right };
-        read_list(&self.on, &self.queue.keys.jobs, places).await
+        read_list(&self.on, &self.queue.keys.list(self.queue.priority), places).await
     }
 
     pub(super) async fn fill_from_list(&mut self) -> Result<(), Fault> {
@@ -50,13 +50,14 @@ impl Reader<'_> {
         let taken = if is_end { read } else { (read - 1).max(1) };
         let mut next = is_end.then_some(NOTHING);
         for (at, payload) in payloads.into_iter().enumerate().rev() {
-            if payload == HUSK {
+            if payload == HUSK || payload == TICKET {
                 continue;
             }
             let hash = fnv::hash(&payload);
             if at < taken {
                 let place = place + at as u64;
-                let guard = Guard::of(self.shard, Stands::Waiting(self.before(place, length)));
+                let stands = Stands::Waiting(self.before(place, length));
+                let guard = Guard::of(self.shard, stands).at(self.queue.priority);
                 let job = JobInfo::of_payload(&self.queue.name, self.state, None, payload, guard);
                 let (at, next) = (job.at.unwrap_or_default(), next.unwrap_or(hash));
                 self.rows.push_front((job, Position::List { place, hash, at, next }));
@@ -141,7 +142,8 @@ impl Reader<'_> {
     /// The place from which on jobs were enqueued at this time or later in the order of the page: found by halves, each by the middle of
     /// five neighbours' times, as producers' clocks differ.
     async fn place_of_time(&self, at: u64) -> Result<u64, Fault> {
-        let length = self.queue.length(&self.on, "LLEN", &self.queue.keys.jobs).await?;
+        let length =
+            self.queue.length(&self.on, "LLEN", &self.queue.keys.list(self.queue.priority)).await?;
         let (mut low, mut high) = (0, length.min(DEEPEST));
         while low < high {
             let middle = low.midpoint(high);
@@ -157,7 +159,9 @@ impl Reader<'_> {
         // The middle one of the five is two places further on.
         let (_, first) = self.list(low, 2).await?;
         let is_before = |row: &&Vec<u8>| {
-            *row == HUSK || enqueued_at(row).is_some_and(|time| self.comes_before(time, at))
+            *row == HUSK
+                || *row == TICKET
+                || enqueued_at(row).is_some_and(|time| self.comes_before(time, at))
         };
         Ok(low + first.iter().take_while(is_before).count() as u64)
     }

@@ -1,12 +1,16 @@
 //! How many jobs a queue has, in which states.
 
 use crate::keys::Ended;
+use crate::priority::Priority;
 use crate::store::net::{Connection, Fault, server_time};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
 
-/// Of the list of waiting jobs, so many have been taken out by hand: each left a byte in its place. A field of the counters.
+/// Of the waiting jobs, so many have been taken out of their lists by hand: each left a byte in its place. A field of the counters.
 const HUSKS: &str = "husks";
+
+/// What has an idle worker look at other lists than the plain one.
+pub(crate) const TICKET: &[u8] = b"!";
 
 /// What there is to do on a queue now.
 #[derive(Debug)]
@@ -23,20 +27,18 @@ impl Queue {
     /// How many are waiting, scheduled, parked, failed, cancelled, expired, done, broken and running.
     pub(crate) async fn counts(&self, on: &Connection) -> Result<[u64; 9], Fault> {
         let keys = &self.keys;
-        let (counts, running): ([_; 9], _) = self
+        let (counts, waiting, running) = self
             .beside_running(on, true, |ask| {
-                ask.cmd("LLEN").arg(&keys.jobs);
                 for set in [&keys.scheduled, &keys.parked] {
                     ask.cmd("ZCARD").arg(set);
                 }
                 for ended in Ended::ALL {
                     ask.cmd("ZCARD").arg(keys.ended(ended));
                 }
-                ask.cmd("HLEN").arg(&keys.broken).cmd("HGET").arg(&keys.stat).arg(HUSKS);
+                ask.cmd("HLEN").arg(&keys.broken);
             })
             .await?;
-        let [listed, scheduled, parked, failed, cancelled, expired, done, broken, husks] = counts;
-        let waiting = listed.saturating_sub(husks);
+        let [scheduled, parked, failed, cancelled, expired, done, broken] = counts;
         Ok([waiting, scheduled, parked, failed, cancelled, expired, done, broken, running])
     }
 
@@ -44,26 +46,25 @@ impl Queue {
     pub(crate) async fn load(&self, on: &Connection, looked: u64) -> Result<Load, Fault> {
         let now = server_time(on).await?;
         let keys = &self.keys;
-        let ([token, listed, husks, due, parked], running) = self
+        let ([token, due, parked], waiting, running) = self
             .beside_running(on, false, |ask| {
-                ask.cmd("GET").arg(&keys.token).cmd("LLEN").arg(&keys.jobs);
-                ask.cmd("HGET").arg(&keys.stat).arg(HUSKS);
+                ask.cmd("GET").arg(&keys.token);
                 ask.cmd("ZCOUNT").arg(&keys.scheduled).arg("-inf").arg(now);
                 ask.cmd("ZCOUNT").arg(&keys.parked).arg(format!("({looked}")).arg("+inf");
             })
             .await?;
-        Ok(Load { token, pending: listed.saturating_sub(husks) + due, parked, running })
+        Ok(Load { token, pending: waiting + due, parked, running })
     }
 
-    /// What these commands count, and how many jobs run. All is asked in one write, which a server works off without a look at others,
-    /// unless there are some hundred workers: so no job is missed, or counted twice, that moves meanwhile. `of_any_type`: a key that somebody
-    /// made another type of has nothing, and holds up no look at others.
+    /// What these commands count, how many jobs wait, and how many run. All is asked in one write, which a server works off without a look
+    /// at others, unless there are some hundred workers: so no job is missed, or counted twice, that moves meanwhile. `of_any_type`: a key
+    /// that somebody made another type of has nothing, and holds up no look at others.
     async fn beside_running<const N: usize>(
         &self,
         on: &Connection,
         of_any_type: bool,
         commands: impl Fn(&mut redis::Pipeline),
-    ) -> Result<([u64; N], u64), Fault> {
+    ) -> Result<([u64; N], u64, u64), Fault> {
         let keys = &self.keys;
         loop {
             let workers = match self.worker_ids(on).await {
@@ -73,25 +74,39 @@ impl Queue {
             let mut ask = redis::Pipeline::new();
             ask.cmd("ZCARD").arg(&keys.workers);
             commands(&mut ask);
+            ask.cmd("HGET").arg(&keys.stat).arg(HUSKS);
+            // A ticket was put there while there was no job, so it is at the end from which they are taken, or was until jobs were put in front.
+            ask.cmd("LPOS")
+                .arg(&keys.jobs)
+                .arg(TICKET)
+                .arg("RANK")
+                .arg(-1)
+                .arg("MAXLEN")
+                .arg(1_000);
+            for priority in Priority::ALL {
+                ask.cmd("LLEN").arg(keys.list(priority));
+            }
             for keys in workers.iter().map(|worker| keys.worker(worker)) {
                 ask.cmd("HLEN").arg(&keys.progress).cmd("LLEN").arg(&keys.inbox);
             }
             let count = |reply: Result<Reply, Fault>| match reply {
-                Ok(none) if none.left() == 0 => Ok(0),
-                Err(fault) if of_any_type && fault.is_of_another_type() => Ok(0),
-                // A figure that somebody made a text holds up no look.
-                reply => Ok(reply?.count().unwrap_or(0)),
+                Ok(none) if none.left() == 0 => Ok(None),
+                Err(fault) if of_any_type && fault.is_of_another_type() => Ok(None),
+                reply => reply?.text().map(|text| Some(figure(&text))),
             };
             let replies = on.ask_all(&ask).await?;
             let counts: Vec<_> = replies.into_iter().map(count).collect::<Result<_, Fault>>()?;
-            let counted = counts.split_first().and_then(|(known, counts)| {
-                counts.split_first_chunk().map(|(counts, held)| (*known, *counts, held))
-            });
-            let (known, counts, held) =
-                counted.ok_or_else(|| Fault::reply("lengths", "too few"))?;
+            let too_few = || Fault::reply("lengths", "too few");
+            let (known, rest) = counts.split_first().ok_or_else(too_few)?;
+            let (counts, rest) = rest.split_first_chunk::<N>().ok_or_else(too_few)?;
+            let ([husks, ticket], rest) = rest.split_first_chunk().ok_or_else(too_few)?;
+            let (lists, held) = rest.split_at_checked(Priority::ALL.len()).ok_or_else(too_few)?;
             // Else others have come since they were looked up.
-            if known == workers.len() as u64 {
-                return Ok((counts, held.iter().sum()));
+            if known.unwrap_or(0) == workers.len() as u64 {
+                let sum = |counts: &[Option<u64>]| counts.iter().flatten().sum::<u64>();
+                let no_jobs = husks.unwrap_or(0) + u64::from(ticket.is_some());
+                let waiting = sum(lists).saturating_sub(no_jobs);
+                return Ok((counts.map(|count| count.unwrap_or(0)), waiting, sum(held)));
             }
         }
     }
@@ -109,4 +124,10 @@ impl Queue {
         counters.retain(|(name, _)| name != HUSKS);
         Ok(counters)
     }
+}
+
+/// A figure, which ends in a mark where it is a token of a queue with several lists. One that somebody made a text is none, and holds up no
+/// look.
+fn figure(text: &str) -> u64 {
+    text.strip_suffix('+').unwrap_or(text).parse::<i64>().map_or(0, |figure| figure.max(0) as u64)
 }

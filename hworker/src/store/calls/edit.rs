@@ -1,6 +1,7 @@
 //! Changes of one job in place.
 
 use super::records::Place;
+use super::schedule::scheduled;
 use crate::keys::Ended;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
@@ -56,7 +57,8 @@ pub(crate) enum Edited {
 }
 
 impl Queue {
-    /// Takes a job from where it was seen, and does its duty, which may be on another queue.
+    /// Takes a job from where it was seen, in the list of this priority if it waits, and does its duty, which may be on another queue, or in
+    /// another list.
     pub(crate) async fn edit(
         &self,
         on: &Connection,
@@ -69,8 +71,9 @@ impl Queue {
         let stat_of_day = keys.stat_of(day);
         let targets: [&str; _] = [&to.keys.jobs, &to.keys.scheduled, &to.keys.bell];
         let own: [&str; _] = [&keys.broken, &keys.stat, &stat_of_day, &keys.parked, &keys.token];
-        let lists: [&str; _] = [&keys.jobs, &keys.scheduled];
-        let all = [&targets[..], &own, &keys.records(), &lists].concat();
+        let list = keys.list(self.priority);
+        let places: [&str; _] = [&list, &keys.scheduled, &to.keys.token];
+        let all = [&targets[..], &own, &keys.records(), &places].concat();
         let mut call = Call::new(Script::Edit, &all);
         let instead = if let Duty::Stay(envelope) = duty { envelope } else { HUSK };
         match from {
@@ -78,7 +81,8 @@ impl Queue {
                 call.arg("waiting").arg(payload).number(before).arg(instead)
             }
             From::Scheduled { payload, due } => {
-                call.arg("scheduled").arg(payload).number(due).arg("")
+                let member = scheduled(self.priority, payload);
+                call.arg("scheduled").arg(member).number(due).arg("")
             }
             From::Parked { payload, token } => {
                 call.arg("parked").arg(payload).number(token).arg("")
@@ -92,9 +96,12 @@ impl Queue {
         match duty {
             Duty::Nothing | Duty::Stay(_) => {}
             Duty::Push { front, envelope } => {
-                call.arg("push").arg(if *front { "front" } else { "back" }).arg(envelope);
+                call.arg("push").arg(if *front { "RPUSH" } else { "LPUSH" });
+                call.arg(to.priority.list()).arg(envelope);
             }
-            Duty::At { due, envelope } => _ = call.arg("at").number(*due).arg(envelope),
+            Duty::At { due, envelope } => {
+                call.arg("at").number(*due).arg(to.priority.list()).arg(envelope);
+            }
         }
         let mut reply = on.run(&call, CALL_WITHIN).await?;
         match reply.text()?.as_str() {

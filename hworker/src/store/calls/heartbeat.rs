@@ -74,6 +74,7 @@ impl Queue {
                 &self.keys.scheduled,
                 &self.keys.jobs,
                 &self.keys.parked,
+                &self.keys.token,
             ],
         );
         call.arg(worker).number(TIMER_TTL_MS).number(millis(asked.window));

@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
+use crate::priority::Priority;
 use crate::store::net::{Call, Fault};
 use crate::store::reply::Reply;
 
@@ -13,6 +14,8 @@ use crate::store::reply::Reply;
 pub(crate) enum Lease {
     /// As `reserve` names it: a whole number, up to [`Lease::MAX_TOKEN`].
     Token(u64),
+    /// The same of a job that was taken from the list of another priority than the normal one: `<token>.<list>`.
+    Listed(u64, Priority),
     /// Anything else that somebody wrote there; it counts as the oldest.
     Foreign(Arc<str>),
 }
@@ -22,9 +25,15 @@ impl Lease {
     const MAX_TOKEN: u64 = (1 << 52) - 1;
 
     pub(crate) fn parse(name: &str) -> Self {
-        let token = name.parse().ok().filter(|token| *token <= Self::MAX_TOKEN);
+        let (token, list) =
+            name.split_once('.').map_or((name, None), |(token, list)| (token, Some(list)));
+        let token = token.parse().ok().filter(|token| *token <= Self::MAX_TOKEN);
+        let lease = match list {
+            None => token.map(Self::Token),
+            Some(list) => token.and_then(|token| Some(Self::Listed(token, list.parse().ok()?))),
+        };
         // Only what would be written the same way again.
-        let lease = token.map(Self::Token).filter(|lease| lease.to_string() == name);
+        let lease = lease.filter(|lease| lease.to_string() == name);
         lease.unwrap_or_else(|| Self::Foreign(name.into()))
     }
 
@@ -35,7 +44,7 @@ impl Lease {
     /// The fencing token.
     pub(crate) fn token(&self) -> u64 {
         match self {
-            Self::Token(token) => *token,
+            Self::Token(token) | Self::Listed(token, _) => *token,
             Self::Foreign(_) => 0,
         }
     }
@@ -43,6 +52,7 @@ impl Lease {
     pub(super) fn name_length(&self) -> usize {
         match self {
             Self::Token(_) => 16,
+            Self::Listed(_, priority) => 17 + priority.name().len(),
             Self::Foreign(name) => name.len(),
         }
     }
@@ -52,6 +62,7 @@ impl fmt::Display for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Token(token) => write!(f, "{token}"),
+            Self::Listed(token, priority) => write!(f, "{token}.{priority}"),
             Self::Foreign(name) => f.write_str(name),
         }
     }
@@ -89,6 +100,7 @@ impl Call {
     pub(crate) fn lease(&mut self, lease: &Lease) -> &mut Self {
         match lease {
             Lease::Token(token) => self.number(*token),
+            Lease::Listed(..) => self.arg(lease.to_string()),
             Lease::Foreign(name) => self.arg(name.as_bytes()),
         }
     }
@@ -102,6 +114,12 @@ mod tests {
     fn a_name_is_a_token_only_if_the_server_spells_it_so() {
         assert_eq!(Lease::parse("1763805600123456"), Lease::Token(1_763_805_600_123_456));
         assert_eq!(Lease::parse("4503599627370495"), Lease::Token(Lease::MAX_TOKEN));
+        let listed = Lease::parse("1763805600123456.high");
+        assert_eq!(listed, Lease::Listed(1_763_805_600_123_456, Priority::High));
+        assert_eq!(listed.to_string(), "1763805600123456.high");
+        for name in ["7.urgent", "7.", ".high", "07.high", "7.high.low"] {
+            assert_eq!(Lease::parse(name), Lease::Foreign(name.into()));
+        }
         for name in ["4503599627370496", "18446744073709551616", "007", "+7", "7.0", "-1", ""] {
             assert_eq!(Lease::parse(name), Lease::Foreign(name.into()));
             assert_eq!(Lease::parse(name).to_string(), name);

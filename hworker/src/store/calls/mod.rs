@@ -23,7 +23,7 @@ mod settlement;
 mod wait;
 mod watch;
 
-pub(crate) use counts::Load;
+pub(crate) use counts::{Load, TICKET};
 pub(crate) use doctor::{info, own_user, refused, set_aside, slow_calls, types, users};
 pub(crate) use edit::{Duty, Edited, From, HUSK};
 pub(crate) use heartbeat::{Asked, Beat, Heard};
@@ -35,7 +35,7 @@ pub(crate) use read::{DEEPEST, Places, Range, read_list, read_set};
 pub(crate) use records::{Place, Trimmed};
 pub(crate) use recover::{Recovered, Who};
 pub(crate) use reserve::Reserved;
-pub(crate) use schedule::Due;
+pub(crate) use schedule::{Due, of_scheduled};
 pub(crate) use session::Reconciled;
 pub(crate) use settle::Settled;
 pub(crate) use settlement::{End, NewRecord, Settlement};

@@ -97,6 +97,11 @@ impl Queue {
 pub(super) fn reserved(mut reply: Reply) -> Result<Reserved, Fault> {
     match reply.text()?.as_str() {
         "ok" => {}
+        "listed" => {
+            let (left, set_aside) = (reply.count()?, reply.count()?);
+            let jobs = reply.rest(|reply| Ok((Lease::read(reply)?, reply.payload()?)))?;
+            return Ok(Reserved::Jobs { jobs, left, set_aside });
+        }
         "void" => return Ok(Reserved::Void),
         "stale" => return Ok(Reserved::Stale),
         word => return Err(reply.unknown(word)),

@@ -1,7 +1,9 @@
 //! Jobs for later, and the timer that moves them to the queue when they are due.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
+use crate::priority::Priority;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::{CALL_WITHIN, SCRIPT_BYTES, SCRIPT_JOBS, Script};
@@ -23,6 +25,24 @@ impl Due {
     }
 }
 
+/// What stands for a job of this priority among the scheduled ones: `:<list>`, a line feed and its envelope; of a normal one that alone.
+pub(super) fn scheduled(priority: Priority, envelope: &[u8]) -> Cow<'_, [u8]> {
+    match priority.list() {
+        "" => Cow::Borrowed(envelope),
+        list => Cow::Owned([b":", list.as_bytes(), b"\n", envelope].concat()),
+    }
+}
+
+/// The priority and the envelope of what stands there.
+pub(crate) fn of_scheduled(member: &[u8]) -> (Priority, &[u8]) {
+    let marked = member.strip_prefix(b":").and_then(|rest| {
+        let end = rest.iter().take(16).position(|byte| *byte == b'\n')?;
+        let list = std::str::from_utf8(&rest[..end]).ok()?;
+        Some((list.parse().ok()?, &rest[end + 1..]))
+    });
+    marked.unwrap_or((Priority::Normal, member))
+}
+
 impl Queue {
     /// Schedules envelopes, all or none.
     pub(crate) async fn schedule(
@@ -37,7 +57,7 @@ impl Queue {
                 Due::In(ms) => call.arg("in").number(*ms),
                 Due::At(ms) => call.arg("at").number(*ms),
             };
-            call.arg(*envelope);
+            call.arg(scheduled(self.priority, envelope));
         }
         let within = to.free_to_write(within).await?;
         let (_, confirmed) = to.run_beside(&call, within, || to.confirm(1)).await?;
@@ -46,7 +66,8 @@ impl Queue {
 
     /// Moves up to 1000 due jobs to the queue; gives how many, and how long until the next is due.
     pub(crate) async fn promote(&self, on: &Connection) -> Result<(u64, Option<Duration>), Fault> {
-        let mut call = Call::new(Script::Promote, &[&self.keys.scheduled, &self.keys.jobs]);
+        let mut call =
+            Call::new(Script::Promote, &[&self.keys.scheduled, &self.keys.jobs, &self.keys.token]);
         call.number(SCRIPT_JOBS as u64).number(SCRIPT_BYTES as u64);
         let mut reply = on.run(&call, CALL_WITHIN).await?;
         let moved = reply.count()?;

@@ -162,7 +162,7 @@ impl Queue {
             let job = match &settlement.end {
                 End::Acked { .. } | End::Released { .. } => continue,
                 End::Retried { job, .. } | End::Recorded { job, .. } => job,
-                End::Broken { .. } | End::Parked { .. } | End::Husk => "",
+                End::Broken { .. } | End::Parked { .. } | End::Husk | End::Routed { .. } => "",
             };
             // With how many duties.
             call.arg("end").arg(job).lease(lease).number(1);
@@ -179,6 +179,7 @@ impl Queue {
                 }
                 End::Broken { reason, .. } => call.arg("break").arg(reason),
                 End::Husk => call.arg("husk").arg("it is no envelope"),
+                End::Routed { priority, .. } => call.arg("route").arg(priority.list()),
                 End::Parked { envelope, .. } => {
                     call.arg("park").arg(envelope.as_deref().unwrap_or_default())
                 }
@@ -205,7 +206,7 @@ impl Queue {
     }
 }
 
-/// Leases as the first of each row of tokens without a gap and how many there are in it, or as 0 of a foreign one: jobs
+/// Leases as the first of each row of tokens without a gap and how many there are in it, or as 0 of another one: jobs
 /// that were reserved together often end together, and to read and to spell each of their leases is a good part of what an ack
 /// costs the server.
 fn spans(mut leases: Vec<&Lease>) -> Vec<(&Lease, u64)> {
@@ -219,7 +220,7 @@ fn spans(mut leases: Vec<&Lease>) -> Vec<(&Lease, u64)> {
                 *count += 1;
             }
             (_, Lease::Token(_)) => spans.push((lease, 1)),
-            (_, Lease::Foreign(_)) => spans.push((lease, 0)),
+            (_, Lease::Listed(..) | Lease::Foreign(_)) => spans.push((lease, 0)),
         }
     }
     spans

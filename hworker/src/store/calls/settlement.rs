@@ -2,6 +2,7 @@
 
 use super::lease::Lease;
 use crate::keys::{Ended, Keys};
+use crate::priority::Priority;
 
 /// The end of a lease.
 #[derive(Debug, Clone)]
@@ -37,6 +38,12 @@ pub(crate) enum End {
         /// Of the payload, which stays at the server.
         bytes: usize,
     },
+    /// It was met in the plain list, and belongs to the list of this priority.
+    Routed {
+        priority: Priority,
+        /// Of the payload, which stays at the server.
+        bytes: usize,
+    },
     /// It stands for a job that was taken out of the list by hand.
     Husk,
     /// Given back uncounted; `None` keeps the bytes.
@@ -64,6 +71,7 @@ impl End {
     pub(super) fn needs(&self, keys: &Keys) -> String {
         match self {
             Self::Acked { .. } => "the leases".into(),
+            Self::Routed { priority, .. } => keys.list(*priority),
             Self::Retried { delay_ms: 0, .. } | Self::Released { delay_ms: 0, .. } => {
                 keys.jobs.clone()
             }
@@ -86,7 +94,9 @@ impl Settlement {
     pub(crate) fn size(&self) -> usize {
         let copied = match &self.end {
             // Some others are copied beside it; no more of them are reserved at once, so that settling keeps up.
-            End::Broken { bytes, .. } | End::Parked { bytes, .. } => *bytes,
+            End::Broken { bytes, .. } | End::Parked { bytes, .. } | End::Routed { bytes, .. } => {
+                *bytes
+            }
             _ => 0,
         };
         self.kept() + copied
@@ -103,7 +113,8 @@ impl Settlement {
 
     /// Whether it brings bytes along, for which a server may refuse it.
     pub(crate) fn has_bytes(&self) -> bool {
-        self.bytes().is_some() || matches!(self.end, End::Broken { .. } | End::Parked { .. })
+        self.bytes().is_some()
+            || matches!(self.end, End::Broken { .. } | End::Parked { .. } | End::Routed { .. })
     }
 
     /// What it brings along of its job.
@@ -112,7 +123,7 @@ impl Settlement {
             End::Retried { envelope, .. } => Some(envelope),
             End::Recorded { record, .. } => Some(&record.text),
             End::Released { envelope, .. } | End::Parked { envelope, .. } => envelope.as_deref(),
-            End::Acked { .. } | End::Husk | End::Broken { .. } => None,
+            End::Acked { .. } | End::Husk | End::Broken { .. } | End::Routed { .. } => None,
         }
     }
 

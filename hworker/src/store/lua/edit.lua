@@ -1,6 +1,6 @@
 -- edit: change one job in place: take it from where it was seen, if it stands there still, and do its duties.
 --
--- KEYS[1] jobs         LIST    of the queue to which it goes; the right end is taken next
+-- KEYS[1] jobs         LIST+   of the queue to which it goes; the right end is taken next; with `:<list>` behind it those of a list beside it
 -- KEYS[2] scheduled    ZSET    of that queue, envelope -> due time in ms
 -- KEYS[3] bell         LIST    of that queue; wakes the process that keeps the timer
 -- KEYS[4] broken       HASH    payload -> count, time in ms, reason
@@ -14,8 +14,9 @@
 -- KEYS[12] cancelled   ZSET    the same
 -- KEYS[13] expired     ZSET    the same
 -- KEYS[14] done        ZSET    the same
--- KEYS[15] own_jobs    LIST    of the queue on which it is
--- KEYS[16] own_scheduled  ZSET  of that queue
+-- KEYS[15] own_jobs    LIST    in which it is, if it waits
+-- KEYS[16] own_scheduled  ZSET  of the queue on which it is
+-- KEYS[17] to_token    STRING  the last token of the queue to which it goes
 -- ARGV[1] state        'waiting', 'scheduled', 'parked', 'broken', or how it ended
 -- ARGV[2] bytes        its payload; of an ended one its member
 -- ARGV[3] seen         how many were to be taken before it if it waits; else its score; '' if it is broken
@@ -23,8 +24,8 @@
 -- ARGV[5] broken_limit how many broken payloads are kept
 -- ARGV[6] day_ttl      seconds that the counters of a day are kept
 -- ARGV[7] then its duties: those of lib/duties, and
---   'push', 'front' or 'back', envelope    waits
---   'at', due in ms, envelope              is scheduled
+--   'push', 'RPUSH' to the front or 'LPUSH', list, envelope    waits; '' is the plain list
+--   'at', due in ms, list, envelope                            is scheduled
 --
 -- Returns 'done'; 'missing' when it is not there any more; 'changed' when it is there with another score.
 -- Invariant: it leaves its place in the script that does its duties, once however many ask.
@@ -43,15 +44,20 @@ local function count(counted, counter, job, n)
 end
 
 -- include clock
+-- include lists
 -- include duties
 
-arguments.push, arguments.at = 2, 2
-function duties.push(_, _, _, side, envelope)
-  call(side == 'front' and 'RPUSH' or 'LPUSH', jobs, envelope)
+arguments.push, arguments.at = 3, 3
+function duties.push(_, _, _, how, list, envelope)
+  if list ~= '' then
+    local token_key = KEYS[17]
+    -- include mark
+  end
+  push(how, list, envelope)
 end
-function duties.at(_, _, _, at, envelope)
+function duties.at(_, _, _, at, list, envelope)
   local first, due = call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2], tonumber(at)
-  call('ZADD', scheduled, at, envelope)
+  call('ZADD', scheduled, at, later(list, envelope))
   -- include wake
 end
 
@@ -90,9 +96,9 @@ end
 local i = 7
 while ARGV[i] do
   local duty = ARGV[i]
-  if duty == 'push' then needed[jobs] = 'LLEN' end
+  if duty == 'push' then look_at_list(ARGV[i + 2]) end
   if duty == 'at' then needed[scheduled], needed[bell] = 'ZCARD', 'LLEN' end
-  look_at(duty, ARGV[i + 1])
+  look_at('', duty, ARGV[i + 1])
   i = i + 1 + arguments[duty]
 end
 if outcomes[state] then needed[records], needed[groups] = 'HLEN', 'HLEN' end

@@ -6,8 +6,9 @@
 -- KEYS[4] inbox      LIST    what the server handed to the worker while it waited
 -- KEYS[5] timer      STRING  the worker that keeps the queue's timer
 -- KEYS[6] scheduled  ZSET    envelope -> due time in ms
--- KEYS[7] jobs       LIST    waiting envelopes
+-- KEYS[7] jobs       LIST+   waiting envelopes; with `:<list>` behind it those of a list beside it
 -- KEYS[8] parked     ZSET    envelope -> token: jobs that some worker could not run
+-- KEYS[9] token      STRING  the last token of the queue
 -- ARGV[1] worker     its id
 -- ARGV[2] timer_ttl  ms that the timer is kept without a heartbeat
 -- ARGV[3] window     ms; workers heard of longer ago are left out
@@ -22,7 +23,7 @@
 -- worker was declared dead or is not known.
 local call = redis.call
 local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
-local timer, scheduled, jobs, parked = KEYS[5], KEYS[6], KEYS[7], KEYS[8]
+local timer, scheduled, jobs, parked, token_key = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local worker, timer_ttl, window, everyone = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 local looked, unknown_for = ARGV[5], tonumber(ARGV[6])
 
@@ -40,6 +41,22 @@ local keeps = 0
 if not keeper or keeper == worker then
   call('SET', timer, worker, 'PX', timer_ttl)
   keeps = 1
+end
+
+-- What the plain list does not show. Whoever waits for it is told again, should a ticket or the mark be lost.
+-- include lists
+local filled = redis.pcall('ZCARD', lists)
+if keeps == 1 and filled == 0 then
+  -- Somebody may have removed what said that they have jobs.
+  for list, level in pairs(levels) do
+    local length = redis.pcall('LLEN', jobs .. ':' .. list)
+    if type(length) == 'number' and length > 0 then filled = filled + call('ZADD', lists, level * 1e15, list) end
+  end
+end
+local is_filled = type(filled) == 'number' and filled > 0
+if is_filled then
+  -- include mark
+  leave_ticket()
 end
 
 -- A worker lives whatever somebody made of that key.

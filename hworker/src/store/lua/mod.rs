@@ -37,6 +37,7 @@ scripts! {
     LookParked = "look_parked";
     MendRecords = "mend_records";
     Promote = "promote";
+    Push = "push";
     ReadHash = "read_hash";
     ReadList = "read_list";
     ReadSet = "read_set";
@@ -61,6 +62,8 @@ const PARTS: &[(&str, &str)] = &[
     ("clock", include_str!("lib/clock.lua")),
     ("count", include_str!("lib/count.lua")),
     ("duties", include_str!("lib/duties.lua")),
+    ("lists", include_str!("lib/lists.lua")),
+    ("mark", include_str!("lib/mark.lua")),
     ("portion", include_str!("lib/portion.lua")),
     ("quarantine", include_str!("lib/quarantine.lua")),
     ("records", include_str!("lib/records.lua")),

@@ -1,20 +1,23 @@
 -- promote: move what is due from the scheduled jobs to the queue.
 --
 -- KEYS[1] scheduled  ZSET  envelope -> due time in ms
--- KEYS[2] jobs       LIST  envelopes; new ones go to its left
+-- KEYS[2] jobs       LIST+ envelopes; new ones go to its left; with `:<list>` behind it those of a list beside it
+-- KEYS[3] token      STRING  the last token of the queue
 -- ARGV[1] want   how many at most (1..1000)
 -- ARGV[2] bytes  stop at so many bytes
 --
 -- Returns {how many were moved, ms until the next is due or -1 when none is left}.
--- Invariant: an envelope leaves `scheduled` and enters `jobs` in the same script, the earliest due first.
+-- Invariant: an envelope leaves `scheduled` and enters its list in the same script, the earliest due first.
 local call = redis.call
-local scheduled, jobs = KEYS[1], KEYS[2]
+local scheduled, jobs, token_key = KEYS[1], KEYS[2], KEYS[3]
 local want, bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 -- include clock
+-- include lists
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
 call('LLEN', jobs)
+local is_marked = false
 
 local moved, at_once, largest = 0, 1, 1
 while moved < want and at_once > 0 do
@@ -22,7 +25,20 @@ while moved < want and at_once > 0 do
   local due = call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, math.min(want - moved, at_once))
   if #due == 0 then break end
   call('ZREM', scheduled, unpack(due))
-  call('LPUSH', jobs, unpack(due))
+  local plain = {}
+  for _, member in ipairs(due) do
+    local list, from = string.match(member, '^:(%l+)\n()')
+    if list then
+      if not is_marked then
+        -- include mark
+        is_marked = true
+      end
+      push('LPUSH', list, string.sub(member, from))
+    else
+      plain[#plain + 1] = member
+    end
+  end
+  if plain[1] then call('LPUSH', jobs, unpack(plain)) end
   moved = moved + #due
   for _, envelope in ipairs(due) do
     bytes = bytes - #envelope

@@ -30,13 +30,16 @@ local session = call('HINCRBY', record, 'session', 1)
 -- include token
 local moved = {}
 for _, envelope in ipairs(call('RPOP', inbox, 1000) or {}) do
-  token = token + 1
-  moved[#moved + 1] = token
-  moved[#moved + 1] = envelope
+  -- A ticket: the worker looks at once.
+  if envelope ~= '!' then
+    token = token + 1
+    moved[#moved + 1] = token
+    moved[#moved + 1] = envelope
+  end
 end
 if #moved > 0 then
   call('HSET', progress, unpack(moved))
-  call('SET', token_key, token)
+  call('SET', token_key, mark and string.format('%.0f+', token) or token)
 end
 
 local reply = call('HKEYS', progress)

@@ -4,7 +4,7 @@
 -- KEYS[2] record    HASH  the dead worker's record
 -- KEYS[3] progress  HASH  its leases -> envelopes
 -- KEYS[4] inbox     LIST  what the server handed to it while it waited, oldest at the right
--- KEYS[5] jobs      LIST  envelopes; the right end is taken next
+-- KEYS[5] jobs      LIST+ envelopes; the right end is taken next; with `:<list>` behind it those of a list beside it
 -- KEYS[6] stat      HASH  counters of the queue
 -- KEYS[7] day       HASH  the same of one day
 -- ARGV[1] worker    its id
@@ -28,6 +28,8 @@ end
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
 call('LLEN', inbox)
 call('LLEN', jobs)
+-- include lists
+for i = 4, #ARGV, 2 do look_at_list(list_of(ARGV[i])) end
 
 -- A removal first: a full server lets a script go on once it has written.
 call('HDEL', progress, '')
@@ -39,12 +41,19 @@ call('HDEL', record, 'name', 'host', 'pid', 'version', 'concurrency', 'queues')
 local given = 0
 -- Younger than what has a lease, so it is behind that.
 for _ = 1, 1000 do
-  if not call('LMOVE', inbox, jobs, 'LEFT', 'RIGHT') then break end
-  given = given + 1
+  local handed = call('LPOP', inbox)
+  if not handed then break end
+  -- It would have told of lists that have jobs.
+  if handed == '!' then
+    leave_ticket()
+  else
+    call('RPUSH', jobs, handed)
+    given = given + 1
+  end
 end
 for i = 4, #ARGV, 2 do
   if call('HDEL', progress, ARGV[i]) == 1 then
-    call('RPUSH', jobs, ARGV[i + 1])
+    push('RPUSH', list_of(ARGV[i]), ARGV[i + 1])
     given = given + 1
   end
 end

@@ -1,22 +1,23 @@
 -- release: give leased envelopes back, uncounted.
 --
 -- KEYS[1] progress   HASH  lease -> envelope
--- KEYS[2] jobs       LIST  envelopes; the right end is taken next
+-- KEYS[2] jobs       LIST+ envelopes; the right end is taken next; with `:<list>` behind it those of a list beside it
 -- KEYS[3] scheduled  ZSET  envelope -> due time in ms
 -- KEYS[4] bell       LIST  at most one token; wakes the process that keeps the timer
 -- ARGV[1] now lease, delay in ms, envelope ('' keeps the bytes); repeated, the youngest lease first
 --
 -- Returns how many leases were still held.
--- Invariant: an envelope leaves `progress` and enters its list in the same script; without a delay it is next.
+-- Invariant: an envelope leaves `progress` and enters the list that its lease names in the same script; without a delay it is next.
 local call = redis.call
 local progress, jobs, scheduled, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
 -- include clock
+-- include lists
 -- Looked at before anything is taken, as in settle.lua.
 local needed = {}
-for i = 2, #ARGV, 3 do
-  if ARGV[i] == '0' then
-    needed[jobs] = 'LLEN'
+for i = 1, #ARGV, 3 do
+  if ARGV[i + 1] == '0' then
+    look_at_list(list_of(ARGV[i]))
   else
     needed[scheduled], needed[bell] = 'ZCARD', 'LLEN'
   end
@@ -30,11 +31,12 @@ for i = 1, #ARGV, 3 do
   if envelope == '' then envelope = call('HGET', progress, lease) end
   if call('HDEL', progress, lease) == 1 then
     released = released + 1
+    local list = list_of(lease)
     if delay == 0 then
-      call('RPUSH', jobs, envelope)
+      push('RPUSH', list, envelope)
     else
       due = math.min(due, now + delay)
-      call('ZADD', scheduled, string.format('%.0f', now + delay), envelope)
+      call('ZADD', scheduled, string.format('%.0f', now + delay), later(list, envelope))
     end
   end
 end

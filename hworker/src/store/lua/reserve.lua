@@ -6,7 +6,7 @@
 -- KEYS[4] token     STRING  the last token of the queue
 -- KEYS[5] broken    HASH    payload -> count, time in ms, reason
 -- KEYS[6] stat      HASH    counters of the queue
--- KEYS[7] jobs      LIST    envelopes, oldest at the right
+-- KEYS[7] jobs      LIST+   envelopes, oldest at the right; with `:<list>` behind it those of a list beside it
 -- KEYS[8] parked    ZSET    envelope -> token: what is too large, where `broken` is full
 -- ARGV[1] session      of the connection that asks
 -- ARGV[2] want         how many at most (0..1000); the inbox is handed over whole
@@ -16,7 +16,8 @@
 -- ARGV[6] known        from settle_and_reserve alone: {session, dead} as `settle` has read them; it has also made the first write
 --
 -- Returns {'ok', jobs left, set aside as broken or, where there is no room, parked, first token, envelope, envelope, ...}: the
--- leases are the tokens, counted up from the first; {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
+-- leases are the tokens, counted up from the first; {'listed', jobs left, set aside, lease, envelope, lease, envelope, ...} where the queue has
+-- more than its plain list; {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
 -- Invariant: an envelope leaves its list and enters `progress` in the same script.
 -- Called by Queue::reserve, by Queue::reserve_when_handed behind a BLMOVE (want 0), and from settle_and_reserve.
 
@@ -56,11 +57,127 @@ local function quarantine(payload, broken, broken_limit, now)
   return true
 end
 
+-- The queue has jobs of several priorities, or had.
+if mark then
+  -- include lists
+  reply = {'listed', 0, 0}
+  local since = redis.pcall('HMGET', jobs .. ':control', 'since:1', 'since:2', 'since:3', 'since:4', 'since:5')
+  local aging = tonumber(call('HGET', record, 'aging')) or math.huge
+
+  local function can_set_aside()
+    if sets_aside == nil then
+      sets_aside = type(redis.pcall('HLEN', broken)) == 'number' and type(redis.pcall('ZCARD', parked)) == 'number'
+    end
+    return sets_aside
+  end
+
+  -- Leases envelopes that were taken from the right end of a list, the oldest first; gives how many. What is beyond the bytes, or can
+  -- neither be leased nor set aside, goes back there.
+  local function lease(list, envelopes, bounded)
+    local leased = 0
+    for i, envelope in ipairs(envelopes) do
+      local too_large = #envelope > max_payload
+      if envelope == '!' then
+        -- A ticket is no job. Who was handed one has a slot for what it tells of.
+        if not bounded then want = want + 1 end
+      elseif too_large and can_set_aside() then
+        quarantined = quarantined + 1
+        if quarantine(envelope, broken, broken_limit, now) then
+          redis.pcall('HINCRBY', stat, 'broken', 1)
+        else
+          beyond = beyond or {}
+          beyond[#beyond + 1] = envelope
+        end
+      elseif too_large or bytes <= 0 and bounded then
+        held_up, bytes = too_large, 0
+        for j = #envelopes, i, -1 do push('RPUSH', list, envelopes[j]) end
+        break
+      else
+        token = token + 1
+        leased = leased + 1
+        local name = string.format('%.0f', token) .. (list == '' and '' or '.' .. list)
+        taken[filled + 1], taken[filled + 2] = name, envelope
+        filled = filled + 2
+        reply[#reply + 1], reply[#reply + 2] = name, envelope
+      end
+      bytes, largest = bytes - #envelope, math.max(largest, #envelope)
+    end
+    return leased
+  end
+
+  local function take(list, most)
+    local leased, at_once = 0, 1
+    while leased < most and bytes > 0 and quarantined < 100 and at_once > 0 do
+      local some = call('RPOP', (list == '' and jobs or jobs .. ':' .. list), math.min(most - leased, at_once))
+      if not some then break end
+      leased = leased + lease(list, some, true)
+      at_once = math.min(at_once * 2, 32, math.floor(bytes / largest))
+    end
+    return leased
+  end
+
+  if handed > 0 then lease('', call('RPOP', inbox, 1000), false) end
+
+  -- The lists that have jobs, by their level. One that has none, or that somebody made another type of, is no list.
+  local by_level = {{}, {}, {{list = '', length = call('LLEN', jobs)}}, {}, {}}
+  local known = redis.pcall('ZRANGE', lists, 0, 99, 'WITHSCORES')
+  for i = 1, #known, 2 do
+    local length = redis.pcall('LLEN', jobs .. ':' .. known[i])
+    if type(length) == 'number' and length > 0 then
+      local level = by_level[math.floor(tonumber(known[i + 1]) / 1e15)] or by_level[5]
+      level[#level + 1] = {list = known[i], length = length}
+    else
+      call('ZREM', lists, known[i])
+    end
+  end
+  local function serve(level, most)
+    for _, from in ipairs(by_level[level]) do
+      if most > 0 and from.length > 0 then
+        most = most - take(from.list, math.min(most, from.length))
+        from.length = call('LLEN', (from.list == '' and jobs or jobs .. ':' .. from.list))
+      end
+    end
+    return most
+  end
+
+  -- A level that waits for longer than is asked has one of sixteen, so that none starves.
+  local room = want - filled / 2
+  for level = 5, 1, -1 do
+    local passed_over = tonumber(since[level])
+    if passed_over and now - passed_over > aging then
+      local share = want >= 16 and math.floor(want / 16) or (token % 16 == 0 and 1 or 0)
+      share = math.min(share, math.max(room, 0))
+      room = room - share + serve(level, share)
+    end
+  end
+  waiting = 0
+  local needs_ticket = false
+  for level = 1, 5 do
+    local is_passed_over, waits = room <= 0, 0
+    room = serve(level, room)
+    for _, from in ipairs(by_level[level]) do
+      waits = waits + from.length
+      if from.list ~= '' and from.length == 0 then call('ZREM', lists, from.list) end
+      if from.list ~= '' and from.length > 0 then needs_ticket = true end
+    end
+    waiting = waiting + waits
+    -- When a level was first passed over, which is a figure: where it cannot be kept, none is passed over for long.
+    if since.err then
+      -- The key is of another type.
+    elseif waits == 0 or not is_passed_over then
+      if since[level] then call('HDEL', jobs .. ':control', 'since:' .. level) end
+    elseif not since[level] then
+      call('HSET', jobs .. ':control', 'since:' .. level, string.format('%.0f', now))
+    end
+  end
+  if needs_ticket then leave_ticket() end
+end
+
 -- Leases them, the oldest first: the inbox, which is handed over whole, then the list. Each job goes through this loop, and what it needs is
 -- local to it: to reach outside a function costs Lua as much again. The lease is handed on as a number, which the server spells unless
 -- it is slow at that, see below: as a string Lua would keep it until it is collected, and hash it before.
-local popped, from_jobs, at_once = handed > 0 and call('RPOP', inbox, 1000) or {}, false, 1
-while true do
+local popped, from_jobs, at_once = not mark and handed > 0 and call('RPOP', inbox, 1000) or {}, false, 1
+while not mark do
   for i = 1, #popped do
     local envelope = popped[i]
     local size = #envelope
@@ -111,16 +228,16 @@ end
 if filled > 0 then
   -- Before 7.2 the server spells every number as a fraction, which takes it longer than Lua takes for a whole one. A Lua of 32
   -- bits cannot spell a token; there the server does.
-  if (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d', 2 ^ 52) == '4503599627370496' then
+  if not mark and (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d', 2 ^ 52) == '4503599627370496' then
     for i = 1, filled, 2 do taken[i] = string.format('%d', taken[i]) end
   end
   call('HSET', progress, unpack(taken))
-  call('SET', token_key, token)
+  call('SET', token_key, mark and string.format('%.0f+', token) or token)
 end
 if beyond then
   -- Behind the leases, which count up from the first.
   for i = 1, #beyond do call('ZADD', parked, string.format('%.0f', token + i), beyond[i]) end
-  call('SET', token_key, string.format('%.0f', token + #beyond))
+  call('SET', token_key, string.format('%.0f', token + #beyond) .. (mark or ''))
   redis.pcall('HINCRBY', stat, 'parked', #beyond)
 end
 reply[2], reply[3] = waiting, quarantined

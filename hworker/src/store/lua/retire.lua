@@ -3,7 +3,7 @@
 -- KEYS[1] record    HASH    the worker's record
 -- KEYS[2] progress  HASH    its leases -> envelopes
 -- KEYS[3] inbox     LIST    what the server handed to it while it waited, oldest at the right
--- KEYS[4] jobs      LIST    envelopes; the right end is taken next
+-- KEYS[4] jobs      LIST+   envelopes; the right end is taken next
 -- KEYS[5] timer     STRING  the worker that keeps the queue's timer
 -- KEYS[6] workers   ZSET    worker -> last heartbeat in ms
 -- ARGV[1] worker  its id
@@ -16,10 +16,13 @@ local record, progress, inbox, jobs, timer = KEYS[1], KEYS[2], KEYS[3], KEYS[4],
 local workers = KEYS[6]
 local worker = ARGV[1]
 
+-- include lists
 call('HDEL', progress, '')
 if call('GET', timer) == worker then call('DEL', timer) end
 for _ = 1, 1000 do
-  if not call('LMOVE', inbox, jobs, 'LEFT', 'RIGHT') then break end
+  local handed = call('LPOP', inbox)
+  if not handed then break end
+  if handed == '!' then leave_ticket() else call('RPUSH', jobs, handed) end
 end
 -- include clock
 call('HSETNX', record, 'dead', time[1])

@@ -1,20 +1,21 @@
 -- revoke: take a lease from the worker that holds it and put the job back to the front.
 --
 -- KEYS[1] progress  HASH  lease -> envelope
--- KEYS[2] jobs      LIST  envelopes; the right end is taken next
+-- KEYS[2] jobs      LIST+ envelopes; the right end is taken next; with `:<list>` behind it those of a list beside it
 -- ARGV[1] lease
 --
 -- Returns 'ok', or 'missing' when it is not held.
--- Invariant: an envelope leaves `progress` and enters `jobs` in the same script.
+-- Invariant: an envelope leaves `progress` and enters the list that its lease names in the same script.
 local call = redis.call
 local progress, jobs = KEYS[1], KEYS[2]
 local lease = ARGV[1]
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
-call('LLEN', jobs)
+-- include lists
+look_at_list(list_of(lease))
 
 local envelope = call('HGET', progress, lease)
 if not envelope then return 'missing' end
 call('HDEL', progress, lease)
-call('RPUSH', jobs, envelope)
+push('RPUSH', list_of(lease), envelope)
 return 'ok'

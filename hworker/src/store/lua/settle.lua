@@ -1,7 +1,7 @@
 -- settle: end attempts, each only while its lease is still held.
 --
 -- KEYS[1] progress   HASH  lease -> envelope
--- KEYS[2] jobs       LIST  a retry without delay goes to its left, the back of the queue
+-- KEYS[2] jobs       LIST+ a retry without delay goes to its left, the back of the queue, or of the list beside it that its lease names
 -- KEYS[3] scheduled  ZSET  envelope -> due time in ms
 -- KEYS[4] bell       LIST  at most one token; wakes the process that keeps the timer
 -- KEYS[5] broken     HASH  payload -> count, time in ms, reason
@@ -27,8 +27,9 @@
 --     'record', outcome, id, group, most records, most bytes, record, sample of the group    does not run again
 --     'break', reason                         cannot be decoded; parked where `broken` is full
 --     'park', envelope                        cannot be run by this worker ('' keeps the bytes)
+--     'route', list                           was met in the plain list, and belongs to the back of this one
 --     'husk', reason                          stands for a job that was taken out of the list by hand; for the reason it is broken if not
---   What needs the payload, which is 'break' and 'park', is the first duty.
+--   What needs the payload, which is 'break', 'park' and 'route', is the first duty.
 --
 -- Returns for each, in order: for 'ack' how many leases were held, else 'ok' or 'stale'; behind these, if counters were reset, 'anew' and
 -- their names. To a script that includes this one it also returns {session, dead} of the worker's record (KEYS[8]).
@@ -66,14 +67,15 @@ if ARGV[at] then
   local records, groups = KEYS[11], KEYS[12]
   local ended, outcomes = {KEYS[13], KEYS[14], KEYS[15], KEYS[16]}, {failed = 1, cancelled = 2, expired = 3, done = 4}
   -- include clock
+  -- include lists
   -- include duties
   -- Only the keys that this call needs: the caller sends the ends again by the keys that they need, so a key of another type stops only
   -- the ends that need it.
   while ARGV[at] do
-    local n = tonumber(ARGV[at + 3])
+    local lease, n = ARGV[at + 2], tonumber(ARGV[at + 3])
     at = at + 4
     for _ = 1, n do
-      look_at(ARGV[at], ARGV[at + 1])
+      look_at(lease, ARGV[at], ARGV[at + 1])
       at = at + 1 + arguments[ARGV[at]]
     end
   end
@@ -129,7 +131,7 @@ while i <= #ARGV do
     local job, lease, n, first = ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4]
     i = i + 4
     if job == '' then job = nil end
-    local payload = (first == 'break' or first == 'park') and call('HGET', progress, lease)
+    local payload = (first == 'break' or first == 'park' or first == 'route') and call('HGET', progress, lease)
     local held = call('HDEL', progress, lease) == 1
     for _ = 1, n do i = run_duty(i, held, job, lease, payload) end
     replies[#replies + 1] = held and 'ok' or 'stale'

@@ -38,6 +38,6 @@ for i = 2, #ARGV do
 end
 if #taken > 0 then
   call('HSET', progress, unpack(taken))
-  call('SET', token_key, string.format('%.0f', token))
+  call('SET', token_key, string.format('%.0f', token) .. (mark or ''))
 end
 return reply

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::envelope::Crash;
 use crate::job::OnFault;
+use crate::priority::Priority;
 use crate::store::{End, Lease, Settlement};
 use crate::worker::attempt::decide::{Evidence, Transition};
 use crate::worker::attempt::decode::read;
@@ -43,6 +44,10 @@ fn check(
 ) -> Result<Admitted, End> {
     let job = read(core, lease, payload);
     let job = Arc::new(job.map_err(|(why, payload)| why.end(core, consumer, &payload))?);
+    // It was pushed there without its priority, or by who does not know its type. It waits where it belongs.
+    if job.priority != Priority::Normal && matches!(job.lease, Lease::Token(_)) {
+        return Err(End::Routed { priority: job.priority, bytes: job.payload.len() });
+    }
     let at_most_once = job.definition.policy.on_crash == OnFault::Fail;
     if at_most_once && consumer.fetches_ahead {
         // The job was sent here from its own queue. Its crash would count for the jobs that were fetched ahead too.

@@ -110,6 +110,7 @@ fn record(session: &Session) -> Vec<(&'static str, String)> {
         ("version", env!("CARGO_PKG_VERSION").to_owned()),
         ("concurrency", config.concurrency.to_string()),
         ("dead_after", crate::time::millis(config.dead_after).to_string()),
+        ("aging", crate::time::millis(config.aging).to_string()),
         ("queues", session.core.queue_names()),
     ]
 }

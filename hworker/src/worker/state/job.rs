@@ -11,6 +11,7 @@ use crate::context::Context;
 use crate::encryption::Opened;
 use crate::envelope::{Crash, JobId, NO_ARGS};
 use crate::job::Definition;
+use crate::priority::Priority;
 use crate::store::Lease;
 
 /// A decoded job that this worker has reserved.
@@ -24,6 +25,7 @@ pub(crate) struct Job {
     pub(crate) timeout: Duration,
     pub(crate) backoff: Option<CallBackoff>,
     pub(crate) retry_until: Option<u64>,
+    pub(crate) priority: Priority,
     pub(crate) crashes: Vec<Crash>,
     pub(crate) payload: String,
     /// The range of the arguments in the payload, if there are any.

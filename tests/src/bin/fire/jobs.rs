@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use hworker::{BoxError, Context, Enqueue, Outcome as Returned};
+use hworker::{BoxError, Context, Enqueue, Outcome as Returned, Priority};
 use serde::{Deserialize, Serialize};
 
 use crate::diary::{Diary, Note, Outcome, What};
@@ -231,8 +231,29 @@ pub(crate) enum Drawn {
     Raw(&'static str, String),
 }
 
+/// The priority of the job number `n`, if we write it.
+pub(crate) fn priority_of(n: u32) -> Priority {
+    match n % 16 {
+        0 | 1 => Priority::High,
+        2 => Priority::Highest,
+        3 | 4 => Priority::Low,
+        5 => Priority::Lowest,
+        _ => Priority::Normal,
+    }
+}
+
 /// The job number `n`, of a kind at random.
 pub(crate) fn draw(n: u32, rng: &mut Rng) -> Drawn {
+    let priority = priority_of(n);
+    match kind(n, rng) {
+        Drawn::Work(job) => Drawn::Work(job.priority(priority)),
+        Drawn::Plain(job) => Drawn::Plain(job.priority(priority)),
+        Drawn::Blocking(job) => Drawn::Blocking(job.priority(priority)),
+        raw @ Drawn::Raw(..) => raw,
+    }
+}
+
+fn kind(n: u32, rng: &mut Rng) -> Drawn {
     let queue = match rng.u32(..QUIET) {
         0 => QUEUES[2],
         number if number % 5 == 0 => QUEUES[1],

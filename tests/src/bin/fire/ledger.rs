@@ -8,8 +8,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::aof::Command;
 use crate::change::{Change, Place};
-use crate::jobs::QUEUES;
-use crate::names::{HUSK, Key, Kind, number_in, number_of};
+use crate::jobs::{QUEUES, priority_of};
+use crate::names::{HUSK, Key, Kind, TICKET, list_in, number_in, number_of};
 
 /// A lease: the queue, and the token.
 pub(crate) type Lease = (u8, u64);
@@ -92,6 +92,8 @@ pub(crate) struct Ledger {
     last_token: [u64; QUEUES.len()],
     counters: [HashMap<String, i64>; QUEUES.len()],
     held: usize,
+    /// The jobs that were in the list of another priority than the normal one, and go on in it.
+    listed: HashSet<u32>,
     /// How many husks there are in each queue.
     husks: [i64; QUEUES.len()],
     /// The jobs of which there is a record, by the queue and the name of it.
@@ -142,13 +144,14 @@ impl Ledger {
                 jobs.iter().map(move |n| (*n, format!("{what} in {queue}")))
             })
         });
-        lists.chain(held).chain(sets).collect()
+        lists.chain(held).chain(sets).filter(|(n, _)| *n != TICKET).collect()
     }
 
     /// What is in inboxes, and in which.
     pub(crate) fn in_inboxes(&self) -> impl Iterator<Item = (u32, &[u8])> {
         let inboxes = self.lists.iter().filter(|(name, _)| name.starts_with(b"hworker-inbox-"));
-        inboxes.flat_map(|(name, jobs)| jobs.iter().map(|n| (*n, name.as_slice())))
+        let jobs = inboxes.flat_map(|(name, jobs)| jobs.iter().map(|n| (*n, name.as_slice())));
+        jobs.filter(|(n, _)| *n != TICKET)
     }
 
     /// Follows one change, and says what it did.
@@ -272,10 +275,34 @@ impl Ledger {
         } else {
             list.push_back(n);
         }
+        if n == TICKET {
+            return;
+        }
+        if of.kind == Kind::Jobs {
+            self.goes_to(n, Some(&*of.part).filter(|list| !list.is_empty()));
+        }
         if n != HUSK {
             let place = if of.kind == Kind::Jobs { Place::Waiting } else { Place::Inbox };
             let copies = self.copies(n);
             self.change.enters(n, copies, place);
+        }
+    }
+
+    /// A job stands in a list, or is held or scheduled as one of it; none is the plain one.
+    fn goes_to(&mut self, n: u32, list: Option<&str>) {
+        if n == HUSK {
+            return;
+        }
+        let keeps_it = match list {
+            Some(list) => {
+                self.listed.insert(n);
+                priority_of(n).name() == list
+            }
+            None => !self.listed.contains(&n),
+        };
+        if !keeps_it {
+            let detail = format!("job {n}, which is {}, in {list:?}", priority_of(n));
+            self.change.wrong("a job keeps its priority", detail);
         }
     }
 
@@ -310,6 +337,9 @@ impl Ledger {
         if list.is_empty() {
             self.lists.remove(key);
         }
+        if n == TICKET {
+            return Some(n);
+        }
         if n == HUSK {
             self.husk(of.queue, -1);
             return Some(n);
@@ -329,7 +359,7 @@ impl Ledger {
 
     fn grant(&mut self, key: &[u8], of: &Key, rest: &[Vec<u8>], events: &mut Vec<Event>) {
         for pair in rest.chunks_exact(2) {
-            let (Some(token), Some(n)) = (number(&pair[0]), number_of(&pair[1])) else {
+            let (Some(token), Some(n)) = (token(&pair[0]), number_of(&pair[1])) else {
                 self.change.wrong("a payload that nobody wrote", text(&pair[0]));
                 continue;
             };
@@ -344,6 +374,7 @@ impl Ledger {
                 self.husk(of.queue, 1);
                 continue;
             }
+            self.goes_to(n, list_in(&pair[0]));
             let copies = self.copies(n);
             self.change.enters(n, copies, Place::Held);
             let (lease, worker) = ((of.queue, token), of.part.clone());
@@ -354,7 +385,7 @@ impl Ledger {
     fn end_leases(&mut self, key: &[u8], of: &Key, rest: &[Vec<u8>]) {
         let Some(leases) = self.progress.get_mut(key) else { return };
         let mut ended = Vec::new();
-        for token in rest.iter().filter_map(|lease| number(lease)) {
+        for token in rest.iter().filter_map(|lease| token(lease)) {
             ended.extend(leases.remove(&token).map(|n| (n, token)));
         }
         if leases.is_empty() {
@@ -380,6 +411,12 @@ impl Ledger {
         let Some(n) = number_in(payload) else {
             return self.change.wrong("a payload that nobody wrote", format!("{:?}", of.kind));
         };
+        if of.kind == Kind::Parked {
+            // Who takes it from there puts it where it belongs.
+            self.listed.remove(&n);
+        } else {
+            self.goes_to(n, list_in(payload));
+        }
         let copies = self.copies(n);
         self.set_of(of).insert(n);
         let place = if of.kind == Kind::Parked { Place::Parked } else { Place::Scheduled };
@@ -412,6 +449,11 @@ impl Ledger {
 
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// That of a lease, which may name its list too.
+fn token(lease: &[u8]) -> Option<u64> {
+    number(lease.split(|byte| *byte == b'.').next()?)
 }
 
 fn number(bytes: &[u8]) -> Option<u64> {

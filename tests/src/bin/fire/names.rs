@@ -5,9 +5,24 @@ use crate::jobs::QUEUES;
 /// The number of what stands where a job was deleted.
 pub(crate) const HUSK: u32 = u32::MAX;
 
-/// The number of what moves as a job does: a husk has one too.
+/// The number of what has an idle worker look at the lists beside the plain one.
+pub(crate) const TICKET: u32 = u32::MAX - 1;
+
+/// The number of what moves as a job does: a husk has one too, and a ticket.
 pub(crate) fn number_of(payload: &[u8]) -> Option<u32> {
-    if payload == b"-" { Some(HUSK) } else { number_in(payload) }
+    match payload {
+        b"-" => Some(HUSK),
+        b"!" => Some(TICKET),
+        payload => number_in(payload),
+    }
+}
+
+/// The list that a lease, or what stands among the scheduled jobs, names; none is the plain one.
+pub(crate) fn list_in(name: &[u8]) -> Option<&str> {
+    let name = str::from_utf8(name).ok()?;
+    let scheduled = name.strip_prefix(':').and_then(|rest| rest.split_once('\n'));
+    let lease = || Some(name.split_once('.')?.1).filter(|_| !name.starts_with('{'));
+    scheduled.map(|(list, _)| list).or_else(lease)
 }
 
 /// The number of the job that a payload is about; all payloads of the suite have one.
@@ -59,6 +74,9 @@ impl Key {
             _ => return None,
         };
         let (queue, part) = rest.split_once(':').unwrap_or((rest, ""));
+        if kind == Kind::Jobs && matches!(part, "lists" | "control") {
+            return None;
+        }
         let queue = QUEUES.iter().position(|name| *name == queue)? as u8;
         Some(Self { kind, queue, part: part.to_owned() })
     }

@@ -1,17 +1,19 @@
 -- duties: what remains to be done for a job that has left its place: each duty a function of the job's name, its lease, the payload where
 -- the duty needs it, and its own arguments.
--- Needs call, now, count, counted, jobs, scheduled, bell, broken, parked, token_key, time, broken_limit, and records, groups, ended
+-- Needs call, now, count, counted, jobs and lib/lists, scheduled, bell, broken, parked, token_key, time, broken_limit, and records, groups, ended
 -- and outcomes where there are records. Makes duties, arguments: how many each has, look_at, needed, and where there are records
 -- drop, and write_records, which must be the last.
 local duties = {}
-local arguments = {retry = 2, record = 7, ['break'] = 1, park = 1, husk = 1}
+local arguments = {retry = 2, route = 1, record = 7, ['break'] = 1, park = 1, husk = 1}
 local needed, drop, write_records = {}, nil, nil
 
 -- Notes the keys that a duty needs and how to look at them: a key that somebody made another type of is an error before the first
 -- write, and not half-way.
-local function look_at(duty, argument)
+local function look_at(lease, duty, argument)
   if duty == 'retry' and argument == '0' then
-    needed[jobs] = 'LLEN'
+    look_at_list(list_of(lease))
+  elseif duty == 'route' then
+    look_at_list(argument)
   elseif duty == 'retry' then
     needed[scheduled], needed[bell] = 'ZCARD', 'LLEN'
   elseif duty == 'record' then
@@ -23,16 +25,22 @@ local function look_at(duty, argument)
   end
 end
 
-function duties.retry(job, _, _, delay, envelope)
+function duties.retry(job, lease, _, delay, envelope)
   count(counted, 'retried', job, 1)
   delay = tonumber(delay)
   if delay == 0 then
-    call('LPUSH', jobs, envelope)
+    push('LPUSH', list_of(lease), envelope)
     return
   end
   local first, due = call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2], now + delay
-  call('ZADD', scheduled, string.format('%.0f', due), envelope)
+  call('ZADD', scheduled, string.format('%.0f', due), later(list_of(lease), envelope))
   -- include wake
+end
+
+-- It was met in the plain list, and belongs to another.
+function duties.route(_, _, payload, list)
+  -- include mark
+  push('LPUSH', list, payload)
 end
 
 -- Under a token above all that were given before, so no worker has looked past it.
@@ -40,7 +48,7 @@ function duties.park(_, _, payload, envelope)
   if envelope == '' then envelope = payload end
   -- include token
   token = string.format('%.0f', token + 1)
-  call('SET', token_key, token)
+  call('SET', token_key, token .. (mark or ''))
   call('ZADD', parked, token, envelope)
   count(counted, 'parked', nil, 1)
 end

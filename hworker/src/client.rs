@@ -23,8 +23,10 @@ use crate::error::Error;
 use crate::job::Definition;
 use crate::keys::KeySpace;
 use crate::reconnect::Reconnect;
-use crate::store::{Address, Connection, Fault, FaultKind, LAST_MOMENT, Meta, MetaKey, Queue};
-use crate::time::within;
+use crate::store::{
+    Address, Connection, Fault, FaultKind, LAST_MOMENT, Meta, MetaKey, Queue, server_time,
+};
+use crate::time::{millis, within};
 
 pub use builder::ClientBuilder;
 
@@ -220,6 +222,39 @@ impl Client {
     /// Over how many shards a queue is spread.
     pub(crate) fn shard_count(&self, queue: &str) -> usize {
         self.inner.spread.get(queue).map_or(1, |spread| spread.shards.len())
+    }
+
+    /// Notes that all queues are paused, for who serves one that comes later.
+    pub(crate) async fn mark_all_paused(&self, duration: Option<Duration>) -> Result<(), Fault> {
+        let (meta, on) = self.meta(MetaKey::Queues).await?;
+        let until = match duration {
+            None => 0,
+            Some(duration) => server_time(&on).await?.saturating_add(millis(duration)),
+        };
+        meta.mark_all_paused(&on, until).await
+    }
+
+    pub(crate) async fn unmark_all_paused(&self) -> Result<(), Fault> {
+        let (meta, on) = self.meta(MetaKey::Queues).await?;
+        meta.unmark_all_paused(&on).await
+    }
+
+    /// For how long all queues are still paused, if they are: `Some(None)` until they are resumed.
+    pub(crate) async fn all_paused(&self) -> Result<Option<Option<Duration>>, Fault> {
+        let (meta, on) = self.meta(MetaKey::Queues).await?;
+        let Some(until) = meta.all_paused(&on).await? else { return Ok(None) };
+        let now = server_time(&on).await?;
+        Ok(match until {
+            0 => Some(None),
+            until if until > now => Some(Some(Duration::from_millis(until - now))),
+            _ => None,
+        })
+    }
+
+    /// How many queues the registry has.
+    pub(crate) async fn count_registered_queues(&self) -> Result<u64, Fault> {
+        let (meta, on) = self.meta(MetaKey::Queues).await?;
+        meta.count(&on).await
     }
 
     /// The queues of the registry, each with its shards as far as that is known.

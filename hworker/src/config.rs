@@ -16,7 +16,7 @@ use crate::time::parse_duration;
 
 pub(crate) use encryption::{EncryptionConfig, EncryptionSettings, NO_KEYS};
 pub(crate) use tls::TlsFiles;
-pub(crate) use worker::{QueueSetting, WorkerConfig, WorkerSettings};
+pub(crate) use worker::{QueueSetting, Share, WorkerConfig, WorkerSettings, queues};
 
 /// Defaults, where neither the program nor the environment says otherwise.
 pub mod defaults {

@@ -145,6 +145,16 @@ impl Keys {
         }
     }
 
+    /// What is in force on the queue.
+    pub(crate) fn control(&self) -> String {
+        [&*self.jobs, ":control"].concat()
+    }
+
+    /// Where workers wait while the queue is paused.
+    pub(crate) fn gate(&self) -> String {
+        [&*self.jobs, ":gate"].concat()
+    }
+
     /// The keys of the queue alone, each with the type that it has.
     pub(crate) fn typed(&self) -> Vec<(String, &'static str)> {
         let [failed, cancelled, expired, done] = &self.ended;
@@ -166,7 +176,7 @@ impl Keys {
         ];
         let lists = Priority::ALL.map(|priority| self.list(priority));
         typed.extend(lists.iter().map(|list| (list, "list")));
-        let beside = [("lists", "zset"), ("control", "hash")];
+        let beside = [("lists", "zset"), ("control", "hash"), ("gate", "list")];
         let beside = beside.map(|(what, wanted)| (format!("{}:{what}", self.jobs), wanted));
         typed.into_iter().map(|(key, wanted)| (key.clone(), wanted)).chain(beside).collect()
     }

@@ -10,6 +10,7 @@ mod backoff;
 mod client;
 mod config;
 mod context;
+mod control;
 mod dead_workers;
 mod doctor;
 mod durability;
@@ -30,6 +31,7 @@ mod log;
 mod manifest;
 mod monitor;
 mod outcome;
+mod pause;
 mod priority;
 // For `script/fuzz`; no other build of the library has it.
 #[cfg(any(test, fuzzing))]
@@ -52,6 +54,7 @@ pub use audit::AuditEntry;
 pub use client::{Client, ClientBuilder};
 pub use config::defaults;
 pub use context::{Context, Inject, Needs, State};
+pub use control::Control;
 pub use dead_workers::{DeadWorker, HeldJob, Suspect};
 pub use doctor::{Finding, Repair, Severity};
 pub use durability::Durability;
@@ -66,6 +69,7 @@ pub use inspect::{
 pub use job::{Job, OnFault};
 pub use manifest::JobType;
 pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, snooze};
+pub use pause::Pause;
 pub use priority::Priority;
 pub use registry::Registry;
 pub use time::parse_duration;

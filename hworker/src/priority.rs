@@ -5,6 +5,9 @@ use std::str::FromStr;
 
 use serde::{Serialize, Serializer};
 
+/// What is said of any other text.
+pub(crate) const NO_PRIORITY: &str = "a priority is `highest`, `high`, `normal`, `low` or `lowest`";
+
 /// How soon a job runs, compared with the other jobs of its queue: those of a higher priority run first, those of one in the order in
 /// which they were enqueued. The default is normal.
 ///
@@ -62,9 +65,7 @@ impl FromStr for Priority {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.into_iter().find(|priority| priority.name() == text);
-        named.ok_or_else(|| {
-            "a priority is `highest`, `high`, `normal`, `low` or `lowest`".to_owned()
-        })
+        named.ok_or_else(|| NO_PRIORITY.to_owned())
     }
 }
 

@@ -120,7 +120,8 @@ impl Registry {
         }
 
         let known = self.queues();
-        let unnamed = |queue: &&QueueSetting| !queue.extra && !known.contains(&*queue.name);
+        let needs_none = |queue: &QueueSetting| queue.extra || queue.excluded || queue.is_every();
+        let unnamed = |queue: &&QueueSetting| !needs_none(queue) && !known.contains(&*queue.name);
         for QueueSetting { name: queue, .. } in queues.iter().filter(unnamed) {
             wrong(format!(
                 "no registered job names the queue `{queue}`; the queues that are named: {}; for jobs that are enqueued \

@@ -12,6 +12,7 @@ const LAYERS: &[&[&str]] = &[
         "guarded",
         "join",
         "log",
+        "pause",
         "priority",
         "reconnect",
         "shards",
@@ -26,7 +27,7 @@ const LAYERS: &[&[&str]] = &[
     &["store", "registry"],
     &["client", "monitor", "scheduler"],
     &["audit", "dead_workers", "manifest"],
-    &["enqueue", "inspect", "worker"],
+    &["control", "enqueue", "inspect", "worker"],
     &["doctor", "properties"],
     &["lib", "__private"],
 ];

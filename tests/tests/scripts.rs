@@ -229,6 +229,7 @@ impl Both {
             of_worker("progress", id),
             of_worker("inbox", id),
             key("token"),
+            key("jobs"),
         ];
         let before = self.leases.len();
         let which = if first { "first" } else { "again" };
@@ -313,7 +314,8 @@ impl Both {
 
     fn take_parked(&mut self, id: Id, session: u8, token: Lease) -> Answered {
         let progress = of_worker("progress", id);
-        let keys = [of_worker("worker", id), progress.clone(), key("parked"), key("token")];
+        let worker = of_worker("worker", id);
+        let keys = [worker, progress.clone(), key("parked"), key("token"), key("jobs")];
         let args = [session.to_string(), self.lease(token)];
         let reply = list(&self.script("take_parked", &keys, &args));
         match reply[0].as_str() {

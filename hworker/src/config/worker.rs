@@ -19,16 +19,46 @@ use crate::time::{millis, parse_duration};
 /// More records or payloads are never kept. The server takes no length beyond 64 bits, and Lua spells none beyond 53.
 const KEPT_AT_MOST: usize = u32::MAX as usize;
 
+/// The largest weight of a queue.
+const HEAVIEST: u32 = 1000;
+
 /// Lua counts no further.
 const BYTES_AT_MOST: u64 = 1 << 53;
 
-/// A queue to be served, and how many of its jobs may run at once where that is less than the worker's slots.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// What a queue gets of the slots while others want them too.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// Those of a lower rank, which is a higher number, get slots only while no job of this queue waits for one.
+    pub(crate) rank: usize,
+    /// Among those of its rank.
+    pub(crate) weight: u32,
+}
+
+impl Default for Share {
+    fn default() -> Self {
+        Self { rank: 0, weight: 1 }
+    }
+}
+
+/// A queue to be served, its share of the slots, and how many of its jobs may run at once where that is less than the worker's slots.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct QueueSetting {
     pub(crate) name: String,
+    pub(crate) share: Share,
     pub(crate) limit: Option<usize>,
     /// No job type need name it: its jobs are enqueued with `.queue(..)`.
     pub(crate) extra: bool,
+    /// It is not served, whatever else is.
+    pub(crate) excluded: bool,
+}
+
+impl QueueSetting {
+    /// All other queues, also those that come later.
+    pub(crate) const EVERY: &str = "*";
+
+    pub(crate) fn is_every(&self) -> bool {
+        self.name == Self::EVERY
+    }
 }
 
 /// The settings of a worker, checked.
@@ -188,8 +218,25 @@ impl WorkerConfig {
             );
         }
         check_name("worker", &self.name).unwrap_or_else(&mut wrong);
-        for QueueSetting { name, limit, .. } in &self.queues {
-            check_name("queue", name).unwrap_or_else(&mut wrong);
+        for queue in &self.queues {
+            let QueueSetting { name, limit, share, extra, excluded } = queue;
+            if !queue.is_every() {
+                check_name("queue", name).unwrap_or_else(&mut wrong);
+            }
+            if *excluded && (limit.is_some() || *extra || share.weight != 1) {
+                wrong(format!(
+                    "the queue `{name}` is left out, and has slots or a weight; write `!{name}` alone"
+                ));
+            }
+            if queue.is_every() && (*extra || *excluded) {
+                wrong("`*` is every queue; it has no `+` and no `!`".into());
+            }
+            if !(1..=HEAVIEST).contains(&share.weight) {
+                wrong(format!(
+                    "the queue `{name}` has the weight {}; it is 1 to {HEAVIEST}",
+                    share.weight
+                ));
+            }
             if *limit == Some(0) {
                 wrong(format!(
                     "the queue `{name}` has 0 slots; leave it out, or give it at least one"
@@ -202,9 +249,19 @@ impl WorkerConfig {
         }
     }
 
-    /// The limit of a queue's own, if it has one.
-    pub(crate) fn queue_limit(&self, queue: &str) -> Option<usize> {
-        self.queues.iter().find(|setting| setting.name == queue)?.limit
+    /// What is said of a queue, or of every queue that is not named.
+    pub(crate) fn queue(&self, name: &str) -> Option<&QueueSetting> {
+        let named = self.queues.iter().find(|setting| setting.name == name);
+        named.or_else(|| self.queues.iter().find(|setting| setting.is_every()))
+    }
+
+    /// Whether it serves every queue that there is.
+    pub(crate) fn serves_every(&self) -> bool {
+        self.queues.iter().any(QueueSetting::is_every)
+    }
+
+    pub(crate) fn excludes(&self, queue: &str) -> bool {
+        self.queues.iter().any(|setting| setting.excluded && setting.name == queue)
     }
 }
 
@@ -215,7 +272,7 @@ fn queues_in_all(
     said: impl FnOnce(&mut Problems) -> Option<Vec<QueueSetting>>,
     problems: &mut Problems,
 ) -> (Vec<QueueSetting>, bool) {
-    let adds = |queues: &[QueueSetting]| queues.iter().all(|queue| queue.extra);
+    let adds = |queues: &[QueueSetting]| queues.iter().all(|queue| queue.extra || queue.excluded);
     let others = adds(&given).then(|| said(problems)).flatten().unwrap_or_default();
     let only_added = adds(&given) && adds(&others);
     let mut all: Vec<QueueSetting> = Vec::with_capacity(others.len() + given.len());
@@ -225,6 +282,10 @@ fn queues_in_all(
             continue;
         };
         known.extra |= queue.extra;
+        known.excluded |= queue.excluded;
+        if queue.share != Share::default() {
+            known.share = queue.share;
+        }
         match (known.limit, queue.limit) {
             (Some(one), Some(other)) if one != other => problems.0.push(format!(
                 "the queue `{}` is named twice, with {one} and with {other} slots; name it once",
@@ -236,19 +297,47 @@ fn queues_in_all(
     (all, only_added)
 }
 
-/// Reads `mail,reports=2,+urgent`: names, each with its own number of slots where one is written, and with a plus where
-/// no job type names it.
-fn queues(text: &str) -> Result<Vec<QueueSetting>, String> {
-    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
-    let setting = |part: &str| {
-        let (name, limit) = match part.split_once('=') {
-            None => (part, None),
-            Some((name, limit)) => (name.trim(), Some(number(limit.trim())?)),
-        };
-        let extra = name.starts_with('+');
-        Ok(QueueSetting { name: name.trim_start_matches('+').to_owned(), limit, extra })
+/// Reads `critical*6,default*3,reports=2,+urgent`, `critical>default`, `*,!reports`: names, each with its weight and its own number of slots
+/// where they are written, with a plus where no job type names it, and an exclamation mark where it is left out. Behind a `>` all have a
+/// lower rank.
+pub(crate) fn queues(text: &str) -> Result<Vec<QueueSetting>, String> {
+    let mut queues = Vec::new();
+    for (rank, rows) in text.split('>').enumerate() {
+        let parts = rows.split(',').map(str::trim).filter(|part| !part.is_empty());
+        for part in parts {
+            queues.push(queue(part, rank)?);
+        }
+        if text.contains('>') && queues.last().is_none_or(|last| last.share.rank != rank) {
+            return Err("before and behind a `>` there is a queue, as in `critical>default`".into());
+        }
+    }
+    Ok(queues)
+}
+
+fn queue(part: &str, rank: usize) -> Result<QueueSetting, String> {
+    let (name, limit) = match part.split_once('=') {
+        None => (part, None),
+        Some((name, limit)) => (name.trim(), Some(number(limit.trim())?)),
     };
-    parts.map(setting).collect()
+    let (sign, name) = match name.split_at_checked(1) {
+        Some((sign @ ("+" | "!"), rest)) => (sign, rest.trim()),
+        _ => ("", name),
+    };
+    let (name, weight) = match name.rsplit_once('*') {
+        // Every queue, without a weight.
+        Some(("", "")) | None => (name, None),
+        Some((name, weight)) => (name.trim(), Some(number(weight.trim())?)),
+    };
+    Ok(QueueSetting {
+        name: name.to_owned(),
+        share: Share {
+            rank,
+            weight: weight.map_or(1, |weight| u32::try_from(weight).unwrap_or(u32::MAX)),
+        },
+        limit,
+        extra: sign == "+",
+        excluded: sign == "!",
+    })
 }
 
 /// A duration, or `off` for no bound.
@@ -271,7 +360,7 @@ mod tests {
     use super::*;
 
     fn queue(name: &str, limit: Option<usize>, extra: bool) -> QueueSetting {
-        QueueSetting { name: name.to_owned(), limit, extra }
+        QueueSetting { name: name.to_owned(), limit, extra, ..QueueSetting::default() }
     }
 
     #[test]
@@ -318,6 +407,50 @@ mod tests {
         assert_eq!(all(&["+urgent"], "urgent"), ("urgent".into(), false), "that one alone");
         assert_eq!(all(&[], "urgent,+urgent"), ("urgent".into(), false));
         assert_eq!(all(&["reports", "+urgent"], "mail"), ("reports,urgent".into(), false));
+    }
+
+    #[test]
+    fn what_may_stand_in_hworker_queues() {
+        let one = |text: &str| {
+            let queues = queues(text).expect(text);
+            let shown = queues.iter().map(|queue| {
+                let Share { rank, weight } = queue.share;
+                let limit = queue.limit.map_or(0, |limit| limit);
+                let sign = if queue.extra {
+                    "+"
+                } else if queue.excluded {
+                    "!"
+                } else {
+                    ""
+                };
+                format!("{sign}{} {rank} {weight} {limit}", queue.name)
+            });
+            shown.collect::<Vec<_>>().join(", ")
+        };
+        assert_eq!(one("critical*6, default*3"), "critical 0 6 0, default 0 3 0");
+        assert_eq!(one("a>b,c*2=3>+d"), "a 0 1 0, b 1 1 0, c 1 2 3, +d 2 1 0");
+        assert_eq!(one("*,!reports"), "* 0 1 0, !reports 0 1 0");
+        assert_eq!(one("critical>*=2"), "critical 0 1 0, * 1 1 2");
+        assert_eq!(one(" mail , reports = 2 "), "mail 0 1 0, reports 0 1 2");
+        for (wrong, why) in [
+            ("a>", "before and behind a `>`"),
+            (">a", "before and behind a `>`"),
+            ("a>>b", "before and behind a `>`"),
+            ("a*x", "x"),
+            ("a=x", "x"),
+        ] {
+            let error = queues(wrong).expect_err(wrong);
+            assert!(error.contains(why), "{wrong}: {error}");
+        }
+        let mut problems = Problems(Vec::new());
+        for wrong in ["!a=2", "+*", "a*0", "a*1001", "!*"] {
+            let settings = WorkerSettings {
+                queues: Some(queues(wrong).expect("read")),
+                ..WorkerSettings::default()
+            };
+            settings.resolve(&mut problems);
+        }
+        assert_eq!(problems.0.len(), 5, "{problems}");
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub use id::JobId;
 pub(crate) use notes::{check_meta, check_tags};
 pub(crate) use rewrite::{Rewrite, edit_args};
 
-use crate::priority::Priority;
+use crate::priority::{NO_PRIORITY, Priority};
 
 /// The newest format that this version reads and the one that it writes.
 pub(crate) const VERSION: u64 = 1;
@@ -55,8 +55,26 @@ pub(crate) struct Envelope<'a> {
     #[serde(default)]
     pub(crate) retry_until: Option<u64>,
     /// Where it is another than that of its type.
-    #[serde(default, borrow)]
-    priority: Option<Text<'a>>,
+    #[serde(default, deserialize_with = "priority")]
+    priority: Named,
+}
+
+/// What the field `priority` says. What it says instead of one is not kept: most envelopes have none, and this costs them nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+enum Named {
+    #[default]
+    Nothing,
+    Priority(Priority),
+    Unknown,
+}
+
+fn priority<'de, D: Deserializer<'de>>(value: D) -> Result<Named, D::Error> {
+    let text = Option::<Text<'de>>::deserialize(value)?;
+    Ok(match text.as_deref().map(str::parse) {
+        None => Named::Nothing,
+        Some(Ok(priority)) => Named::Priority(priority),
+        Some(Err::<_, String>(_)) => Named::Unknown,
+    })
 }
 
 /// A text that is borrowed wherever it has no escapes.
@@ -155,12 +173,12 @@ impl<'a> Envelope<'a> {
             timeout: None,
             backoff: None,
             retry_until: None,
-            priority: None,
+            priority: Named::Nothing,
         })
     }
 
     pub(crate) fn priority(&self) -> Option<Priority> {
-        self.priority.as_deref()?.parse().ok()
+        if let Named::Priority(priority) = self.priority { Some(priority) } else { None }
     }
 
     /// The arguments, as JSON; a job without parameters need not have any.
@@ -194,8 +212,8 @@ impl<'a> Envelope<'a> {
         if envelope.v == 0 {
             return Err("the field `v` counts from 1".into());
         }
-        if let Some(Err(why)) = envelope.priority.as_deref().map(str::parse::<Priority>) {
-            return Err(format!("the field `priority`: {why}"));
+        if envelope.priority == Named::Unknown {
+            return Err(format!("the field `priority`: {NO_PRIORITY}"));
         }
         if envelope.attempt == 0 {
             return Err("the field `attempt` counts from 1".into());

@@ -6,6 +6,7 @@ use super::workers::worker_info;
 use super::{Counts, Inspect};
 use crate::client::Client;
 use crate::error::Error;
+use crate::pause::Pause;
 use crate::store::server_time;
 
 /// A queue that has jobs or workers.
@@ -18,10 +19,12 @@ pub struct QueueInfo {
     pub counts: Counts,
     /// How many workers serve it. 0 where jobs wait: nobody is going to run them.
     pub workers: usize,
+    /// Its workers take none of its jobs.
+    pub paused: Option<Pause>,
 }
 
 impl Client {
-    /// The queues that have jobs, failed and broken ones too, or workers, by name.
+    /// The queues that have jobs, failed and broken ones too, or workers, or are paused, by name.
     ///
     /// Workers add the queues that they serve to a list in Redis, and so do producers with their first enqueue. The lists of jobs
     /// that only programs in other languages fill are looked for among all keys of the server, where it permits `SCAN`. Each queue is asked then, one
@@ -42,7 +45,7 @@ impl Client {
         let mut queues = Vec::new();
         for name in names.map_err(|fault| fault.into_error("list the queues"))? {
             let queue = self.inspect(&name).summary().await?;
-            if queue.counts != Counts::default() || queue.workers > 0 {
+            if queue.counts != Counts::default() || queue.workers > 0 || queue.paused.is_some() {
                 queues.push(queue);
             }
         }
@@ -80,6 +83,14 @@ impl Inspect {
         });
         // One that serves several shards is one.
         let workers: BTreeSet<_> = workers.await?.into_iter().flatten().collect();
-        Ok(QueueInfo { name: self.name.clone(), counts, workers: workers.len() })
+        let paused = self.each(|shard, on| async move {
+            let now = server_time(&on).await?;
+            match shard.paused(&on, now).await {
+                Err(fault) if fault.is_of_another_type() => Ok(None),
+                paused => paused,
+            }
+        });
+        let paused = paused.await?.into_iter().flatten().next();
+        Ok(QueueInfo { name: self.name.clone(), counts, workers: workers.len(), paused })
     }
 }

@@ -12,7 +12,7 @@ use super::Worker;
 use super::attempt::panic;
 use super::state::{Core, LogLimit, Outages};
 use crate::client::{Client, OfWorker};
-use crate::config::{QueueSetting, WorkerSettings};
+use crate::config::{self, QueueSetting, WorkerSettings};
 use crate::context::{States, shown_type};
 use crate::durability::Durability;
 use crate::error::{Error, Problems};
@@ -37,8 +37,8 @@ pub struct WorkerBuilder {
     states: States,
     /// Where each state was given.
     places: HashMap<TypeId, &'static Location<'static>>,
-    /// Errors about states that were given twice.
-    twice: Vec<String>,
+    /// What was given and is wrong.
+    problems: Vec<String>,
     settings: WorkerSettings,
 }
 
@@ -67,7 +67,7 @@ impl WorkerBuilder {
     pub fn state<T: Clone + Send + Sync + 'static>(mut self, state: T) -> Self {
         let here = Location::caller();
         if let Some(before) = self.places.insert(TypeId::of::<T>(), here) {
-            self.twice.push(format!(
+            self.problems.push(format!(
                 "there are two `.state(..)` of the type `{}`, at {before} and {here}: give the worker one, or put the other \
                  into a type of its own",
                 shown_type::<T>()
@@ -77,30 +77,40 @@ impl WorkerBuilder {
         self
     }
 
-    /// The queues that it serves, and no others. Default: `HWORKER_QUEUES` (`mail,reports=2,+urgent`), then every queue that a registered
-    /// job names. A queue that is named again keeps its earlier settings.
+    /// The queues that it serves, and no others, each written as in `HWORKER_QUEUES`: `mail`, with a weight `mail*3`, with slots of its own
+    /// `reports=2`; `*` for every queue that there is, also later; `!reports` for one that is left out; `critical>default` for two of which
+    /// the second gets slots only while no job of the first waits. Default: `HWORKER_QUEUES`, then every queue that a registered job names.
+    /// A queue that is named again keeps its earlier settings.
     pub fn queues<I: IntoIterator<Item = S>, S: Into<String>>(mut self, queues: I) -> Self {
-        let setting = |name: S| QueueSetting { name: name.into(), limit: None, extra: false };
-        self.settings.queues.get_or_insert_default().extend(queues.into_iter().map(setting));
+        let given = self.settings.queues.get_or_insert_default();
+        for queue in queues {
+            match config::queues(&queue.into()) {
+                Ok(queues) => given.extend(queues),
+                Err(why) => self.problems.push(why),
+            }
+        }
         self
     }
 
     /// A queue that it serves, with at most `slots` of its jobs running at once in this worker. As with [`queues`](Self::queues), the
     /// worker serves only the queues that are named: name them all.
     pub fn queue_with_slots(self, name: impl Into<String>, slots: usize) -> Self {
-        self.and_queue(QueueSetting { name: name.into(), limit: Some(slots), extra: false })
+        let name = name.into();
+        self.and_queue(QueueSetting { name, limit: Some(slots), ..QueueSetting::default() })
     }
 
     /// A queue that it serves beside the others, also beside those of `HWORKER_QUEUES`. No job type has to name it: it is for jobs that are
     /// enqueued with [`.queue(..)`](crate::Enqueue::queue). In `HWORKER_QUEUES` it is written with a plus: `+urgent`.
     pub fn extra_queue(self, name: impl Into<String>) -> Self {
-        self.and_queue(QueueSetting { name: name.into(), limit: None, extra: true })
+        let name = name.into();
+        self.and_queue(QueueSetting { name, extra: true, ..QueueSetting::default() })
     }
 
     /// As [`extra_queue`](Self::extra_queue), with at most `slots` of its jobs running at once in this worker. In `HWORKER_QUEUES` it is
     /// written `+reports=2`.
     pub fn extra_queue_with_slots(self, name: impl Into<String>, slots: usize) -> Self {
-        self.and_queue(QueueSetting { name: name.into(), limit: Some(slots), extra: true })
+        let (name, limit) = (name.into(), Some(slots));
+        self.and_queue(QueueSetting { name, limit, extra: true, ..QueueSetting::default() })
     }
 
     fn and_queue(mut self, queue: QueueSetting) -> Self {
@@ -246,7 +256,7 @@ impl WorkerBuilder {
     /// # Errors
     /// [`Error::Config`] with every problem at once, each with its remedy.
     pub fn build(mut self) -> Result<Worker, Error> {
-        let mut problems = Problems(self.twice);
+        let mut problems = Problems(self.problems);
         let own_max_payload = self.settings.max_payload;
         let mut config = self.settings.resolve(&mut problems);
         let registry = self.registry.unwrap_or_else(Registry::collect);
@@ -265,8 +275,12 @@ impl WorkerBuilder {
 
         let mut names: BTreeSet<String> =
             config.queues.iter().map(|queue| queue.name.clone()).collect();
-        if config.all_queues {
+        if config.all_queues || config.serves_every() {
             names.extend(registry.queues().into_iter().map(str::to_owned));
+        }
+        names.retain(|name| name != QueueSetting::EVERY && !config.excludes(name));
+        if names.is_empty() && !config.serves_every() {
+            return Err(Error::config("every queue is left out; name one that is served"));
         }
         let queues = names.iter().flat_map(|name| client.shards(name, config.limits)).collect();
         self.states.insert(OfWorker(client.clone()));
@@ -307,8 +321,8 @@ mod tests {
         let worker = WorkerBuilder::default().client(&client).registry(registry);
         let worker = worker.extra_queue_with_slots("builder-reports", 2).build().expect("a worker");
         assert_eq!(worker.core.queue_names(), "builder-own,builder-reports");
-        let limits =
-            ["builder-own", "builder-reports"].map(|name| worker.core.config.queue_limit(name));
+        let limits = ["builder-own", "builder-reports"]
+            .map(|name| worker.core.config.queue(name).and_then(|queue| queue.limit));
         assert_eq!(limits, [None, Some(2)]);
     }
 }

@@ -4,6 +4,7 @@ mod attempt;
 mod builder;
 #[cfg(test)]
 mod cost;
+mod every_queue;
 mod handle;
 mod idle;
 mod intake;

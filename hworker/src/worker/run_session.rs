@@ -8,6 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::attempt::record::released;
 use super::attempt::runner;
+use super::every_queue;
 use super::handle::WorkerHandle;
 use super::intake::{self, parked};
 use super::report::{census, log_every};
@@ -132,6 +133,9 @@ fn tasks_of_bodies(session: &Arc<Session>) -> JoinSet<()> {
     let shown = clone();
     tasks.spawn(clone().with(async move { shown.runtime.show().await }));
     tasks.spawn(clone().with(census::run(clone())));
+    if session.core.config.serves_every() {
+        tasks.spawn(clone().with(every_queue::run(clone())));
+    }
     if let Some(every) = session.core.config.log_every {
         tasks.spawn(clone().with(log_every::run(clone(), every)));
     }
@@ -208,11 +212,7 @@ async fn give_up(session: &Session) {
 /// Whether a body still holds a slot, under a lease or not, when no job is reserved or started any more.
 async fn has_bodies(session: &Session) -> bool {
     let ended = async {
-        while session
-            .consumers()
-            .iter()
-            .any(|consumer| consumer.slots.free() < consumer.slots.total())
-        {
+        while session.consumers().iter().any(|consumer| !consumer.slots.are_all_free()) {
             // Polled: a slot that comes free does not wake this task.
             sleep(Duration::from_millis(5)).await;
         }

@@ -414,6 +414,8 @@ async fn enqueue_low(server: &TestServer) {
     low.enqueue().await.expect("enqueued");
     let since = ["HSET", "hworker-jobs-default:control", "since:4", "1798761600000"];
     let _: u64 = server.redis().ask(&since);
+    // As it is resumed.
+    let _: u64 = server.redis().ask(&["RPUSH", "hworker-jobs-default:gate", "!"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

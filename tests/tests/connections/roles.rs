@@ -263,6 +263,7 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
                 "mend_records",
                 "recount",
                 "requeue_broken",
+                "resume",
                 "revoke",
                 "set_aside",
             ];
@@ -374,6 +375,10 @@ async fn an_operator_mends_and_nothing_more() {
     let later = Action::Reschedule(When::In(Duration::from_secs(3600)));
     queue.change_by_id(&waits, &later).await.expect("rescheduled");
     queue.change_by_id(&waits, &Action::MoveTo("other".into())).await.expect("moved");
+    let control = client.control("default");
+    control.pause().await.expect("paused");
+    assert!(control.paused().await.expect("asked").is_some());
+    assert!(control.resume().await.expect("resumed"));
     worker.kill();
     assert!(queue.destroy(true).await.expect("destroyed") > 0);
     // Repairs are tested beside the doctor.
@@ -386,6 +391,8 @@ async fn an_operator_mends_and_nothing_more() {
         "recount",
         "promote",
         "set_aside",
+        "pause",
+        "resume",
     ];
     let scripts = [READS, &changes].concat();
     needs_what_it_has(&role, &server, &scripts, &["type", "renamenx", "zcount"]);

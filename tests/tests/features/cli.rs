@@ -77,7 +77,7 @@ async fn ts12_stats_queues_and_workers() {
 
     let said = call(&server, &["stats"]);
     assert_eq!((said.code, said.err.as_str()), (0, ""));
-    assert_eq!(said.lines(), [["default", "0", "-", "1", "1", "0", "1", "0", "1", "0"]]);
+    assert_eq!(said.lines(), [["default", "0", "-", "1", "1", "0", "1", "0", "1", "0", ""]]);
     let row = &call(&server, &["stats", "--json"]).json()[0];
     assert_eq!(
         (&row["name"], &row["running"], &row["failed"]),
@@ -94,6 +94,61 @@ async fn ts12_stats_queues_and_workers() {
     assert_eq!(call(&server, &["workers", "show", "nobody"]).code, 3);
     assert_eq!(call(&server, &["stats", "--queue", "nothing"]).code, 3);
     server.open("end");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ct1_queues_are_paused_and_resumed() {
+    // By name, for some time, and all; each stands in the audit; to do it twice is no error.
+    // Guard: `queues::pause`.
+    let server = TestServer::start();
+    let _worker = InProcess::run(server.worker().register::<act>().concurrency(2));
+    let ok = |arguments: &[&str]| {
+        let said = call(&server, arguments);
+        assert_eq!((said.code, said.err.as_str()), (0, ""), "{arguments:?}");
+        said.out
+    };
+    for _ in 0..2 {
+        assert!(ok(&["queues", "pause", "default"]).contains("paused"));
+    }
+    server.enqueue("waits", Vec::new()).await;
+    assert_eq!(call(&server, &["stats"]).lines()[0][10], "paused");
+    ok(&["queues", "pause", "default", "--for", "1h"]);
+    let row = &call(&server, &["stats", "--json"]).json()[0];
+    assert!(row["paused"]["until"].is_u64(), "{row}");
+    let shown = call(&server, &["stats"]).lines()[0][10].to_owned();
+    assert!(shown.starts_with("paused, ends in "), "{shown}");
+    assert!(ok(&["queues", "resume", "default"]).contains("resumed"));
+    server.eventually("it runs", SOON, || server.ended("waits") == 1);
+    assert!(ok(&["queues", "resume", "default"]).contains("was not paused"));
+    ok(&["queues", "pause", "--all"]);
+    server.enqueue("all wait", Vec::new()).await;
+    let resumed = call(&server, &["queues", "resume", "--all", "--json"]).json();
+    assert_eq!(resumed[0]["resumed"], 1);
+    server.eventually("it runs", SOON, || server.ended("all wait") == 1);
+    for wrong in
+        [&["queues", "pause"][..], &["queues", "pause", "a", "--all"], &["queues", "pause", "a b"]]
+    {
+        assert_eq!(call(&server, wrong).code, 2, "{wrong:?}");
+    }
+    let audit = call(&server, &["audit", "--json", "--limit", "100"]).json();
+    let actions: Vec<_> = audit.iter().filter_map(|entry| entry["action"].as_str()).collect();
+    assert_eq!(actions.iter().filter(|action| **action == "pause").count(), 10, "{actions:?}");
+    assert!(audit.iter().any(|entry| entry["what"] == "for 60m" && entry["queue"] == "default"));
+    let id = call(
+        &server,
+        &[
+            "enqueue",
+            "act",
+            "--args",
+            r#"{"name":"x","plan":[]}"#,
+            "--priority",
+            "high",
+            "--no-check",
+        ],
+    );
+    assert_eq!(id.code, 0, "{}", id.err);
+    server.eventually("it runs with its priority", SOON, || server.ended("x") == 1);
+    assert_eq!(call(&server, &["enqueue", "act", "--priority", "soon"]).code, 2);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -87,7 +87,11 @@ async fn p3_priority_survives_retry_delay_and_release() {
     // A high job that is retried, delayed or given back still runs before low ones, and a low one behind the normal ones.
     let server = TestServer::start();
     let gate = || vec![vec![Act::Gate("go".into())]];
-    let worker = || server.worker().register::<act>().concurrency(1).aging(Duration::MAX);
+    // What is fetched ahead is not overtaken.
+    let worker = || {
+        let worker = server.worker().register::<act>().concurrency(1).prefetch(false);
+        worker.aging(Duration::MAX)
+    };
     let first = InProcess::run(worker().shutdown_grace(Duration::ZERO));
     enqueue(&server, "held", Priority::High, gate()).await;
     server.eventually("it runs", SOON, || server.begun("held") == 1);
@@ -200,7 +204,8 @@ async fn a_job_that_was_pushed_without_its_priority_waits_where_it_belongs() {
     let by_name = server.client().job_by_name("act", r#"{"name":"lowest","plan":[]}"#);
     by_name.priority(Priority::Lowest).enqueue().await.expect("enqueued");
     let worker = server.worker().register::<act>().register::<urgent>().concurrency(1);
-    let _worker = InProcess::run(worker);
+    // What is fetched ahead is not overtaken.
+    let _worker = InProcess::run(worker.prefetch(false));
     server.eventually("all have run", SOON, || server.begun("lowest") == 1);
     server.eventually("one is broken", SOON, || server.redis().len("hworker-broken-default") == 1);
     let note: Vec<String> = server.redis().ask(&["HVALS", "hworker-broken-default"]);

@@ -127,7 +127,7 @@ async fn ts12_a_person_looks_and_mends() {
     let lines: Vec<_> = screen.lines().collect();
     assert_eq!(
         lines[0],
-        "QUEUE    WAIT  OLDEST  RUN  SCHED  PARKED  FAILED  BROKEN  WORKERS  DONE"
+        "QUEUE    WAIT  OLDEST  RUN  SCHED  PARKED  FAILED  BROKEN  WORKERS  DONE  STATE"
     );
     assert_eq!(lines[1], "default  0     -       0    0      0       3       0       0        0");
     assert_eq!(lines[2], "code 0");

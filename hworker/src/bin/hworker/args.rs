@@ -123,12 +123,41 @@ pub(crate) struct Stats {
     pub(crate) limit: usize,
 }
 
+/// A queue, or all of them.
+#[derive(Debug, Flags)]
+pub(crate) struct OneOrAll {
+    #[arg(required_unless_present = "all")]
+    pub(crate) queue: Option<String>,
+    /// All queues, also those that come later
+    #[arg(long, conflicts_with = "queue")]
+    all: bool,
+}
+
+impl OneOrAll {
+    pub(crate) fn shown(&self) -> &str {
+        self.queue.as_deref().unwrap_or("*")
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Queues {
     /// All queues
     Ls(Stats),
     /// One queue, with its counters and groups of failures
     Show { queue: String },
+    /// Has the workers of a queue take none of its jobs; what runs goes on
+    Pause {
+        #[command(flatten)]
+        which: OneOrAll,
+        /// For so long, as `1h` [default: until it is resumed]
+        #[arg(long = "for", value_name = "TIME", value_parser = duration)]
+        duration: Option<Duration>,
+    },
+    /// Has them take jobs again
+    Resume {
+        #[command(flatten)]
+        which: OneOrAll,
+    },
     /// Deletes a queue with everything that belongs to it
     Destroy {
         queue: String,

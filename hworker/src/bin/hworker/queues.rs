@@ -1,14 +1,15 @@
 //! Queues in lines, and one of them.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use hworker::{Counts, Error, Group, QueueInfo};
+use hworker::{Counts, Error, Group, Pause, QueueInfo};
 use serde::Serialize;
 
 use crate::Context;
-use crate::args::{Queues, Stats};
+use crate::args::{OneOrAll, Queues, Stats};
 use crate::output::{shown, tell};
-use crate::rows::{from_now, now, number};
+use crate::rows::{from_now, millis, now, number, span};
 use crate::stop::Stop;
 
 /// A queue in a line.
@@ -18,14 +19,17 @@ struct Row {
     /// Since when the job that is next waits, in ms since 1970.
     oldest: Option<u64>,
     workers: usize,
+    paused: Option<Pause>,
     #[serde(flatten)]
     counts: Counts,
     /// Of today, in UTC.
     processed: u64,
 }
 
-const HEAD: [&str; 10] =
-    ["QUEUE", "WAIT", "OLDEST", "RUN", "SCHED", "PARKED", "FAILED", "BROKEN", "WORKERS", "DONE"];
+const HEAD: [&str; 11] = [
+    "QUEUE", "WAIT", "OLDEST", "RUN", "SCHED", "PARKED", "FAILED", "BROKEN", "WORKERS", "DONE",
+    "STATE",
+];
 
 fn cells(row: &Row) -> Vec<String> {
     vec![
@@ -40,13 +44,27 @@ fn cells(row: &Row) -> Vec<String> {
         number(row.counts.broken),
         number(row.workers as u64),
         number(row.processed),
+        state(row.paused),
     ]
+}
+
+/// `paused`, and until when that is.
+fn state(paused: Option<Pause>) -> String {
+    match paused {
+        None => String::new(),
+        Some(pause) => match pause.until {
+            None => "paused".to_owned(),
+            until => format!("paused, ends {}", from_now(until)),
+        },
+    }
 }
 
 pub(crate) async fn run(context: &Context, command: Queues) -> Result<(), Stop> {
     match command {
         Queues::Ls(which) => stats(context, &which).await,
         Queues::Show { queue } => show(context, &queue).await,
+        Queues::Pause { which, duration } => pause(context, &which, duration).await,
+        Queues::Resume { which } => resume(context, &which).await,
         Queues::Destroy { queue, force } => destroy(context, &queue, force).await,
     }
 }
@@ -64,14 +82,14 @@ pub(crate) async fn stats(context: &Context, which: &Stats) -> Result<(), Stop> 
         && let Some(name) = left.next()
     {
         let inspect = context.client.inspect(&name);
-        let QueueInfo { counts, workers, .. } = inspect.summary().await?;
-        if counts == Counts::default() && workers == 0 {
+        let QueueInfo { counts, workers, paused, .. } = inspect.summary().await?;
+        if counts == Counts::default() && workers == 0 && paused.is_none() {
             continue;
         }
         let oldest = readable(inspect.oldest().await)?;
         let statistics = readable(inspect.statistics(None).await)?;
         let processed = statistics.get("processed").copied().unwrap_or(0);
-        rows.push(Row { name, oldest, workers, counts, processed });
+        rows.push(Row { name, oldest, workers, paused, counts, processed });
     }
     if let (Some(queue), true) = (&which.queue, rows.is_empty()) {
         return Err(Stop::not_found(format!("the queue {queue} has no jobs and no workers")));
@@ -153,6 +171,49 @@ async fn show(context: &Context, queue: &str) -> Result<(), Stop> {
     let groups: Vec<_> = shown.groups.iter().take(10).map(group).collect();
     lines.push(("groups", groups.join("\n")));
     context.output.one(&shown, &lines)
+}
+
+async fn pause(
+    context: &Context,
+    which: &OneOrAll,
+    duration: Option<Duration>,
+) -> Result<(), Stop> {
+    let what = duration.map_or_else(
+        || "until it is resumed".to_owned(),
+        |duration| format!("for {}", span(millis(duration))),
+    );
+    let paused = context
+        .audited("pause", which.shown(), &what, async {
+            match &which.queue {
+                None => context.client.pause_all(duration).await?,
+                Some(queue) => {
+                    let control = context.client.control(queue);
+                    match duration {
+                        None => control.pause().await?,
+                        Some(duration) => control.pause_for(duration).await?,
+                    }
+                }
+            }
+            Ok(("paused".to_owned(), "paused".to_owned()))
+        })
+        .await?;
+    let value = serde_json::json!({ "queue": which.shown(), "paused": true });
+    context.output.one(&value, &[("queue", which.shown().to_owned()), ("state", paused)])
+}
+
+async fn resume(context: &Context, which: &OneOrAll) -> Result<(), Stop> {
+    let resumed = context
+        .audited("resume", which.shown(), "", async {
+            let resumed = match &which.queue {
+                None => context.client.resume_all().await?,
+                Some(queue) => usize::from(context.client.control(queue).resume().await?),
+            };
+            Ok((resumed, format!("resumed {resumed}")))
+        })
+        .await?;
+    let value = serde_json::json!({ "queue": which.shown(), "resumed": resumed });
+    let state = if resumed > 0 { "resumed" } else { "was not paused" };
+    context.output.one(&value, &[("queue", which.shown().to_owned()), ("state", state.to_owned())])
 }
 
 async fn destroy(context: &Context, queue: &str, force: bool) -> Result<(), Stop> {

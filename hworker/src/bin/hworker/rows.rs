@@ -12,6 +12,10 @@ pub(crate) fn now() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
+pub(crate) fn millis(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// A time as how far it is from now: `41s`, `2h`, `in 5m`.
 pub(crate) fn from_now(at: Option<u64>) -> String {
     let Some(at) = at else { return "-".to_owned() };

@@ -62,12 +62,24 @@ impl Client {
     }
 
     /// Enqueues, and adds the queue to the registry. The jobs do not wait for that, nor does it matter to them what becomes of it: if it
-    /// is not done with them, the next enqueue tries again. On one server both go over the same connection, and the registry is first.
+    /// is not done with them, it goes on by itself, and if it fails, the next enqueue tries again. On one server both go over the same connection, and the registry is first.
     pub(super) async fn register_beside<T>(
         &self,
-        coalescer: &Coalescer,
+        coalescer: &Arc<Coalescer>,
         mut enqueue: impl Future<Output = T> + Unpin,
     ) -> T {
+        tokio::select! {
+            biased;
+            () = self.register(coalescer) => enqueue.await,
+            enqueued = &mut enqueue => {
+                let (client, coalescer) = (self.clone(), Arc::clone(coalescer));
+                tokio::spawn(async move { client.register(&coalescer).await });
+                enqueued
+            }
+        }
+    }
+
+    async fn register(&self, coalescer: &Coalescer) {
         let registered = coalescer.registered.get_or_try_init(|| async {
             match self.register_queues(&[&coalescer.queue.name], coalescer.confirms).await {
                 // The user of this client may do no more than enqueue.
@@ -75,11 +87,8 @@ impl Client {
                 registered => registered,
             }
         });
-        tokio::select! {
-            biased;
-            _ = registered => enqueue.await,
-            enqueued = &mut enqueue => enqueued,
-        }
+        // The next enqueue tries again.
+        let _ = registered.await;
     }
 
     async fn push_to(&self, coalescer: &Arc<Coalescer>, envelope: Vec<u8>) -> Result<(), Fault> {

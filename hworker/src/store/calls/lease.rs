@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 
 use crate::priority::Priority;
@@ -10,7 +10,7 @@ use crate::store::net::{Call, Fault};
 use crate::store::reply::Reply;
 
 /// One worker's hold on one attempt.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Lease {
     /// As `reserve` names it: a whole number, up to [`Lease::MAX_TOKEN`].
     Token(u64),
@@ -58,6 +58,16 @@ impl Lease {
     }
 }
 
+impl Hash for Lease {
+    fn hash<H: Hasher>(&self, hasher: &mut H) {
+        match self {
+            // No two leases of a queue have the same.
+            Self::Token(token) | Self::Listed(token, _) => hasher.write_u64(*token),
+            Self::Foreign(name) => name.hash(hasher),
+        }
+    }
+}
+
 impl fmt::Display for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -85,10 +95,6 @@ impl Hasher for LeaseHasher {
 
     fn write_u64(&mut self, number: u64) {
         self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(20);
-    }
-
-    fn write_isize(&mut self, _: isize) {
-        // The kind of a lease: nearly all are tokens.
     }
 
     fn finish(&self) -> u64 {

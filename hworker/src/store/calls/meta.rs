@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use super::read::{Places, fields, read_list, whole_hash};
+use super::read::{Places, field, fields, read_list, whole_hash};
 use super::scan::{SCAN, Scan};
 use crate::keys::{KeySpace, is_name};
 use crate::shards;
@@ -11,6 +11,9 @@ use crate::store::net::{Call, Connection, Fault};
 use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, Script};
 use crate::time::local_unix_ms;
+
+/// In place of a name: all queues.
+const ALL: &str = "*";
 
 /// So many dead workers are written down.
 const DEATHS: usize = 200;
@@ -87,6 +90,29 @@ impl Meta {
             Some((String::from_utf8(name).ok()?, entry.map(|entry| entry.shards)))
         };
         Ok(entries.into_iter().filter_map(read).filter(|(name, _)| is_name(name)).collect())
+    }
+
+    pub(crate) async fn mark_all_paused(&self, on: &Connection, until: u64) -> Result<(), Fault> {
+        on.ask("HSET", (&self.queues, ALL, format!(r#"{{"paused":{until}}}"#))).await.map(drop)
+    }
+
+    pub(crate) async fn unmark_all_paused(&self, on: &Connection) -> Result<(), Fault> {
+        on.ask("HDEL", (&self.queues, ALL)).await.map(drop)
+    }
+
+    /// Until when all queues are paused, in ms; 0 until they are resumed.
+    pub(crate) async fn all_paused(&self, on: &Connection) -> Result<Option<u64>, Fault> {
+        #[derive(serde::Deserialize)]
+        struct Entry {
+            paused: u64,
+        }
+        let entry = field(on, &self.queues, ALL).await?;
+        Ok(entry.and_then(|entry| Some(serde_json::from_slice::<Entry>(&entry).ok()?.paused)))
+    }
+
+    /// How many were added.
+    pub(crate) async fn count(&self, on: &Connection) -> Result<u64, Fault> {
+        on.ask("HLEN", &self.queues).await?.count()
     }
 
     /// A key, and the type that it has.

@@ -1,6 +1,7 @@
 //! One typed call for each operation.
 
 mod admin;
+mod control;
 mod counts;
 mod doctor;
 mod edit;

@@ -52,7 +52,7 @@ impl Queue {
         let keys = &self.keys;
         let mut call = Call::new(
             Script::TakeParked,
-            &[&worker.record, &worker.progress, &keys.parked, &keys.token],
+            &[&worker.record, &worker.progress, &keys.parked, &keys.token, &keys.jobs],
         );
         call.number(session);
         for (token, _) in &wanted {
@@ -63,6 +63,7 @@ impl Queue {
             "ok" => {}
             "void" => return Ok(Reserved::Void),
             "stale" => return Ok(Reserved::Stale),
+            "closed" => return Ok(Reserved::Closed { left: None }),
             word => return Err(reply.unknown(word)),
         }
         let mut leases = reply.count()?..;

@@ -21,6 +21,8 @@ pub(crate) enum Reserved {
     Void,
     /// The session is an old one.
     Stale,
+    /// The queue is paused: for so long, or until it is resumed.
+    Closed { left: Option<Duration> },
 }
 
 impl Reserved {
@@ -104,6 +106,10 @@ pub(super) fn reserved(mut reply: Reply) -> Result<Reserved, Fault> {
         }
         "void" => return Ok(Reserved::Void),
         "stale" => return Ok(Reserved::Stale),
+        "closed" => {
+            let left = u64::try_from(reply.number()?).ok().map(Duration::from_millis);
+            return Ok(Reserved::Closed { left });
+        }
         word => return Err(reply.unknown(word)),
     }
     let (left, set_aside, first) = (reply.count()?, reply.count()?, reply.count()?);

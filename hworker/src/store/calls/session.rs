@@ -27,7 +27,14 @@ impl Queue {
     ) -> Result<Reconciled, Fault> {
         let mut call = Call::new(
             Script::Reconcile,
-            &[&self.keys.workers, &keys.record, &keys.progress, &keys.inbox, &self.keys.token],
+            &[
+                &self.keys.workers,
+                &keys.record,
+                &keys.progress,
+                &keys.inbox,
+                &self.keys.token,
+                &self.keys.jobs,
+            ],
         );
         call.arg(worker).arg(if first { "first" } else { "again" });
         for (field, value) in record {

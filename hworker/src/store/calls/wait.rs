@@ -9,7 +9,8 @@ use crate::store::net::{Connection, Fault, FaultKind};
 use crate::store::queue::Queue;
 
 impl Queue {
-    /// Waits until the server hands a job into the worker's inbox, at most so long, and hands the inbox over then: sent
+    /// Waits until the server hands a job into the worker's inbox, or a ticket if the queue is paused, at most so long, and hands the inbox
+    /// over then: sent
     /// together, so that the server does the second as soon as it has done the first.
     ///
     /// Only the second is answered. The answer of a wait would bring the job along once more, however large it is, also one
@@ -20,11 +21,14 @@ impl Queue {
         on: &Connection,
         worker: &WorkerKeys,
         session: u64,
+        is_paused: bool,
         at_most: Duration,
     ) -> Result<Reserved, Fault> {
+        let from = if is_paused { self.keys.gate() } else { self.keys.jobs.clone() };
         let mut wait = redis::cmd("BLMOVE");
-        wait.arg(&self.keys.jobs).arg(&worker.inbox).arg("RIGHT").arg("LEFT");
-        wait.arg(at_most.as_secs());
+        wait.arg(from).arg(&worker.inbox).arg("RIGHT").arg("LEFT");
+        // Zero would wait for ever.
+        wait.arg(format!("{:.3}", at_most.as_secs_f64().max(0.001)));
         let reserve = self.reserve_call(worker, session, 0);
         match on.run_after(wait, &reserve, at_most + CALL_WITHIN).await {
             Err(fault) if fault.kind == FaultKind::NoScript => {

@@ -17,7 +17,7 @@
 -- ARGV[6] unknown_for  ms after which a parked job is to be broken
 -- ARGV[7] stopping   '1': the worker was told to stop, so its end casts no suspicion on what it holds
 --
--- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting, 1 if it keeps the timer or 0, ms until the
+-- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting or 0 while the queue is paused, 1 if it keeps the timer or 0, ms until the
 -- next scheduled job is due or -1, parked jobs that it has not looked at, parked jobs to be broken, worker, last heartbeat, worker, last
 -- heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the
 -- worker was declared dead or is not known.
@@ -54,10 +54,12 @@ if keeps == 1 and filled == 0 then
   end
 end
 local is_filled = type(filled) == 'number' and filled > 0
-if is_filled then
+local paused = redis.pcall('HGET', jobs .. ':control', 'paused')
+local is_paused = type(paused) == 'string' and (tonumber(paused) == 0 or (tonumber(paused) or 0) > now)
+if is_filled or is_paused then
   -- include mark
-  leave_ticket()
 end
+if is_filled and not is_paused then leave_ticket() end
 
 -- A worker lives whatever somebody made of that key.
 local function parked_between(from, to)
@@ -68,8 +70,9 @@ end
 local next_due = redis.pcall('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
 local wait = next_due and math.max(0, math.ceil(tonumber(next_due) - now)) or -1
 local reply = {
-  'ok', now, call('HLEN', progress), call('LLEN', inbox), call('LLEN', jobs), keeps, wait,
-  parked_between('(' .. looked, '+inf'),
+  'ok', now, call('HLEN', progress), call('LLEN', inbox), is_paused and 0 or call('LLEN', jobs), keeps, wait,
+  -- Nobody takes any while it is paused.
+  is_paused and 0 or parked_between('(' .. looked, '+inf'),
   -- A token is a time in us.
   parked_between('-inf', string.format('%.0f', (now - unknown_for) * 1000)),
 }

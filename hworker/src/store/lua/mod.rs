@@ -36,6 +36,7 @@ scripts! {
     Heartbeat = "heartbeat";
     LookParked = "look_parked";
     MendRecords = "mend_records";
+    Pause = "pause";
     Promote = "promote";
     Push = "push";
     ReadHash = "read_hash";
@@ -47,6 +48,7 @@ scripts! {
     Release = "release";
     RequeueBroken = "requeue_broken";
     Reserve = "reserve";
+    Resume = "resume";
     Retire = "retire";
     Revoke = "revoke";
     Schedule = "schedule";

@@ -5,15 +5,17 @@
 -- KEYS[3] progress  HASH    lease -> envelope
 -- KEYS[4] inbox     LIST    what the server handed to the worker while it waited, oldest at the right
 -- KEYS[5] token     STRING  the last token of the queue
+-- KEYS[6] jobs      LIST+   waiting envelopes; the right end is taken next; behind `:control` what is in force
 -- ARGV[1] worker  its id
 -- ARGV[2] which   'first' or 'again'
 -- ARGV[3] now field, value of the record; repeated
 --
 -- Returns {'ok', session, time in ms, lease, lease, ...}; {'void'} when this is not the first and the worker was
 -- declared dead or is not known any more.
--- Invariant: what was in the inbox is under a lease afterwards; a call under an older session does nothing from now on.
+-- Invariant: what was in the inbox is under a lease afterwards, or back in front while the queue is paused; a call under an older session does nothing from now on.
 local call = redis.call
-local workers, record, progress, inbox, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local workers, record, progress, inbox, token_key, jobs =
+  KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local worker, which = ARGV[1], ARGV[2]
 
 local known = call('HMGET', record, 'session', 'dead')
@@ -28,8 +30,15 @@ call('ZADD', workers, now, worker)
 local session = call('HINCRBY', record, 'session', 1)
 
 -- include token
-local moved = {}
-for _, envelope in ipairs(call('RPOP', inbox, 1000) or {}) do
+local handed, moved = call('RPOP', inbox, 1000) or {}, {}
+local paused = tonumber(handed[1] and call('HGET', jobs .. ':control', 'paused') or nil)
+if paused and (paused == 0 or paused > now) then
+  for i = #handed, 1, -1 do
+    if handed[i] ~= '!' then call('RPUSH', jobs, handed[i]) end
+  end
+  handed = {}
+end
+for _, envelope in ipairs(handed) do
   -- A ticket: the worker looks at once.
   if envelope ~= '!' then
     token = token + 1

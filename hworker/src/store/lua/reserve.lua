@@ -17,7 +17,7 @@
 --
 -- Returns {'ok', jobs left, set aside as broken or, where there is no room, parked, first token, envelope, envelope, ...}: the
 -- leases are the tokens, counted up from the first; {'listed', jobs left, set aside, lease, envelope, lease, envelope, ...} where the queue has
--- more than its plain list; {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
+-- more than its plain list; {'closed', ms for which it is still paused, or -1} where no job may be taken; {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
 -- Invariant: an envelope leaves its list and enters `progress` in the same script.
 -- Called by Queue::reserve, by Queue::reserve_when_handed behind a BLMOVE (want 0), and from settle_and_reserve.
 
@@ -61,7 +61,16 @@ end
 if mark then
   -- include lists
   reply = {'listed', 0, 0}
-  local since = redis.pcall('HMGET', jobs .. ':control', 'since:1', 'since:2', 'since:3', 'since:4', 'since:5')
+  local since = redis.pcall('HMGET', jobs .. ':control', 'since:1', 'since:2', 'since:3', 'since:4', 'since:5', 'paused')
+  local paused = tonumber(since[6])
+  if paused and (paused == 0 or paused > now) then
+    -- As it was: the oldest is next.
+    local back = handed > 0 and call('RPOP', inbox, 1000) or {}
+    for i = #back, 1, -1 do
+      if back[i] ~= '!' then call('RPUSH', jobs, back[i]) end
+    end
+    return {'closed', paused == 0 and -1 or math.ceil(paused - now)}
+  end
   local aging = tonumber(call('HGET', record, 'aging')) or math.huge
 
   local function can_set_aside()

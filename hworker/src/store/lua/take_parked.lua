@@ -4,14 +4,16 @@
 -- KEYS[2] progress  HASH    lease -> envelope (opaque bytes)
 -- KEYS[3] parked    ZSET    envelope -> token
 -- KEYS[4] token     STRING  the last token of the queue
+-- KEYS[5] jobs      LIST+   waiting envelopes; behind `:control` what is in force
 -- ARGV[1] session   of the connection over which the worker reserves
 -- ARGV[2] now the tokens of the jobs, at most 1000
 --
 -- Returns {'ok', first lease, 1 or 0 for each: whether it was there}: the leases of those that were there count up from the first;
--- {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
+-- {'void'} when the worker was declared dead or is not known; {'stale'} under an old session; {'closed'} while the queue is
+-- paused.
 -- Invariant: an envelope leaves `parked` and enters `progress` in the same script, once however many ask.
 local call = redis.call
-local record, progress, parked, token_key = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local record, progress, parked, token_key, jobs = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local session = ARGV[1]
 
 local known = call('HMGET', record, 'session', 'dead')
@@ -23,6 +25,8 @@ call('ZCARD', parked)
 call('HDEL', progress, '')
 
 -- include clock
+local paused = tonumber(call('HGET', jobs .. ':control', 'paused'))
+if paused and (paused == 0 or paused > now) then return {'closed'} end
 -- include token
 
 local reply, taken = {'ok', string.format('%.0f', token + 1)}, {}

@@ -135,13 +135,19 @@ async fn make_way(consumer: &Consumer) -> Instant {
 }
 
 impl Over {
-    /// Settles the attempt and frees its slot. Keeps the slot for the next body if there is only one queue and no task waits for a slot;
-    /// several queues take turns. Also returns whether the free slot woke a task.
+    /// Settles the attempt and frees its slot. Keeps the slot for the next body if there is only one queue and no task waits for a slot, or
+    /// if of several queues it is this one's turn again. Also returns whether the free slot woke a task.
     fn settle(self, consumer: &Consumer) -> (Option<Slot>, bool) {
         let Self(settlement, slot) = self;
         let mut slot = Some(slot);
-        let keeps =
-            consumer.is_alone() && !consumer.buffer.is_empty() && !consumer.slots.are_awaited();
+        let its_turn = || {
+            if consumer.is_alone() {
+                !consumer.slots.are_awaited()
+            } else {
+                consumer.slots.keeps_its_turn()
+            }
+        };
+        let keeps = !consumer.buffer.is_empty() && its_turn();
         let kept = if keeps { slot.take() } else { None };
         let freed = slot.is_some();
         consumer.settle_and_free(settlement, slot);

@@ -129,6 +129,7 @@ impl Fetch {
         }
         self.consumer.claims.all_are_over();
         self.consumer.pace.set_ahead(0);
+        self.consumer.slots.set_backlog(false);
         // Calls in flight may have reached the server or not. Their settlements are sent again.
         while let Some(call) = calls.under_way.pop_back() {
             let mut batch = call.into_batch();
@@ -176,6 +177,7 @@ impl Fetch {
             self.more |= self.look;
             let plan = self.known(calls, came_free.is_some(), held_since).plan();
             consumer.pace.set_ahead(plan.ahead);
+            consumer.slots.set_backlog(plan.has_backlog);
             let wait = plan.awaits == Awaits::Job;
             consumer.waiting.send_if_modified(|wanted| std::mem::replace(wanted, wait) != wait);
             if plan.alone_until.is_some() {
@@ -294,10 +296,16 @@ impl Fetch {
             Ok(None) => {}
             Ok(Some(Reserved::Jobs { mut jobs, left, set_aside })) => {
                 report_set_aside(&self.session.core, &consumer, set_aside);
+                consumer.is_open();
                 consumer.leases.reserved(session_number, &mut jobs);
                 self.more = left > 0;
                 consumer.pace.set_backlog(self.more);
                 accept(&self.session.core, &consumer, jobs, slots, ahead);
+            }
+            Ok(Some(Reserved::Closed { left })) => {
+                consumer.is_closed(left);
+                self.more = false;
+                consumer.pace.set_backlog(false);
             }
             Ok(Some(Reserved::Void)) => return Some(Left::Void),
             Ok(Some(Reserved::Stale)) => {

@@ -109,7 +109,7 @@ async fn take(
             accept(core, consumer, jobs, slots, 0);
             Ok(true)
         }
-        Reserved::Stale => Ok(false),
+        Reserved::Stale | Reserved::Closed { .. } => Ok(false),
         Reserved::Void => {
             consumer.void.cancel();
             Ok(false)

@@ -27,6 +27,8 @@ pub(crate) struct Plan {
     /// How many jobs are ahead of the slots, or will be, after this call.
     pub(crate) ahead: usize,
     pub(crate) awaits: Awaits,
+    /// Jobs of this queue wait for room.
+    pub(crate) has_backlog: bool,
     /// There is something to send. It is held back for a moment so that more goes with it.
     pub(crate) hold: bool,
     /// Wait for a slot.
@@ -122,6 +124,7 @@ impl Known<'_> {
                 false if unclaimed > 0 => Awaits::Job,
                 _ => Awaits::Nothing,
             },
+            has_backlog: reserving || waiting > 0 && takes,
             hold: calls == 0 && anything,
             // All slots are taken, and no job of this queue is on its way to one.
             acquire: takes && calls == 0 && due == 0 && unclaimed == 0,

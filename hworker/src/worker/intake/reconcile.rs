@@ -35,6 +35,9 @@ pub(crate) async fn connect(
     let address = session.core.client.address();
     let connection = address.connect(&consumer.queue, Some(&consumer.line)).await?;
     let connection = connection.confirming(session.core.config.settles());
+    if first {
+        pause_with_all(session, consumer, &connection).await?;
+    }
     let believed = consumer.leases.believed();
     let record = record(session);
     let reconciled = consumer
@@ -67,6 +70,23 @@ pub(crate) async fn connect(
     }
     consumer.registered.send_replace(true);
     Ok(Some((connection, session_number)))
+}
+
+/// Pauses a queue that this worker begins to serve, if all are paused: it may have come since.
+async fn pause_with_all(
+    session: &Session,
+    consumer: &Consumer,
+    connection: &Connection,
+) -> Result<(), Fault> {
+    match session.core.client.all_paused().await {
+        Ok(Some(left)) => consumer.queue.pause(connection, left).await,
+        Ok(None) => Ok(()),
+        // Jobs come before an order that may not be there.
+        Err(fault) => {
+            say!(DEBUG, "whether all queues are paused is not known: {fault}");
+            Ok(())
+        }
+    }
 }
 
 /// Leaves a server that does not know this worker. It may have forgotten the worker with all its jobs, and given it a job since, which no

@@ -102,8 +102,11 @@ async fn serve(
         }
         // Read before the reserve is counted: a reserve counted under an older session number does not ask under a newer one.
         let session_number = consumer.session_number.load(Ordering::Acquire);
-        let wait =
-            consumer.queue.reserve_when_handed(connection, &consumer.keys, session_number, WAIT);
+        let closed_for = consumer.closed_for();
+        let at_most = closed_for.map_or(WAIT, |left| left.min(WAIT));
+        let (keys, is_paused) = (&consumer.keys, closed_for.is_some());
+        let queue = &consumer.queue;
+        let wait = queue.reserve_when_handed(connection, keys, session_number, is_paused, at_most);
         tokio::pin!(wait);
         let since = Instant::now();
         let under_way = UnderWay::begin(consumer);
@@ -127,10 +130,11 @@ async fn serve(
             consumer.waiting.send_replace(false);
         }
         let nothing = brought.as_ref().is_ok_and(Reserved::is_nothing);
-        in_vain = if nothing && since.elapsed() < WAIT / 2 { in_vain + 1 } else { 0 };
+        in_vain = if nothing && since.elapsed() < at_most / 2 { in_vain + 1 } else { 0 };
         let fault = brought.map(|brought| match brought {
             Reserved::Jobs { mut jobs, left, set_aside } => {
                 report_set_aside(&session.core, consumer, set_aside);
+                consumer.is_open();
                 consumer.leases.reserved(session_number, &mut jobs);
                 // A wait is sent while a slot is free. It is still free, or will be soon.
                 let count = jobs.len();
@@ -142,6 +146,11 @@ async fn serve(
                     // After these: the jobs that the look brings are younger.
                     consumer.look();
                 }
+            }
+            // The next wait is at the gate.
+            Reserved::Closed { left } => {
+                consumer.is_closed(left);
+                consumer.changed.notify_one();
             }
             // The new session takes the jobs that entered the inbox since.
             Reserved::Stale => consumer.look(),

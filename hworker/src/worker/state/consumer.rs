@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -23,6 +23,7 @@ use crate::context::Scope;
 use crate::job::{Definition, OnFault};
 use crate::keys::WorkerKeys;
 use crate::store::{End, Lease, Meter, Queue, Settlement};
+use crate::time::millis;
 
 /// The state of one queue, or one shard of a queue, in a session.
 #[derive(Debug)]
@@ -79,6 +80,8 @@ pub(crate) struct Consumer {
     cut_off: Mutex<Option<Instant>>,
     /// A wait that was sent is no longer at the server, and its answer did not come.
     pub(crate) wait_lost: Notify,
+    /// The queue is paused for so many ms more, or for longer; 0 while it is not.
+    pub(crate) paused_ms: AtomicU64,
     /// Whether a wait may be sent.
     pub(crate) waiting: tokio::sync::watch::Sender<bool>,
     /// Counts the beginning and the end of each wait: odd while one is in flight.
@@ -127,6 +130,7 @@ impl Consumer {
             cut_off: Mutex::default(),
             differs: AtomicBool::new(false),
             wait_lost: Notify::new(),
+            paused_ms: AtomicU64::new(0),
             waiting: tokio::sync::watch::Sender::new(false),
             waits: AtomicU64::new(0),
         }
@@ -222,6 +226,23 @@ impl Consumer {
         }
     }
 
+    /// The server gives no job: the queue is paused for so long, or until it is resumed.
+    pub(crate) fn is_closed(&self, left: Option<Duration>) {
+        let ms = left.map_or(u64::MAX, |left| millis(left).max(1));
+        self.paused_ms.store(ms, Ordering::Release);
+    }
+
+    /// The server gives jobs.
+    pub(crate) fn is_open(&self) {
+        self.paused_ms.store(0, Ordering::Release);
+    }
+
+    /// For how long the queue is paused still, as far as this is known.
+    pub(crate) fn closed_for(&self) -> Option<Duration> {
+        let ms = self.paused_ms.load(Ordering::Acquire);
+        (ms > 0).then(|| Duration::from_millis(ms))
+    }
+
     /// Makes the fetch loop look at the server.
     pub(crate) fn look(&self) {
         self.look.store(true, Ordering::Release);
@@ -277,9 +298,9 @@ impl Shared {
     fn room(&self, core: &Core, queue: &Queue) -> (Slots, Suspects) {
         let mut rooms = self.rooms.lock().unwrap_or_else(PoisonError::into_inner);
         let (slots, suspects) = rooms.entry(Arc::clone(&queue.name)).or_insert_with(|| {
-            let limit = core.config.queue_limit(&queue.name);
-            let suspects = Suspects::new(limit.unwrap_or(core.config.concurrency));
-            (self.slots.limited(limit), suspects)
+            let setting = core.config.queue(&queue.name).cloned().unwrap_or_default();
+            let suspects = Suspects::new(setting.limit.unwrap_or(core.config.concurrency));
+            (self.slots.of_queue(setting.share, setting.limit), suspects)
         });
         (slots.clone(), suspects.of_another_shard())
     }

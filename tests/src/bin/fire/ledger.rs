@@ -94,6 +94,8 @@ pub(crate) struct Ledger {
     held: usize,
     /// The jobs that were in the list of another priority than the normal one, and go on in it.
     listed: HashSet<u32>,
+    /// Which queues are paused.
+    paused: [bool; QUEUES.len()],
     /// How many husks there are in each queue.
     husks: [i64; QUEUES.len()],
     /// The jobs of which there is a record, by the queue and the name of it.
@@ -212,6 +214,12 @@ impl Ledger {
                         self.run_again[usize::from(of.queue)] += 1;
                     }
                 }
+            }
+            (b"HSET", Kind::Control) if rest.first().is_some_and(|field| field == b"paused") => {
+                self.paused[usize::from(of.queue)] = true;
+            }
+            (b"HDEL", Kind::Control) if rest.first().is_some_and(|field| field == b"paused") => {
+                self.paused[usize::from(of.queue)] = false;
             }
             (b"LSET", Kind::Jobs) => self.set(key, of, rest),
             (b"LPOP" | b"RPOP", Kind::Jobs | Kind::Inbox) => {
@@ -363,6 +371,10 @@ impl Ledger {
                 self.change.wrong("a payload that nobody wrote", text(&pair[0]));
                 continue;
             };
+            if self.paused[usize::from(of.queue)] {
+                let detail = format!("job {n} of {}", QUEUES[usize::from(of.queue)]);
+                self.change.wrong("no job is taken from a paused queue", detail);
+            }
             let last = &mut self.last_token[usize::from(of.queue)];
             if token <= *last {
                 self.change.wrong("tokens grow", format!("{token} after {last}, job {n}"));

@@ -45,6 +45,8 @@ pub(crate) struct Key {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Jobs,
+    /// What is in force on it.
+    Control,
     Inbox,
     Progress,
     Scheduled,
@@ -74,9 +76,11 @@ impl Key {
             _ => return None,
         };
         let (queue, part) = rest.split_once(':').unwrap_or((rest, ""));
-        if kind == Kind::Jobs && matches!(part, "lists" | "control") {
-            return None;
-        }
+        let kind = match part {
+            "lists" | "gate" if kind == Kind::Jobs => return None,
+            "control" if kind == Kind::Jobs => Kind::Control,
+            _ => kind,
+        };
         let queue = QUEUES.iter().position(|name| *name == queue)? as u8;
         Some(Self { kind, queue, part: part.to_owned() })
     }

@@ -1,14 +1,15 @@
 //! Operators: now and then they delete and promote waiting jobs and let failed ones run again, two of them often the same ones at
-//! once.
+//! once, and pause a queue for a moment.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle, sleep};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use hworker::{Action, Changed, Client, Error, JobInfo, JobState};
+use tokio::runtime::Runtime;
 
 use crate::checker::Checker;
 use crate::jobs::QUEUES;
@@ -23,6 +24,12 @@ const EVERY: Duration = Duration::from_millis(50);
 /// So many jobs are looked at, and so many of them changed.
 const SEEN: usize = 50;
 const CHANGED: usize = 3;
+
+/// One in so many looks pauses a queue.
+const PAUSED: u8 = 60;
+
+/// A queue is resumed within this time when the run ends, whatever the server does.
+const RESUMED_WITHIN: Duration = Duration::from_secs(60);
 
 /// What operators asked for and were told.
 #[derive(Debug, Default)]
@@ -117,15 +124,42 @@ impl Operators {
 }
 
 fn operate(stage: &Stage, stop: &AtomicBool) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime: Runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let clients = [Client::new(stage.url())?, Client::new(stage.url())?];
     let mut rng = Rng::with_seed(stage.options.seed);
+    // A queue that may be paused, and until when.
+    let mut paused: Option<(&str, Instant)> = None;
     while !stop.load(Ordering::Acquire) {
         sleep(EVERY);
         // What has no answer is not asked again: it is done or not.
         let _: Result<(), Error> = runtime.block_on(edit(stage, &clients, &mut rng));
+        match paused {
+            None if rng.u8(..PAUSED) == 0 => {
+                let queue = QUEUES[rng.usize(..2)];
+                paused = Some((queue, Instant::now() + Duration::from_millis(rng.u64(100..1_500))));
+                let _ = runtime.block_on(clients[0].control(queue).pause());
+            }
+            Some((queue, until)) if Instant::now() > until => {
+                paused = paused.filter(|_| !resumed(&runtime, &clients[0], queue));
+            }
+            _ => {}
+        }
+    }
+    if let Some((queue, _)) = paused {
+        let give_up = Instant::now() + RESUMED_WITHIN;
+        while !resumed(&runtime, &clients[0], queue) {
+            if Instant::now() > give_up {
+                return Err(format!("the queue {queue} could not be resumed").into());
+            }
+            sleep(EVERY);
+        }
     }
     Ok(())
+}
+
+/// Whether the queue is paused no more: an answer that was lost may be that of a pause.
+fn resumed(runtime: &Runtime, client: &Client, queue: &str) -> bool {
+    runtime.block_on(client.control(queue).resume()).is_ok()
 }
 
 /// Looks at one queue, and changes some of what is there.

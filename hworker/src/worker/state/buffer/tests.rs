@@ -1,6 +1,7 @@
 use tokio::time::timeout;
 
 use super::*;
+use crate::config::Share;
 
 fn jobs(tokens: std::ops::Range<u64>) -> Vec<WaitingJob> {
     tokens.map(|token| WaitingJob::Reserved(Lease::Token(token), vec![0; 10])).collect()
@@ -94,7 +95,7 @@ async fn a_task_counts_as_waiting_until_it_has_the_slot_that_came_free() {
     assert!(waits.await.is_some());
     assert!(!slots.are_awaited());
     // A task that waits for the limit of its own queue does not count for the others.
-    let limited = slots.limited(Some(0));
+    let limited = slots.of_queue(Share::default(), Some(0));
     let mut waits = Box::pin(limited.acquire());
     assert!(timeout(Duration::ZERO, &mut waits).await.is_err());
     assert_eq!((limited.are_awaited(), slots.are_awaited()), (true, false));

@@ -1,0 +1,19 @@
+-- resume: have workers take jobs of a paused queue again.
+--
+-- KEYS[1] jobs     LIST+  waiting envelopes; behind `:control` what is in force
+-- KEYS[2] workers  ZSET   worker -> last heartbeat in ms
+--
+-- Returns how many pauses it ended: 1, or 0 where the queue was not paused.
+-- Invariant: every worker that waits at `<jobs>:gate` is woken, by a ticket each.
+local call = redis.call
+local jobs, workers = KEYS[1], KEYS[2]
+
+-- include clock
+local was_paused = call('HDEL', jobs .. ':control', 'paused')
+if was_paused == 1 then
+  local live = math.min(call('ZCOUNT', workers, now - 60000, '+inf'), 1000)
+  for _ = 1, live do call('RPUSH', jobs .. ':gate', '!') end
+  -- Not for those who do not wait.
+  if live > 0 then call('PEXPIRE', jobs .. ':gate', 60000) end
+end
+return was_paused

@@ -251,6 +251,26 @@ impl Client {
         })
     }
 
+    /// What all workers of a label are ordered.
+    pub(crate) async fn order_of_label(
+        &self,
+        label: &str,
+        field: &str,
+    ) -> Result<Option<String>, Fault> {
+        let (meta, on) = self.meta(MetaKey::Labels).await?;
+        meta.order_of_label(&on, label, field).await
+    }
+
+    pub(crate) async fn set_order_of_label(
+        &self,
+        label: &str,
+        field: &str,
+        value: &str,
+    ) -> Result<(), Fault> {
+        let (meta, on) = self.meta(MetaKey::Labels).await?;
+        meta.set_order_of_label(&on, label, field, value).await
+    }
+
     /// How many queues the registry has.
     pub(crate) async fn count_registered_queues(&self) -> Result<u64, Fault> {
         let (meta, on) = self.meta(MetaKey::Queues).await?;

@@ -54,7 +54,7 @@ pub use audit::AuditEntry;
 pub use client::{Client, ClientBuilder};
 pub use config::defaults;
 pub use context::{Context, Inject, Needs, State};
-pub use control::Control;
+pub use control::{Control, WorkerControl};
 pub use dead_workers::{DeadWorker, HeldJob, Suspect};
 pub use doctor::{Finding, Repair, Severity};
 pub use durability::Durability;

@@ -1,5 +1,7 @@
 //! Steering queues from elsewhere: pausing and resuming them.
 
+mod workers;
+
 use std::time::Duration;
 
 use crate::client::Client;
@@ -8,6 +10,8 @@ use crate::keys::check_name;
 use crate::pause::Pause;
 use crate::runtime;
 use crate::store::{Fault, Queue, server_time};
+
+pub use workers::WorkerControl;
 
 /// Steers a queue; [`Client::control`] makes one. What it orders is durable, holds for all workers, and needs no restart.
 ///

@@ -28,6 +28,10 @@ pub struct WorkerInfo {
     pub queues: Vec<String>,
     /// How many jobs it runs at once.
     pub concurrency: usize,
+    /// It was ordered to take no more jobs.
+    pub quiet: bool,
+    /// It stops.
+    pub stopping: bool,
     /// When it started, in milliseconds since 1970 by the server's clock.
     pub started: u64,
     /// How long ago it was heard of.
@@ -123,7 +127,9 @@ pub(super) fn worker_info((id, heard_at, record): WorkerEntry, now: u64) -> Opti
         pid: u32::try_from(number("pid")).unwrap_or(0),
         version: text("version"),
         queues: text("queues").split(',').map(str::to_owned).collect(),
-        concurrency: number("concurrency") as usize,
+        concurrency: text("slots").parse().unwrap_or(number("concurrency") as usize),
+        quiet: text("quiet") == "1",
+        stopping: record.contains_key("stopping") || record.contains_key("stop"),
         started: number("started"),
         heard: Duration::from_millis(heard),
         processed: number("processed"),

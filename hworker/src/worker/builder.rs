@@ -3,10 +3,11 @@
 use std::any::TypeId;
 use std::collections::{BTreeSet, HashMap};
 use std::panic::Location;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::Worker;
 use super::attempt::panic;
@@ -291,6 +292,8 @@ impl WorkerBuilder {
             clock: ServerClock::default(),
             outages: Outages::default(),
             log_limit: LogLimit::default(),
+            stop: CancellationToken::new(),
+            ordered_grace: OnceLock::new(),
             blocking_threads: Arc::default(),
             queues: watch::Sender::new(queues),
             client,

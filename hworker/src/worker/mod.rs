@@ -44,7 +44,8 @@ pub struct Worker {
 impl Worker {
     fn new(core: Core) -> Self {
         let core = Arc::new(core);
-        let handle = WorkerHandle { core: Arc::downgrade(&core), ..WorkerHandle::default() };
+        let (stop, weak) = (core.stop.clone(), Arc::downgrade(&core));
+        let handle = WorkerHandle { stop, core: weak, ..WorkerHandle::default() };
         Self { core, health: Health::new(handle.clone()), handle }
     }
 

@@ -110,7 +110,7 @@ pub(super) async fn run_session(
 
 /// Lets running jobs finish within the grace, then gives the rest back. Returns whether there was a rest.
 async fn drain(handle: &WorkerHandle, session: &Session) -> bool {
-    let grace = session.core.config.shutdown_grace;
+    let grace = session.core.grace();
     say!(INFO, { worker = session.id.clone() }, %worker, ?grace, "worker stops: it takes no more jobs");
     let ran = session.running();
     tokio::select! {

@@ -475,6 +475,7 @@ async fn keys_and_fields_are_as_described() {
     client.audit(&entry).await.expect("written");
     // What is written when a worker dies is in `features::doctor`.
     let _: u64 = server.redis().ask(&["LPUSH", "hworker-meta:deaths", "{}"]);
+    client.workers_of_label("another").scale(2).await.expect("ordered");
 
     let keys = server.redis().keys("hworker-*");
     let described = section("Keys");

@@ -261,6 +261,7 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
                 "audit",
                 "edit",
                 "mend_records",
+                "order",
                 "recount",
                 "requeue_broken",
                 "resume",
@@ -379,6 +380,9 @@ async fn an_operator_mends_and_nothing_more() {
     control.pause().await.expect("paused");
     assert!(control.paused().await.expect("asked").is_some());
     assert!(control.resume().await.expect("resumed"));
+    assert_eq!(client.workers_of_label("nobody").quiet().await.expect("ordered"), 0);
+    let workers = queue.workers().await.expect("workers");
+    assert_eq!(client.worker(&workers[0].id).quiet().await.expect("ordered"), 1);
     worker.kill();
     assert!(queue.destroy(true).await.expect("destroyed") > 0);
     // Repairs are tested beside the doctor.
@@ -391,6 +395,7 @@ async fn an_operator_mends_and_nothing_more() {
         "recount",
         "promote",
         "set_aside",
+        "order",
         "pause",
         "resume",
     ];

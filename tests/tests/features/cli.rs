@@ -130,6 +130,14 @@ async fn ct1_queues_are_paused_and_resumed() {
     {
         assert_eq!(call(&server, wrong).code, 2, "{wrong:?}");
     }
+    let id = call(&server, &["workers", "ls"]).lines()[0][0].to_owned();
+    for order in [&["quiet"][..], &["scale", "--slots", "3"], &["scale"], &["resume"]] {
+        let told = ok(&[&["workers", order[0], &id], &order[1..]].concat());
+        assert!(told.contains('1'), "{order:?}: {told}");
+    }
+    assert_eq!(call(&server, &["workers", "quiet", "nobody.0123456789ab"]).code, 3);
+    assert_eq!(call(&server, &["workers", "quiet"]).code, 2);
+    assert_ne!(call(&server, &["workers", "stop", &id]).code, 0, "without --yes");
     let audit = call(&server, &["audit", "--json", "--limit", "100"]).json();
     let actions: Vec<_> = audit.iter().filter_map(|entry| entry["action"].as_str()).collect();
     assert_eq!(actions.iter().filter(|action| **action == "pause").count(), 10, "{actions:?}");

@@ -62,6 +62,7 @@ mod enqueue;
 mod idle;
 mod inspect;
 mod lanes;
+mod orders;
 mod pages;
 mod pause;
 mod priority;

@@ -308,6 +308,42 @@ pub(crate) enum Workers {
     Ls,
     /// One worker, with what it runs
     Show { id: String },
+    /// Has workers take no more jobs; what runs goes on
+    Quiet {
+        #[command(flatten)]
+        whom: Whom,
+    },
+    /// Has them take jobs again
+    Resume {
+        #[command(flatten)]
+        whom: Whom,
+    },
+    /// Has each run so many jobs at once
+    Scale {
+        #[command(flatten)]
+        whom: Whom,
+        /// How many [default: as their settings say]
+        #[arg(long)]
+        slots: Option<usize>,
+    },
+    /// Stops them as SIGTERM does
+    Stop {
+        #[command(flatten)]
+        whom: Whom,
+        /// How long running jobs may take to finish [default: as their settings say]
+        #[arg(long, value_name = "TIME", value_parser = duration)]
+        grace: Option<Duration>,
+    },
+}
+
+/// A worker, or all of a label.
+#[derive(Debug, Flags)]
+pub(crate) struct Whom {
+    #[arg(required_unless_present = "label")]
+    pub(crate) id: Option<String>,
+    /// All workers with this `HWORKER_NAME`, also those that start later
+    #[arg(long, conflicts_with = "id")]
+    pub(crate) label: Option<String>,
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,10 +1,12 @@
 //! Workers, dead ones, and what people did.
 
+use std::time::Duration;
+
 use hworker::{AuditEntry, DeadWorker, WorkerInfo};
 use serde::Serialize;
 
 use crate::Context;
-use crate::args::Workers;
+use crate::args::{Whom, Workers};
 use crate::output::{Form, cut};
 use crate::rows::{from_now, now, number, span, utc};
 use crate::stop::Stop;
@@ -13,6 +15,58 @@ pub(crate) async fn run(context: &Context, command: Workers) -> Result<(), Stop>
     match command {
         Workers::Ls => ls(context).await,
         Workers::Show { id } => show(context, &id).await,
+        Workers::Quiet { whom } => order(context, "quiet", &whom, Order::Quiet).await,
+        Workers::Resume { whom } => order(context, "resume", &whom, Order::Resume).await,
+        Workers::Scale { whom, slots } => order(context, "scale", &whom, Order::Scale(slots)).await,
+        Workers::Stop { whom, grace } => order(context, "stop", &whom, Order::Stop(grace)).await,
+    }
+}
+
+/// What workers are ordered.
+enum Order {
+    Quiet,
+    Resume,
+    /// Without a number as many as their settings say.
+    Scale(Option<usize>),
+    Stop(Option<Duration>),
+}
+
+async fn order(context: &Context, verb: &str, whom: &Whom, order: Order) -> Result<(), Stop> {
+    let (control, shown) = match (&whom.id, &whom.label) {
+        (Some(id), _) => (context.client.worker(id), id.clone()),
+        (None, Some(label)) => {
+            (context.client.workers_of_label(label), format!("all of the label {label}"))
+        }
+        (None, None) => return Err(Stop::usage("say which worker: its id, or --label web-1")),
+    };
+    let what = match order {
+        Order::Scale(Some(slots)) => format!("{shown} to {slots}"),
+        _ => shown,
+    };
+    if matches!(order, Order::Stop(_)) {
+        context.ask(&format!("stop {what}"), "", 1).await?;
+    }
+    let told = context
+        .audited(verb, "", &what, async {
+            let told = match order {
+                Order::Quiet => control.quiet().await?,
+                Order::Resume => control.resume().await?,
+                Order::Scale(Some(slots)) => control.scale(slots).await?,
+                Order::Scale(None) => control.unscale().await?,
+                Order::Stop(grace) => control.stop(grace).await?,
+            };
+            Ok((told, format!("told {told}")))
+        })
+        .await?;
+    context.output.one(&serde_json::json!({ "told": told }), &[("told", told.to_string())])
+}
+
+/// `quiet` or `stopping`.
+fn state(worker: &WorkerInfo) -> &'static str {
+    match worker {
+        worker if worker.stopping => "stopping",
+        worker if worker.quiet => "quiet",
+        _ => "",
     }
 }
 
@@ -36,7 +90,9 @@ async fn all(context: &Context) -> Result<Vec<WorkerInfo>, Stop> {
 }
 
 async fn ls(context: &Context) -> Result<(), Stop> {
-    let head = ["WORKER", "HOST", "PID", "QUEUES", "RUN", "SLOTS", "UP", "HEARD", "DONE", "FAILED"];
+    let head = [
+        "WORKER", "HOST", "PID", "QUEUES", "RUN", "SLOTS", "UP", "HEARD", "DONE", "FAILED", "STATE",
+    ];
     context.output.rows(&head, &all(context).await?, |worker| {
         vec![
             worker.id.clone(),
@@ -49,6 +105,7 @@ async fn ls(context: &Context) -> Result<(), Stop> {
             span(u64::try_from(worker.heard.as_millis()).unwrap_or(u64::MAX)),
             number(worker.processed),
             number(worker.failed),
+            state(worker).to_owned(),
         ]
     })
 }
@@ -70,6 +127,7 @@ async fn show(context: &Context, id: &str) -> Result<(), Stop> {
         ("version", worker.version.clone()),
         ("queues", worker.queues.join(", ")),
         ("slots", format!("{} of {} run", worker.running.len(), worker.concurrency)),
+        ("state", state(&worker).to_owned()),
         ("started", utc(worker.started)),
         ("running", running.iter().map(line).collect::<Vec<_>>().join("\n")),
     ];

@@ -37,3 +37,19 @@ impl Queue {
         Ok(Some(pause).filter(|pause| pause.until.is_none_or(|until| until > now)))
     }
 }
+
+impl Queue {
+    /// Writes an order into the record of a worker, or takes it back; false where no such worker lives here.
+    pub(crate) async fn order(
+        &self,
+        on: &Connection,
+        worker: &str,
+        field: &str,
+        value: &str,
+    ) -> Result<bool, Fault> {
+        let record = self.keys.worker(worker).record;
+        let mut call = Call::new(Script::Order, &[&record]);
+        call.arg(field).arg(value);
+        Ok(on.run(&call, CALL_WITHIN).await?.count()? == 1)
+    }
+}

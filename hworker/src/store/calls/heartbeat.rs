@@ -9,6 +9,9 @@ use crate::store::queue::Queue;
 use crate::store::reply::Reply;
 use crate::time::millis;
 
+/// A worker is not scaled beyond this.
+pub(crate) const MOST_SLOTS: usize = 100_000;
+
 /// The timer is kept for so long without a heartbeat.
 const TIMER_TTL_MS: u64 = 4_000;
 
@@ -35,6 +38,31 @@ pub(crate) struct Asked {
     pub(crate) stopping: bool,
 }
 
+/// What a worker was ordered by a person.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Orders {
+    /// To take no more jobs.
+    pub(crate) quiet: bool,
+    /// How many jobs to run at once, instead of what its settings say.
+    pub(crate) slots: Option<usize>,
+    /// To stop.
+    pub(crate) stop: bool,
+    /// With this grace, instead of its own.
+    pub(crate) grace: Option<Duration>,
+}
+
+impl Orders {
+    /// As they stand in the record; what is none there is left out.
+    fn read(quiet: &str, slots: &str, stop: &str) -> Self {
+        Self {
+            quiet: quiet == "1",
+            slots: slots.parse().ok().filter(|slots| (1..=MOST_SLOTS).contains(slots)),
+            stop: !stop.is_empty(),
+            grace: stop.parse().ok().map(Duration::from_millis),
+        }
+    }
+}
+
 /// What an accepted heartbeat tells.
 #[derive(Debug)]
 pub(crate) struct Heard {
@@ -49,6 +77,8 @@ pub(crate) struct Heard {
     pub(crate) parked: u64,
     /// Parked jobs that are to be broken.
     pub(crate) overdue: u64,
+    /// What it was ordered.
+    pub(crate) orders: Orders,
     /// Workers that were last heard of more than 2 s ago or in the future, with that heartbeat as the server has it.
     pub(crate) silent: Vec<(String, String)>,
 }
@@ -95,6 +125,7 @@ impl Queue {
             next_due: u64::try_from(reply.number()?).ok().map(Duration::from_millis),
             parked: reply.count()?,
             overdue: reply.count()?,
+            orders: Orders::read(&reply.text()?, &reply.text()?, &reply.text()?),
             silent: reply.rest(Reply::pair)?,
         }))
     }

@@ -25,10 +25,12 @@ pub(crate) enum MetaKey {
     Jobs,
     Audit,
     Deaths,
+    Labels,
 }
 
 impl MetaKey {
-    pub(crate) const ALL: [Self; 4] = [Self::Queues, Self::Jobs, Self::Audit, Self::Deaths];
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Queues, Self::Jobs, Self::Audit, Self::Deaths, Self::Labels];
 
     fn name(self) -> &'static str {
         match self {
@@ -36,6 +38,7 @@ impl MetaKey {
             Self::Jobs => "jobs",
             Self::Audit => "audit",
             Self::Deaths => "deaths",
+            Self::Labels => "labels",
         }
     }
 
@@ -53,6 +56,7 @@ pub(crate) struct Meta {
     jobs: String,
     audit: String,
     deaths: String,
+    labels: String,
 }
 
 impl Meta {
@@ -63,6 +67,7 @@ impl Meta {
             jobs: key(MetaKey::Jobs),
             audit: key(MetaKey::Audit),
             deaths: key(MetaKey::Deaths),
+            labels: key(MetaKey::Labels),
             space: space.clone(),
         }
     }
@@ -122,6 +127,7 @@ impl Meta {
             MetaKey::Jobs => (&self.jobs, "hash"),
             MetaKey::Audit => (&self.audit, "stream"),
             MetaKey::Deaths => (&self.deaths, "list"),
+            MetaKey::Labels => (&self.labels, "hash"),
         }
     }
 
@@ -145,6 +151,32 @@ impl Meta {
             }
         }
         Ok(names)
+    }
+
+    /// An order to all workers of a label, as `quiet` and `slots` of their records: `<label>:<field>` is its field.
+    pub(crate) async fn order_of_label(
+        &self,
+        on: &Connection,
+        label: &str,
+        field: &str,
+    ) -> Result<Option<String>, Fault> {
+        let value = self::field(on, &self.labels, &format!("{label}:{field}")).await?;
+        Ok(value.map(|value| String::from_utf8_lossy(&value).into_owned()))
+    }
+
+    /// Gives such an order; an empty one takes it back.
+    pub(crate) async fn set_order_of_label(
+        &self,
+        on: &Connection,
+        label: &str,
+        field: &str,
+        value: &str,
+    ) -> Result<(), Fault> {
+        let name = format!("{label}:{field}");
+        if value.is_empty() {
+            return on.ask("HDEL", (&self.labels, name)).await.map(drop);
+        }
+        on.ask("HSET", (&self.labels, name, value)).await.map(drop)
     }
 
     /// Writes entries of the manifest.

@@ -27,7 +27,7 @@ mod watch;
 pub(crate) use counts::{Load, TICKET};
 pub(crate) use doctor::{info, own_user, refused, set_aside, slow_calls, types, users};
 pub(crate) use edit::{Duty, Edited, From, HUSK};
-pub(crate) use heartbeat::{Asked, Beat, Heard};
+pub(crate) use heartbeat::{Asked, Beat, Heard, MOST_SLOTS, Orders};
 pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry};
 pub(crate) use lease::{Lease, LeaseMap};
 pub(crate) use meta::{Meta, MetaKey};

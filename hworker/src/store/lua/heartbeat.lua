@@ -18,7 +18,8 @@
 -- ARGV[7] stopping   '1': the worker was told to stop, so its end casts no suspicion on what it holds
 --
 -- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting or 0 while the queue is paused, 1 if it keeps the timer or 0, ms until the
--- next scheduled job is due or -1, parked jobs that it has not looked at, parked jobs to be broken, worker, last heartbeat, worker, last
+-- next scheduled job is due or -1, parked jobs that it has not looked at, parked jobs to be broken, its orders 'quiet', 'slots' and 'stop' or
+-- '' each, worker, last heartbeat, worker, last
 -- heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the
 -- worker was declared dead or is not known.
 local call = redis.call
@@ -27,7 +28,7 @@ local timer, scheduled, jobs, parked, token_key = KEYS[5], KEYS[6], KEYS[7], KEY
 local worker, timer_ttl, window, everyone = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 local looked, unknown_for = ARGV[5], tonumber(ARGV[6])
 
-local known = call('HMGET', record, 'session', 'dead')
+local known = call('HMGET', record, 'session', 'dead', 'quiet', 'slots', 'stop')
 if not known[1] or known[2] then return {'void'} end
 
 call('HDEL', progress, '')
@@ -75,6 +76,7 @@ local reply = {
   is_paused and 0 or parked_between('(' .. looked, '+inf'),
   -- A token is a time in us.
   parked_between('-inf', string.format('%.0f', (now - unknown_for) * 1000)),
+  known[3] or '', known[4] or '', known[5] or '',
 }
 
 local function add(from, to)

@@ -36,6 +36,7 @@ scripts! {
     Heartbeat = "heartbeat";
     LookParked = "look_parked";
     MendRecords = "mend_records";
+    Order = "order";
     Pause = "pause";
     Promote = "promote";
     Push = "push";

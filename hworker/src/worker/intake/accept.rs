@@ -19,7 +19,7 @@ pub(crate) fn accept(
     ahead: usize,
 ) {
     // A stopping worker begins no job, not even one that was in flight.
-    let stopping = consumer.stopping.is_cancelled();
+    let stopping = consumer.takes_none();
     let wanted = if stopping { 0 } else { slots.len() + ahead };
     let surplus = jobs.split_off(wanted.min(jobs.len()));
     // Before a suspect is kept: it waits until the server has these back.

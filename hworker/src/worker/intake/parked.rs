@@ -65,7 +65,10 @@ async fn look(core: &Arc<Core>, consumer: &Arc<Consumer>, on: &Connection) -> Re
                 () = consumer.stopping.cancelled() => None,
             };
             let Some(slot) = slot else { return Ok(()) };
-            if !consumer.freshness.is_fresh() || consumer.suspects.alone_until().is_some() {
+            if consumer.takes_none()
+                || !consumer.freshness.is_fresh()
+                || consumer.suspects.alone_until().is_some()
+            {
                 return Ok(());
             }
             let mut wanted = vec![first];

@@ -72,7 +72,7 @@ impl Known<'_> {
     /// Plans the next step.
     pub(crate) fn plan(&self) -> Plan {
         let Self { consumer, calls, coming, looks, came_free, held_since, .. } = *self;
-        let stopping = consumer.stopping.is_cancelled();
+        let stopping = consumer.takes_none();
         let fresh = consumer.freshness.is_fresh();
         let alone_until = consumer.suspects.alone_until();
         // Otherwise, if a body blocks the runtime, this worker would reserve jobs for all free slots, hold them, and reserve them again.
@@ -99,7 +99,7 @@ impl Known<'_> {
         let anything = settlements > 0 || want > 0;
         let held = held_since.is_some_and(|since| since.elapsed() >= HOLD);
         let send = match calls {
-            0 => self.look || anything && (!runnable || worth_it || held),
+            0 => self.look && !stopping || anything && (!runnable || worth_it || held),
             // Behind a call that looks there may be nothing.
             1 => worth_it && !looks,
             _ => false,

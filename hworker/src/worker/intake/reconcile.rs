@@ -35,11 +35,12 @@ pub(crate) async fn connect(
     let address = session.core.client.address();
     let connection = address.connect(&consumer.queue, Some(&consumer.line)).await?;
     let connection = connection.confirming(session.core.config.settles());
+    let mut record = record(session);
     if first {
         pause_with_all(session, consumer, &connection).await?;
+        record.extend(orders_of_label(session).await);
     }
     let believed = consumer.leases.believed();
-    let record = record(session);
     let reconciled = consumer
         .queue
         .reconcile(&connection, &consumer.keys, &consumer.worker, first, &record)
@@ -87,6 +88,19 @@ async fn pause_with_all(
             Ok(())
         }
     }
+}
+
+/// What the workers of this label are ordered. The first heartbeat brings it back, before a job may start.
+async fn orders_of_label(session: &Session) -> Vec<(&'static str, String)> {
+    let (client, label) = (&session.core.client, &session.core.config.name);
+    let mut orders = Vec::new();
+    for field in ["quiet", "slots"] {
+        match client.order_of_label(label, field).await {
+            Ok(order) => orders.extend(order.map(|value| (field, value))),
+            Err(fault) => say!(DEBUG, "the orders of this worker's label are not known: {fault}"),
+        }
+    }
+    orders
 }
 
 /// Leaves a server that does not know this worker. It may have forgotten the worker with all its jobs, and given it a job since, which no

@@ -80,6 +80,8 @@ pub(crate) struct Consumer {
     cut_off: Mutex<Option<Instant>>,
     /// A wait that was sent is no longer at the server, and its answer did not come.
     pub(crate) wait_lost: Notify,
+    /// It is ordered to take no more jobs.
+    quiet: AtomicBool,
     /// The queue is paused for so many ms more, or for longer; 0 while it is not.
     pub(crate) paused_ms: AtomicU64,
     /// Whether a wait may be sent.
@@ -130,6 +132,7 @@ impl Consumer {
             cut_off: Mutex::default(),
             differs: AtomicBool::new(false),
             wait_lost: Notify::new(),
+            quiet: AtomicBool::new(false),
             paused_ms: AtomicU64::new(0),
             waiting: tokio::sync::watch::Sender::new(false),
             waits: AtomicU64::new(0),
@@ -226,6 +229,23 @@ impl Consumer {
         }
     }
 
+    /// Whether it takes no more jobs for now, or for ever.
+    pub(crate) fn takes_none(&self) -> bool {
+        self.quiet.load(Ordering::Acquire) || self.stopping.is_cancelled()
+    }
+
+    /// Takes no more jobs, or takes jobs again.
+    pub(crate) fn set_quiet(&self, quiet: bool) {
+        if self.quiet.swap(quiet, Ordering::AcqRel) == quiet {
+            return;
+        }
+        if quiet {
+            // The server must not hand over a job.
+            self.wait_lost.notify_waiters();
+        }
+        self.look();
+    }
+
     /// The server gives no job: the queue is paused for so long, or until it is resumed.
     pub(crate) fn is_closed(&self, left: Option<Duration>) {
         let ms = left.map_or(u64::MAX, |left| millis(left).max(1));
@@ -293,6 +313,15 @@ impl Shared {
             slots: Slots::new(concurrency),
             rooms: Mutex::default(),
         }
+    }
+
+    /// Gives the worker so many slots in all; false if it had as many.
+    pub(super) fn scale(&self, slots: usize) -> bool {
+        let changes = self.slots.total() != slots;
+        if changes {
+            self.slots.resize(slots);
+        }
+        changes
     }
 
     fn room(&self, core: &Core, queue: &Queue) -> (Slots, Suspects) {

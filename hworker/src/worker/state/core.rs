@@ -1,9 +1,11 @@
 //! What a worker keeps over all its sessions.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::log_limit::LogLimit;
 use super::outages::Outages;
@@ -26,6 +28,10 @@ pub(crate) struct Core {
     pub(crate) clock: ServerClock,
     pub(crate) outages: Outages,
     pub(crate) log_limit: LogLimit,
+    /// It is told to stop.
+    pub(crate) stop: CancellationToken,
+    /// The grace that came with an order to stop.
+    pub(crate) ordered_grace: OnceLock<Duration>,
     /// Each thread of a blocking body that has not returned holds a clone.
     pub(crate) blocking_threads: Arc<()>,
 }
@@ -37,6 +43,11 @@ impl Core {
         let mut names: Vec<_> = queues.iter().map(|queue| &*queue.name).collect();
         names.dedup();
         names.join(",")
+    }
+
+    /// How long a stopping worker lets its jobs finish.
+    pub(crate) fn grace(&self) -> Duration {
+        self.ordered_grace.get().copied().unwrap_or(self.config.shutdown_grace)
     }
 
     pub(crate) fn first_queue(&self) -> Option<Queue> {

@@ -77,6 +77,11 @@ impl Session {
         Arc::clone(&self.consumers.borrow())
     }
 
+    /// Runs so many jobs at once; false if it did before.
+    pub(crate) fn scale(&self, slots: usize) -> bool {
+        self.shared.scale(slots)
+    }
+
     pub(crate) fn running(&self) -> usize {
         self.consumers().iter().map(|consumer| consumer.leases.running().len()).sum()
     }

@@ -17,7 +17,7 @@ pub(crate) struct Slots {
     /// Of the queue among all places.
     lane: usize,
     own: Option<Arc<Places>>,
-    total: usize,
+    limit: usize,
     /// Whether this shard has jobs that wait for room.
     has_backlog: AtomicBool,
 }
@@ -35,6 +35,10 @@ struct Places {
     state: Mutex<State>,
     /// How many tasks wait. It counts a task until that has its permit.
     waiting: AtomicUsize,
+    /// How many permits there are.
+    count: AtomicUsize,
+    /// How many of those that are held will not be given again.
+    owed: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -72,7 +76,7 @@ impl Clone for Slots {
             all: Arc::clone(&self.all),
             lane: self.lane,
             own: self.own.clone(),
-            total: self.total,
+            limit: self.limit,
             has_backlog: AtomicBool::new(false),
         }
     }
@@ -83,7 +87,7 @@ impl Slots {
     pub(crate) fn new(concurrency: usize) -> Self {
         let all = Arc::new(Places::new(concurrency));
         let lane = all.add_lane(Share::default(), None);
-        Self { all, lane, own: None, total: concurrency, has_backlog: AtomicBool::new(false) }
+        Self { all, lane, own: None, limit: usize::MAX, has_backlog: AtomicBool::new(false) }
     }
 
     /// The same slots for one queue: its share, and at most this many at once.
@@ -96,14 +100,19 @@ impl Slots {
         Self {
             lane: self.all.add_lane(share, own.clone()),
             all: Arc::clone(&self.all),
-            total: limit.map_or(self.total, |limit| limit.min(self.total)),
+            limit: limit.unwrap_or(usize::MAX),
             own,
             has_backlog: AtomicBool::new(false),
         }
     }
 
     pub(crate) fn total(&self) -> usize {
-        self.total
+        self.all.count.load(Ordering::Relaxed).min(self.limit)
+    }
+
+    /// Gives the worker so many slots in all. What runs beyond them runs to its end.
+    pub(crate) fn resize(&self, count: usize) {
+        Places::resize(&self.all, count);
     }
 
     /// How many it could take now.
@@ -115,20 +124,20 @@ impl Slots {
     /// Whether all of them are free.
     pub(crate) fn are_all_free(&self) -> bool {
         let own = self.own.as_ref().map_or(usize::MAX, |own| own.state().free);
-        self.all.state().free.min(own) >= self.total
+        self.all.state().free.min(own) >= self.total()
     }
 
     /// Whether a task waits for a slot that this queue uses, and would get it. A free slot wakes the task, which counts as waiting until it
     /// has the slot.
     pub(crate) fn are_awaited(&self) -> bool {
         let own = self.own.as_ref();
-        self.all.are_awaited() || own.is_some_and(|own| own.are_awaited())
+        self.all.are_awaited() || self.all.owes() || own.is_some_and(|own| own.are_awaited())
     }
 
     /// Whether a slot of this queue that comes free goes to its next job, by its share, while other queues wait for one.
     pub(crate) fn keeps_its_turn(&self) -> bool {
         let is_full = self.own.as_ref().is_some_and(|own| own.are_awaited());
-        !is_full && self.all.state().keeps_turn(self.lane)
+        !is_full && !self.all.owes() && self.all.state().keeps_turn(self.lane)
     }
 
     /// Says whether this shard has jobs that wait for room: queues of lower ranks get none then.
@@ -180,7 +189,12 @@ impl Slots {
 impl Places {
     fn new(count: usize) -> Self {
         let state = State { free: count, is_plain: true, lanes: Vec::new(), now: 0 };
-        Self { state: Mutex::new(state), waiting: AtomicUsize::new(0) }
+        Self {
+            state: Mutex::new(state),
+            waiting: AtomicUsize::new(0),
+            count: AtomicUsize::new(count),
+            owed: AtomicUsize::new(0),
+        }
     }
 
     fn add_lane(&self, share: Share, own: Option<Arc<Self>>) -> usize {
@@ -193,6 +207,26 @@ impl Places {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn owes(&self) -> bool {
+        self.owed.load(Ordering::Relaxed) > 0
+    }
+
+    fn resize(places: &Arc<Self>, count: usize) {
+        let mut state = places.state();
+        let before = places.count.swap(count, Ordering::Relaxed);
+        let owed = places.owed.load(Ordering::Relaxed);
+        if count >= before {
+            let paid = owed.min(count - before);
+            places.owed.store(owed - paid, Ordering::Relaxed);
+            state.free += count - before - paid;
+        } else {
+            let taken = state.free.min(before - count);
+            places.owed.store(owed + before - count - taken, Ordering::Relaxed);
+            state.free -= taken;
+        }
+        Self::hand_out(places, state);
     }
 
     fn are_awaited(&self) -> bool {
@@ -348,6 +382,11 @@ impl Lane {
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.0.state();
+        let owed = self.0.owed.load(Ordering::Relaxed);
+        if owed > 0 {
+            self.0.owed.store(owed - 1, Ordering::Relaxed);
+            return;
+        }
         state.free += 1;
         Places::hand_out(&self.0, state);
     }

@@ -10,7 +10,7 @@ use tokio::time::{sleep_until, timeout_at};
 use crate::log::say;
 use crate::reconnect::Reconnect;
 use crate::scheduler;
-use crate::store::{Asked, Beat, Connection, Fault, FaultKind, Heard};
+use crate::store::{Asked, Beat, Connection, Fault, FaultKind, Heard, Orders};
 use crate::time::millis;
 use crate::worker::report::log_outage;
 use crate::worker::state::{Consumer, Session, Side};
@@ -138,6 +138,8 @@ impl HeartbeatLoop {
         log_outage::back(&self.session, &self.consumer, Side::Heartbeat);
         let everyone = self.everyone_in == 0;
         self.everyone_in = self.everyone_in.checked_sub(1).unwrap_or(ALL_EVERY - 1);
+        // Before a job may start.
+        self.obey(heard.orders);
         self.consumer.freshness.accepted(sent);
         let clock = &self.session.core.clock;
         let was_set = clock.unix_ms().abs_diff(heard.now) > millis(BEAT_EVERY);
@@ -162,6 +164,26 @@ impl HeartbeatLoop {
         }
         if let Some(why) = why {
             say!(DEBUG, { queue = self.consumer.queue.name.clone() }, %queue, "after a heartbeat: {why}");
+        }
+    }
+
+    /// Does what a person ordered. The number of slots is that of all queues, so the first says it.
+    fn obey(&self, orders: Orders) {
+        let core = &self.session.core;
+        self.consumer.set_quiet(orders.quiet);
+        let consumers = self.session.consumers();
+        if consumers.first().is_some_and(|first| Arc::ptr_eq(first, &self.consumer)) {
+            let slots = orders.slots.unwrap_or(core.config.concurrency);
+            if self.session.scale(slots) {
+                say!(INFO, { worker = self.session.id.clone() }, %worker, slots, "the worker is scaled");
+            }
+        }
+        if orders.stop && !core.stop.is_cancelled() {
+            say!(INFO, { worker = self.session.id.clone() }, %worker, "the worker is ordered to stop");
+            if let Some(grace) = orders.grace {
+                let _ = core.ordered_grace.set(grace);
+            }
+            core.stop.cancel();
         }
     }
 

@@ -23,8 +23,9 @@ use crate::error::Error;
 use crate::job::Definition;
 use crate::keys::KeySpace;
 use crate::reconnect::Reconnect;
+use crate::shards;
 use crate::store::{
-    Address, Connection, Fault, FaultKind, LAST_MOMENT, Meta, MetaKey, Queue, server_time,
+    Address, Connection, Fault, FaultKind, LAST_MOMENT, Meta, MetaKey, Queue, lock, server_time,
 };
 use crate::time::{millis, within};
 
@@ -249,6 +250,18 @@ impl Client {
             until if until > now => Some(Some(Duration::from_millis(until - now))),
             _ => None,
         })
+    }
+
+    /// Takes, keeps or gives back a lock.
+    pub(crate) async fn lock_call(
+        &self,
+        name: &str,
+        token: &str,
+        ms: u64,
+        what: &str,
+    ) -> Result<bool, Fault> {
+        let on = self.connection_for(shards::slot(name), Purpose::Write(None)).await?;
+        lock(&on, &self.inner.space.lock(name), token, ms, what).await
     }
 
     /// What all workers of a label are ordered.

@@ -19,6 +19,12 @@ impl KeySpace {
         format!("{}-meta:{tag}", self.prefix)
     }
 
+    /// The key of a lock of this name.
+    pub(crate) fn lock(&self, name: &str) -> String {
+        let name = if self.cluster { format!("{{{name}}}") } else { name.to_owned() };
+        format!("{}-lock-{name}", self.prefix)
+    }
+
     /// A pattern for `SCAN` that the lists of all queues match.
     pub(crate) fn lists(&self) -> String {
         format!("{}-jobs-*", self.prefix)

@@ -27,6 +27,7 @@ mod inspect;
 mod job;
 mod join;
 mod keys;
+mod lock;
 mod log;
 mod manifest;
 mod monitor;
@@ -67,6 +68,7 @@ pub use inspect::{
     QueueInfo, RunningJob, When, WorkerInfo,
 };
 pub use job::{Job, OnFault};
+pub use lock::Lock;
 pub use manifest::JobType;
 pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, snooze};
 pub use pause::Pause;

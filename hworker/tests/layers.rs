@@ -27,7 +27,7 @@ const LAYERS: &[&[&str]] = &[
     &["store", "registry"],
     &["client", "monitor", "scheduler"],
     &["audit", "dead_workers", "manifest"],
-    &["control", "enqueue", "inspect", "worker"],
+    &["control", "enqueue", "inspect", "lock", "worker"],
     &["doctor", "properties"],
     &["lib", "__private"],
 ];

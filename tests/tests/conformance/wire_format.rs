@@ -408,8 +408,11 @@ async fn wrong_values_are_broken_and_do_not_fit_the_schema() {
 const DESCRIBED: [(&str, &str); 3] =
     [("HWORKER_NAME", "web-1"), ("HWORKER_CONCURRENCY", "3"), ("HWORKER_KEEP_DONE", "1")];
 
-/// A job that stands in a list of its own, and what a worker notes that passes it over.
-async fn enqueue_low(server: &TestServer) {
+/// A job that stands in a list of its own, and what a worker notes that passes it over; an order to workers; a lock.
+async fn steer(server: &TestServer) {
+    server.client().workers_of_label("another").scale(2).await.expect("ordered");
+    let lock = server.client().lock("import", HOUR).await.expect("asked");
+    assert!(lock.is_some());
     let low = act::with("low".into(), Vec::new()).on(server.client()).priority(Priority::Low);
     low.enqueue().await.expect("enqueued");
     let since = ["HSET", "hworker-jobs-default:control", "since:4", "1798761600000"];
@@ -469,13 +472,12 @@ async fn keys_and_fields_are_as_described() {
     let _: String = server.redis().ask(&["LMOVE", "hworker-jobs-default", &inbox, "RIGHT", "LEFT"]);
     let later = act::with("later".into(), Vec::new()).on(client).queue("slow").delay(HOUR);
     later.enqueue().await.expect("enqueued");
-    enqueue_low(&server).await;
+    steer(&server).await;
 
     let entry = hworker::AuditEntry::new("ada", "retry", "default", "a job");
     client.audit(&entry).await.expect("written");
     // What is written when a worker dies is in `features::doctor`.
     let _: u64 = server.redis().ask(&["LPUSH", "hworker-meta:deaths", "{}"]);
-    client.workers_of_label("another").scale(2).await.expect("ordered");
 
     let keys = server.redis().keys("hworker-*");
     let described = section("Keys");
@@ -483,6 +485,7 @@ async fn keys_and_fields_are_as_described() {
     for key in &keys {
         let digits = |part: &str| part.len() == 8 && part.bytes().all(|byte| byte.is_ascii_digit());
         let name = key.replace(&id, "<w>").replace("default", "<q>").replace("slow", "<q>");
+        let name = name.replace("import", "<name>");
         let name = match name.rsplit_once(':') {
             Some((stem, day)) if digits(day) => format!("{stem}:<YYYYMMDD>"),
             Some((stem, "low")) => format!("{stem}:<list>"),

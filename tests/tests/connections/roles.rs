@@ -260,6 +260,7 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
             let tools = [
                 "audit",
                 "edit",
+                "lock",
                 "mend_records",
                 "order",
                 "recount",

@@ -62,6 +62,7 @@ mod enqueue;
 mod idle;
 mod inspect;
 mod lanes;
+mod lock;
 mod orders;
 mod pages;
 mod pause;

@@ -38,6 +38,19 @@ impl Queue {
     }
 }
 
+/// Takes, keeps or gives back a lock; false where it is another's.
+pub(crate) async fn lock(
+    on: &Connection,
+    key: &str,
+    token: &str,
+    ms: u64,
+    what: &str,
+) -> Result<bool, Fault> {
+    let mut call = Call::new(Script::Lock, &[key]);
+    call.arg(token).number(ms).arg(what);
+    Ok(on.run(&call, CALL_WITHIN).await?.count()? == 1)
+}
+
 impl Queue {
     /// Writes an order into the record of a worker, or takes it back; false where no such worker lives here.
     pub(crate) async fn order(

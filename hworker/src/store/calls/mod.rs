@@ -24,6 +24,7 @@ mod settlement;
 mod wait;
 mod watch;
 
+pub(crate) use control::lock;
 pub(crate) use counts::{Load, TICKET};
 pub(crate) use doctor::{info, own_user, refused, set_aside, slow_calls, types, users};
 pub(crate) use edit::{Duty, Edited, From, HUSK};

@@ -34,6 +34,7 @@ scripts! {
     Bury = "bury";
     Edit = "edit";
     Heartbeat = "heartbeat";
+    Lock = "lock";
     LookParked = "look_parked";
     MendRecords = "mend_records";
     Order = "order";

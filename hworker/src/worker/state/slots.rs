@@ -47,6 +47,7 @@ struct State {
     /// All lanes are alike.
     is_plain: bool,
     lanes: Vec<Lane>,
+    last_ticket: u64,
     /// The virtual time: as far as the lanes have come that get permits.
     now: u64,
 }
@@ -60,7 +61,8 @@ struct Lane {
     passed: u64,
     /// How many shards have jobs that wait for room.
     backlogs: usize,
-    waiting: VecDeque<oneshot::Sender<Permit>>,
+    /// Each with its ticket, which counts up over all lanes.
+    waiting: VecDeque<(u64, oneshot::Sender<Permit>)>,
 }
 
 /// Dropping it gives it back.
@@ -134,7 +136,8 @@ impl Slots {
         self.all.are_awaited() || self.all.owes() || own.is_some_and(|own| own.are_awaited())
     }
 
-    /// Whether a slot of this queue that comes free goes to its next job, by its share, while other queues wait for one.
+    /// Whether a slot of this queue that comes free goes to its next job, by its share, while other queues wait for one. Queues that are
+    /// alike take turns.
     pub(crate) fn keeps_its_turn(&self) -> bool {
         let is_full = self.own.as_ref().is_some_and(|own| own.are_awaited());
         !is_full && !self.all.owes() && self.all.state().keeps_turn(self.lane)
@@ -188,7 +191,8 @@ impl Slots {
 
 impl Places {
     fn new(count: usize) -> Self {
-        let state = State { free: count, is_plain: true, lanes: Vec::new(), now: 0 };
+        let state =
+            State { free: count, is_plain: true, lanes: Vec::new(), last_ticket: 0, now: 0 };
         Self {
             state: Mutex::new(state),
             waiting: AtomicUsize::new(0),
@@ -240,7 +244,9 @@ impl Places {
             let mut state = self.state();
             let (give, handed) = oneshot::channel();
             state.begins_to_want(lane);
-            state.lanes[lane].waiting.push_back(give);
+            state.last_ticket += 1;
+            let ticket = state.last_ticket;
+            state.lanes[lane].waiting.push_back((ticket, give));
             Self::hand_out(self, state);
             handed
         };
@@ -274,7 +280,7 @@ impl Places {
         let mut not_taken = Vec::new();
         while state.free > 0 {
             let Some(lane) = state.next() else { break };
-            let Some(give) = state.lanes[lane].waiting.pop_front() else { break };
+            let Some((_, give)) = state.lanes[lane].waiting.pop_front() else { break };
             if give.is_closed() {
                 continue;
             }
@@ -327,8 +333,11 @@ impl State {
         }
     }
 
-    fn turn(&self, lane: usize) -> (usize, u64) {
-        (self.lanes[lane].share.rank, self.lanes[lane].passed)
+    /// Of lanes that are alike the one that waits longest is next.
+    fn turn(&self, lane: usize) -> (usize, u64, u64) {
+        let of_it = &self.lanes[lane];
+        let passed = if self.is_plain { 0 } else { of_it.passed };
+        (of_it.share.rank, passed, of_it.first_ticket())
     }
 
     fn awaited(&self) -> impl Iterator<Item = usize> {
@@ -343,7 +352,8 @@ impl State {
 
     /// Whether this lane, which has had a permit, is still before all that wait. Moves it on then.
     fn keeps_turn(&mut self, lane: usize) -> bool {
-        let keeps = !self.lanes[lane].is_awaited()
+        let keeps = !self.is_plain
+            && !self.lanes[lane].is_awaited()
             && !self.is_blocked(lane)
             && self.awaited().all(|other| self.turn(lane) < self.turn(other));
         if keeps {
@@ -360,7 +370,10 @@ impl State {
     fn move_on(&mut self, lane: usize) {
         let lane = &mut self.lanes[lane];
         self.now = self.now.max(lane.passed);
-        lane.passed += lane.step();
+        // One without jobs only looks.
+        if lane.backlogs > 0 {
+            lane.passed += lane.step();
+        }
     }
 }
 
@@ -370,7 +383,12 @@ impl Lane {
     }
 
     fn is_awaited(&self) -> bool {
-        self.waiting.iter().any(|give| !give.is_closed())
+        self.waiting.iter().any(|(_, give)| !give.is_closed())
+    }
+
+    fn first_ticket(&self) -> u64 {
+        let mut live = self.waiting.iter().filter(|(_, give)| !give.is_closed());
+        live.next().map_or(u64::MAX, |(ticket, _)| *ticket)
     }
 
     fn wants(&self) -> bool {
@@ -432,6 +450,7 @@ mod tests {
     /// How many slots each queue gets, while all wait for the one that there is.
     async fn served(queues: &[Slots], times: usize) -> Vec<usize> {
         let mut waits: Vec<Acquire<'_>> = Vec::new();
+        queues.iter().for_each(|queue| queue.set_backlog(true));
         let mut held = queues[0].try_acquire();
         for queue in queues {
             waits.push(Box::pin(queue.acquire()));
@@ -479,6 +498,20 @@ mod tests {
         }
         let served = served(&queues, 20).await;
         assert!(served[0].abs_diff(served[1]) <= 2, "{served:?}");
+    }
+
+    #[tokio::test]
+    async fn one_that_only_looks_loses_no_turn() {
+        // It had the slot a hundred times to send a wait, and gave it back. Then it has jobs.
+        for weight in [1, 2] {
+            let slots = Slots::new(1);
+            let queues = [weight, weight, 1].map(|weight| of_queue(&slots, 0, weight, None));
+            for _ in 0..100 {
+                drop(queues[2].acquire().await);
+            }
+            let served = served(&queues, 10).await;
+            assert!(served[2] >= 2, "{served:?}");
+        }
     }
 
     #[tokio::test]

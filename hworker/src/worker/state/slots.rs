@@ -450,7 +450,9 @@ mod tests {
     /// How many slots each queue gets, while all wait for the one that there is.
     async fn served(queues: &[Slots], times: usize) -> Vec<usize> {
         let mut waits: Vec<Acquire<'_>> = Vec::new();
-        queues.iter().for_each(|queue| queue.set_backlog(true));
+        for queue in queues {
+            queue.set_backlog(true);
+        }
         let mut held = queues[0].try_acquire();
         for queue in queues {
             waits.push(Box::pin(queue.acquire()));

@@ -66,6 +66,24 @@ async fn ct7_g2_a_quiet_worker_takes_no_more_jobs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ct7_a_quiet_worker_keeps_no_job_back() {
+    // The server hands a job to a worker that has just become quiet: the worker gives it back, and another runs it.
+    // Guard: `look` in the plan of a worker that takes no jobs.
+    let server = TestServer::start();
+    let _quiet = worker(&server, "one", "2");
+    let id = id_of(&server, "one").await;
+    server.client().worker(&id).quiet().await.expect("told");
+    tokio::time::sleep(LONG).await;
+    let envelope = r#"{"job":"act","args":{"name":"handed","plan":[]}}"#;
+    let inbox = format!("hworker-inbox-default:{id}");
+    let _: u64 = server.redis().ask(&["LPUSH", &inbox, envelope]);
+    server.eventually("it is given back", SOON, || server.redis().len("hworker-jobs-default") == 1);
+    let _other = worker(&server, "two", "2");
+    server.eventually("it runs", SOON, || server.ended("handed") == 1);
+    assert!(server.runs_of("handed")[0].worker.starts_with("two."));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ct7_orders_by_label_survive_restarts() {
     // All workers of the label, also one that starts later, obey; others do not.
     let server = TestServer::start();

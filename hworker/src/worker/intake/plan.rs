@@ -99,7 +99,7 @@ impl Known<'_> {
         let anything = settlements > 0 || want > 0;
         let held = held_since.is_some_and(|since| since.elapsed() >= HOLD);
         let send = match calls {
-            0 => self.look && !stopping || anything && (!runnable || worth_it || held),
+            0 => self.look || anything && (!runnable || worth_it || held),
             // Behind a call that looks there may be nothing.
             1 => worth_it && !looks,
             _ => false,

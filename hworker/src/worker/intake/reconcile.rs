@@ -37,6 +37,8 @@ pub(crate) async fn connect(
     let connection = connection.confirming(session.core.config.settles());
     let mut record = record(session);
     if first {
+        // Before it asks for orders: who gives one later finds the worker by its queue. A refusal only keeps the queue out of the list.
+        let _ = session.core.client.register_queues(&[&consumer.queue.name], None).await;
         pause_with_all(session, consumer, &connection).await?;
         record.extend(orders_of_label(session).await);
     }

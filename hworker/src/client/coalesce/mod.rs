@@ -62,7 +62,8 @@ impl Client {
     }
 
     /// Enqueues, and adds the queue to the registry. The jobs do not wait for that, nor does it matter to them what becomes of it: if it
-    /// is not done with them, it goes on by itself, and if it fails, the next enqueue tries again. On one server both go over the same connection, and the registry is first.
+    /// is not done with them, it goes on by itself, and if it fails, the next enqueue tries again. On one server both go over the same
+    /// connection, and the registry is first.
     pub(super) async fn register_beside<T>(
         &self,
         coalescer: &Arc<Coalescer>,

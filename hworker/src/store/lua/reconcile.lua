@@ -12,7 +12,8 @@
 --
 -- Returns {'ok', session, time in ms, lease, lease, ...}; {'void'} when this is not the first and the worker was
 -- declared dead or is not known any more.
--- Invariant: what was in the inbox is under a lease afterwards, or back in front while the queue is paused; a call under an older session does nothing from now on.
+-- Invariant: what was in the inbox is under a lease afterwards, or back in front while the queue is paused; a call under an older session
+-- does nothing from now on.
 local call = redis.call
 local workers, record, progress, inbox, token_key, jobs =
   KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]

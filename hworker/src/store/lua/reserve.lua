@@ -17,7 +17,8 @@
 --
 -- Returns {'ok', jobs left, set aside as broken or, where there is no room, parked, first token, envelope, envelope, ...}: the
 -- leases are the tokens, counted up from the first; {'listed', jobs left, set aside, lease, envelope, lease, envelope, ...} where the queue has
--- more than its plain list; {'closed', ms for which it is still paused, or -1} where no job may be taken; {'void'} when the worker was declared dead or is not known; {'stale'} under an old session.
+-- more than its plain list; {'closed', ms for which it is still paused, or -1} where no job may be taken; {'void'} when the worker was
+-- declared dead or is not known; {'stale'} under an old session.
 -- Invariant: an envelope leaves its list and enters `progress` in the same script.
 -- Called by Queue::reserve, by Queue::reserve_when_handed behind a BLMOVE (want 0), and from settle_and_reserve.
 
@@ -87,7 +88,7 @@ if mark then
     for i, envelope in ipairs(envelopes) do
       local too_large = #envelope > max_payload
       if envelope == '!' then
-        -- A ticket is no job. Who was handed one has a slot for what it tells of.
+        -- A ticket is no job. A worker that was handed one has a slot for the job of which it tells.
         if not bounded then want = want + 1 end
       elseif too_large and can_set_aside() then
         quarantined = quarantined + 1

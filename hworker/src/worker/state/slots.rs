@@ -256,7 +256,7 @@ impl Places {
 
     fn try_acquire(self: &Arc<Self>, lane: usize) -> Option<Permit> {
         let mut state = self.state();
-        // Who waits while a permit is free may not have it.
+        // A task that waits while a permit is free may not have it.
         if state.free_for(lane) == 0 {
             return None;
         }

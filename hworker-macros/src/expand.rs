@@ -206,6 +206,7 @@ fn definition(model: &JobModel) -> TokenStream {
             aliases: &[#(#aliases),*],
             queue: #queue,
             priority: #private::Priority::#priority,
+            limits: &[],
             place: #private::Place {
                 module: ::core::module_path!(),
                 file: ::core::file!(),
@@ -218,6 +219,7 @@ fn definition(model: &JobModel) -> TokenStream {
             blocking: #blocking,
             needs: #needs,
             decode: #private::decode::<Self>,
+            limit_values: #private::limit_values::<Self>,
             start: #start,
         }
     }

@@ -28,6 +28,7 @@ fn definition(model: &JobModel) -> TokenStream {
             aliases: &[],
             queue: "",
             priority: #private::Priority::Normal,
+            limits: &[],
             place: #private::Place { module: "", file: "", line: 0 },
             policy: #private::Policy::DEFAULT,
             encrypted: #private::Encrypted::No,
@@ -36,6 +37,7 @@ fn definition(model: &JobModel) -> TokenStream {
             blocking: false,
             needs: |_| {},
             decode: #private::decode::<Self>,
+            limit_values: #private::limit_values::<Self>,
             start: |_| loop {},
         }
     }

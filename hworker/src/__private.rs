@@ -15,8 +15,14 @@ pub use crate::error::Error;
 pub use crate::job::Tag;
 pub use crate::job::{
     Argument, Arguments, Body, Definition, Invocation, Job, OnError, OnFault, Place, Policy,
-    Registration, Schema, StartError, decode,
+    Registration, Schema, StartError, decode, limit_values,
 };
+/// Limits, and what they are in the arguments.
+pub mod limit {
+    pub use crate::limit::{
+        AtOnce, Key, Limit, LimitValues, OfOption, OfValue, Rate, Scope, WhenFull, key, limit,
+    };
+}
 pub use crate::outcome::{IsNested, IsOutcome, IsResult, IsValue, Returned, tag};
 pub use crate::priority::Priority;
 

@@ -11,6 +11,7 @@ use crate::backoff::Backoff;
 use crate::context::{Context, Inject, Needs, States};
 use crate::encryption::Encrypted;
 use crate::error::BoxError;
+use crate::limit::{Limit, LimitValues};
 use crate::outcome::Returned;
 use crate::priority::Priority;
 
@@ -31,6 +32,12 @@ pub trait Job: for<'de> Arguments<'de> + Send + Sized + 'static {
     /// Everything the runtime knows about the type.
     #[doc(hidden)]
     const DEFINITION: &'static Definition;
+
+    /// What these arguments say of the limits of the type.
+    #[doc(hidden)]
+    fn limit_values(&self) -> LimitValues {
+        LimitValues::default()
+    }
 }
 
 /// A type that an argument of a job may have: anything that serde can write and read back.
@@ -65,6 +72,8 @@ pub struct Definition {
     pub queue: &'static str,
     /// The priority of its jobs unless the call says otherwise.
     pub priority: Priority,
+    /// How many of its jobs run at once, start in a time, and wait.
+    pub limits: &'static [Limit],
     /// Where it is written: `module_path!()`, `file!()`, `line!()`.
     pub place: Place,
     /// What is done with attempts that do not succeed.
@@ -81,6 +90,8 @@ pub struct Definition {
     pub needs: fn(&mut Needs),
     /// Decodes the arguments and drops them: [`decode`].
     pub decode: fn(&str) -> serde_json::Result<()>,
+    /// Decodes the arguments and gives what they say of the limits: [`limit_values`].
+    pub limit_values: fn(&str) -> serde_json::Result<LimitValues>,
     /// Decodes the arguments and makes the body, without running it.
     pub start: fn(Invocation<'_>) -> Result<Body, StartError>,
 }
@@ -189,6 +200,14 @@ impl std::fmt::Debug for Invocation<'_> {
 /// Where the JSON does not fit the type.
 pub fn decode<J: Job>(args: &str) -> serde_json::Result<()> {
     serde_json::from_str::<J>(args).map(drop)
+}
+
+/// What arguments say of the limits of their job type.
+///
+/// # Errors
+/// Where the JSON does not fit the type.
+pub fn limit_values<J: Job>(args: &str) -> serde_json::Result<LimitValues> {
+    Ok(serde_json::from_str::<J>(args)?.limit_values())
 }
 
 /// Why an attempt could not be started.

@@ -27,6 +27,7 @@ mod inspect;
 mod job;
 mod join;
 mod keys;
+mod limit;
 mod lock;
 mod log;
 mod manifest;

@@ -19,6 +19,7 @@ const LAYERS: &[&[&str]] = &[
         "strict_json",
         "time",
     ],
+    &["limit"],
     &["envelope", "keys"],
     &["error"],
     &["outcome", "backoff", "durability", "encryption", "runtime"],

@@ -20,8 +20,10 @@ use crate::context::state_in_body;
 use crate::durability::Durability;
 use crate::encryption::{Encrypted, KeyRing};
 use crate::error::Error;
+use crate::fnv;
 use crate::job::Definition;
 use crate::keys::KeySpace;
+use crate::limit::{List, written_key};
 use crate::reconnect::Reconnect;
 use crate::shards;
 use crate::store::{
@@ -154,6 +156,18 @@ impl Client {
     pub(crate) fn queue(&self, name: &str) -> Queue {
         let whole = || Queue::new(&self.inner.space, name, 0, self.limits());
         self.next_shard(name).cloned().unwrap_or_else(whole)
+    }
+
+    /// The queue, or the shard of it that has all jobs of these limits or of this key.
+    pub(crate) fn queue_of(&self, name: &str, list: &List) -> Queue {
+        let spread = self.inner.spread.get(name).filter(|_| list.has_limits());
+        let Some(spread) = spread else { return self.queue(name).at(list.clone()) };
+        let whose = list.key().map_or_else(|| list.limits().last(), |(_, key)| Some(key));
+        let whose = whose.unwrap_or_default();
+        // The highest random weight (Thaler and Ravishankar 1998): another shard takes only those that it is to have.
+        let weight = |shard: &&Queue| fnv::hash(format!("{whose} {}", shard.label).as_bytes());
+        let shard = spread.shards.iter().max_by_key(weight).cloned();
+        shard.unwrap_or_else(|| self.queue(name)).at(list.clone())
     }
 
     /// As [`Client::queue`], of a queue that is spread.
@@ -375,6 +389,12 @@ impl Client {
         }
     }
 
+    /// A key of this job type as the server keeps it: where the arguments are encrypted, it must not know the key either.
+    pub(crate) fn written_key(&self, of: &Definition, key: &str) -> Result<String, Error> {
+        let digest = self.keys_for(of)?.and_then(|keys| keys.digest(key));
+        Ok(digest.unwrap_or_else(|| written_key(key)))
+    }
+
     /// When an enqueue that begins now gives up.
     fn give_up(&self) -> Instant {
         let now = Instant::now();
@@ -384,14 +404,14 @@ impl Client {
     }
 
     /// Runs an operation on a queue that may be repeated for as long as it was certainly not executed.
-    pub(crate) async fn until_sent<F>(
+    pub(crate) async fn until_sent<T, F>(
         &self,
         queue: &Queue,
         confirms: Option<Durability>,
         operation: impl Fn(Connection, Duration) -> F,
-    ) -> Result<(), Fault>
+    ) -> Result<T, Fault>
     where
-        F: Future<Output = Result<(), Fault>>,
+        F: Future<Output = Result<T, Fault>>,
     {
         let Some(coalescer) = self.unregistered(queue, confirms) else {
             return self.repeat_until_sent(queue, confirms, operation).await;
@@ -401,14 +421,14 @@ impl Client {
         Box::pin(self.register_beside(&coalescer, sent)).await
     }
 
-    async fn repeat_until_sent<F>(
+    async fn repeat_until_sent<T, F>(
         &self,
         queue: &Queue,
         confirms: Option<Durability>,
         operation: impl Fn(Connection, Duration) -> F,
-    ) -> Result<(), Fault>
+    ) -> Result<T, Fault>
     where
-        F: Future<Output = Result<(), Fault>>,
+        F: Future<Output = Result<T, Fault>>,
     {
         let give_up = self.give_up();
         let mut reconnect = Reconnect::soon();
@@ -426,7 +446,10 @@ impl Client {
                 None => Err(last
                     .unwrap_or_else(|| Fault::not_sent("the server could not be reached in time"))),
             };
-            let Err(fault) = result else { return Ok(()) };
+            let fault = match result {
+                Err(fault) => fault,
+                done => return done,
+            };
             let pause = reconnect.next_pause();
             if !fault.is_retryable() || Instant::now() + pause > give_up {
                 return Err(fault);

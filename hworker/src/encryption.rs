@@ -137,6 +137,11 @@ impl KeyRing {
         Ok((Sealed { parts: Parts { alg: ALGORITHM.into(), key, nonce, data } }, doubtful))
     }
 
+    /// What stands for a text that the server must not know, the same for as long as the oldest key is kept.
+    pub(crate) fn digest(&self, text: &str) -> Option<String> {
+        self.others.last().unwrap_or(&self.first).digest(text)
+    }
+
     /// The JSON of arguments that belong to this job.
     pub(crate) fn open(&self, sealed: &Sealed<'_>, owner: Owner<'_>) -> Result<Opened, Unopened> {
         let Parts { alg: _, key, nonce, data } = &sealed.parts;

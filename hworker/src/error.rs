@@ -55,6 +55,17 @@ pub enum Error {
         /// Who refused it and why.
         source: Cause,
     },
+    /// As many jobs wait as may, of the key of this job or on its queue. Nothing was written: enqueue it later, or leave it.
+    Full {
+        /// What was attempted.
+        doing: String,
+        /// The key of which too many wait, as the server keeps it; `None` where it is the queue.
+        key: Option<String>,
+        /// How many wait.
+        waiting: u64,
+        /// How many may.
+        ceiling: u64,
+    },
     /// An argument could not be turned into JSON (a float that is not a number, a map with keys that are no names), or into JSON
     /// that no worker could read (more than 126 lists or objects one inside the other, an `i128` or a map with numbers for keys in a tagged
     /// enum).
@@ -132,6 +143,14 @@ impl fmt::Display for Error {
                 )
             }
             Self::Refused { doing, source } => write!(f, "could not {doing}, refused: {source}"),
+            Self::Full { doing, key, waiting, ceiling } => {
+                write!(f, "could not {doing}: {waiting} jobs wait ")?;
+                match key {
+                    Some(key) => write!(f, "of the key {key}")?,
+                    None => write!(f, "on the queue")?,
+                }
+                write!(f, ", and {ceiling} may")
+            }
             Self::Encode { job, source } => {
                 write!(
                     f,
@@ -254,6 +273,7 @@ mod tests {
             Error::NotDurable { id: JobId::fresh(), source: cause() },
             Error::Unanswered { doing: doing(), source: cause() },
             Error::Refused { doing: doing(), source: cause() },
+            Error::Full { doing: "the why".into(), key: None, waiting: 3, ceiling: 3 },
             Error::Encode { job, source: cause() },
             Error::Invalid { jobs: vec![(0, unavailable())] },
             Error::Bulk { jobs: Vec::new(), source: cause() },

@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 
+use crate::limit::List;
 use crate::priority::Priority;
 
 /// What all keys of a client have in common.
@@ -143,17 +144,24 @@ impl Keys {
         &self.ended[how as usize]
     }
 
-    /// The list in which the jobs of this priority wait.
-    pub(crate) fn list(&self, priority: Priority) -> String {
-        match priority.list() {
-            "" => self.jobs.clone(),
-            list => [&*self.jobs, ":", list].concat(),
-        }
+    /// The list in which such jobs wait.
+    pub(crate) fn list(&self, list: &List) -> String {
+        if list.is_plain() { self.jobs.clone() } else { format!("{}:{list}", self.jobs) }
     }
 
     /// What is in force on the queue.
     pub(crate) fn control(&self) -> String {
         [&*self.jobs, ":control"].concat()
+    }
+
+    /// What is in force on single keys of limits.
+    pub(crate) fn overrides(&self) -> String {
+        [&*self.jobs, ":overrides"].concat()
+    }
+
+    /// Which leases hold which limits.
+    pub(crate) fn held(&self) -> String {
+        [&*self.jobs, ":held"].concat()
     }
 
     /// Where workers wait while the queue is paused.
@@ -180,9 +188,17 @@ impl Keys {
             (&self.token, "string"),
             (&self.stat, "hash"),
         ];
-        let lists = Priority::ALL.map(|priority| self.list(priority));
+        let lists = Priority::ALL.map(|priority| self.list(&priority.into()));
         typed.extend(lists.iter().map(|list| (list, "list")));
-        let beside = [("lists", "zset"), ("control", "hash"), ("gate", "list")];
+        let beside = [
+            ("lists", "zset"),
+            ("control", "hash"),
+            ("overrides", "hash"),
+            ("held", "zset"),
+            ("timers", "zset"),
+            ("rates", "zset"),
+            ("gate", "list"),
+        ];
         let beside = beside.map(|(what, wanted)| (format!("{}:{what}", self.jobs), wanted));
         typed.into_iter().map(|(key, wanted)| (key.clone(), wanted)).chain(beside).collect()
     }

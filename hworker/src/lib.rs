@@ -56,7 +56,7 @@ pub use audit::AuditEntry;
 pub use client::{Client, ClientBuilder};
 pub use config::defaults;
 pub use context::{Context, Inject, Needs, State};
-pub use control::{Control, WorkerControl};
+pub use control::{Control, LimitControl, LimitInfo, WorkerControl};
 pub use dead_workers::{DeadWorker, HeldJob, Suspect};
 pub use doctor::{Finding, Repair, Severity};
 pub use durability::Durability;
@@ -69,9 +69,10 @@ pub use inspect::{
     QueueInfo, RunningJob, When, WorkerInfo,
 };
 pub use job::{Job, OnFault};
+pub use limit::Rate;
 pub use lock::Lock;
 pub use manifest::JobType;
-pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, snooze};
+pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, slow_down, snooze};
 pub use pause::Pause;
 pub use priority::Priority;
 pub use registry::Registry;

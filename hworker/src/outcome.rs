@@ -61,6 +61,7 @@ pub(crate) enum Decision {
     Fail,
     RetryIn(Duration),
     Snooze(Duration),
+    SlowDown(Duration),
 }
 
 /// The job fails for good: it does not run again, however many attempts it has left.
@@ -80,6 +81,29 @@ pub fn retry_in(delay: Duration) -> Verdict {
 #[must_use]
 pub fn snooze(delay: Duration) -> Verdict {
     Verdict::new(Decision::Snooze(delay))
+}
+
+/// The job runs again after `delay`, this attempt does not count, and no other job that shares its limit starts before that: none with its
+/// key where its limit has one, and where the job has no limit none of its type. For a service that answers "too many requests".
+///
+/// A limit that is used under several names is held up in the last one that the job has. The shortest delay is 10 ms.
+///
+/// ```
+/// # use std::time::Duration;
+/// # struct Answer { status: u16, retry_after: Duration }
+/// # async fn call(_: &str) -> Answer { Answer { status: 429, retry_after: Duration::from_secs(9) } }
+/// #[hworker::job]
+/// async fn sync_shop(shop: String) -> Result<(), hworker::BoxError> {
+///     let answer = call(&shop).await;
+///     if answer.status == 429 {
+///         return Err(hworker::slow_down(answer.retry_after).into());
+///     }
+///     Ok(())
+/// }
+/// ```
+#[must_use]
+pub fn slow_down(delay: Duration) -> Verdict {
+    Verdict::new(Decision::SlowDown(delay))
 }
 
 impl Verdict {
@@ -140,6 +164,7 @@ impl fmt::Display for Marked {
             Decision::Fail => f.write_str("the job failed for good"),
             Decision::RetryIn(delay) => write!(f, "the job asked to run again in {delay:?}"),
             Decision::Snooze(delay) => write!(f, "the job snoozed for {delay:?}"),
+            Decision::SlowDown(delay) => write!(f, "the job asked to slow down for {delay:?}"),
         }
     }
 }

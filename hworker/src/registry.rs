@@ -7,6 +7,7 @@ use crate::context::{Needs, States};
 use crate::encryption::Encrypted;
 use crate::error::Problems;
 use crate::job::{Definition, Job, Registration, missing_states};
+use crate::limit::DeclaredLimits;
 
 /// The job types that a worker runs: by default every `#[hworker::job]` that the program links.
 ///
@@ -129,6 +130,12 @@ impl Registry {
                 listed(&known)
             ));
         }
+    }
+
+    /// The limits of all job types, and what does not fit together among them.
+    pub(crate) fn limits(&self, problems: &mut Problems) -> DeclaredLimits {
+        let types = self.definitions.iter().map(|definition| (definition.name, definition.limits));
+        DeclaredLimits::of(types, &mut problems.0)
     }
 
     /// Finds job types whose arguments nobody could read here.

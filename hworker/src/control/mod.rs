@@ -1,5 +1,6 @@
 //! Steering queues from elsewhere: pausing and resuming them.
 
+mod limits;
 mod workers;
 
 use std::time::Duration;
@@ -11,6 +12,7 @@ use crate::pause::Pause;
 use crate::runtime;
 use crate::store::{Fault, Queue, server_time};
 
+pub use limits::{LimitControl, LimitInfo};
 pub use workers::WorkerControl;
 
 /// Steers a queue; [`Client::control`] makes one. What it orders is durable, holds for all workers, and needs no restart.

@@ -158,7 +158,8 @@ impl EnqueueByName {
         }
         let confirms = self.client.durability();
         let (client, queue, due) = (self.client, Cow::Owned(self.queue), self.due);
-        let place = Place { priority: self.priority.unwrap_or_default(), front: self.front };
+        let list = self.priority.unwrap_or_default().into();
+        let place = Place { list, front: self.front, ..Place::default() };
         let job = "by its name";
         Ready { client, queue, place, due, job, id, confirms, envelope }.send(runtime).await
     }

@@ -24,6 +24,7 @@ use crate::envelope::{JobId, NewEnvelope, VERSION, check_meta, check_tags, descr
 use crate::error::{BoxError, Cause, Error, Problems};
 use crate::job::Job;
 use crate::keys::check_name;
+use crate::limit::{LimitValues, List, terms};
 use crate::priority::Priority;
 use crate::store::Due;
 use crate::strict_json;
@@ -278,6 +279,10 @@ impl<J: Job> Enqueue<J> {
             problems.extend(check_tags(tags).err());
             problems.extend(notes.problems.iter().cloned());
         }
+        let values = (!J::DEFINITION.limits.is_empty()).then(|| self.job.limit_values());
+        if let Some(LimitValues { limit: Some(Err(why)), .. }) = &values {
+            problems.push(why.clone());
+        }
         if !problems.is_empty() {
             return Err(Error::Config(Problems(problems)));
         }
@@ -308,8 +313,8 @@ impl<J: Job> Enqueue<J> {
             retry_until: self.retry_until,
             priority: self.priority.filter(|priority| *priority != J::DEFINITION.priority),
         };
-        let place =
-            Place { priority: self.priority.unwrap_or(J::DEFINITION.priority), front: self.front };
+        let priority = self.priority.unwrap_or(J::DEFINITION.priority);
+        let place = place::<J>(&client, priority, values, self.front)?;
         let (envelope, check_plain) =
             strict_json::to_vec(&envelope).map_err(|error| refused(error.into()))?;
         if check_sealed || check_plain {
@@ -327,6 +332,26 @@ impl<J: Job> Enqueue<J> {
         };
         Ok(Ready { client, queue, place, due: self.due, job: J::NAME, id, confirms, envelope })
     }
+}
+
+/// Where a job waits that has these limits.
+fn place<J: Job>(
+    client: &Client,
+    priority: Priority,
+    values: Option<LimitValues>,
+    front: bool,
+) -> Result<Place, Error> {
+    let Some(LimitValues { key, limit }) = values else {
+        return Ok(Place { list: priority.into(), front, ..Place::default() });
+    };
+    let key = key.map(|key| client.written_key(J::DEFINITION, &key)).transpose()?;
+    let list = List::of(priority, J::DEFINITION.limits, key.as_deref());
+    let at_once = key.and(limit).and_then(Result::ok);
+    let terms = match list.key() {
+        Some(_) => terms(J::DEFINITION.limits, at_once),
+        None => String::new(),
+    };
+    Ok(Place { list, at_once, terms, front })
 }
 
 /// Reads arguments as a worker will.

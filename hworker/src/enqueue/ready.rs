@@ -8,14 +8,18 @@ use crate::client::Client;
 use crate::durability::Durability;
 use crate::envelope::JobId;
 use crate::error::Error;
-use crate::priority::Priority;
+use crate::limit::List;
 use crate::store::{Connection, Due};
 
 /// Where in its queue a job waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Place {
-    pub(crate) priority: Priority,
-    /// Ahead of the others of its priority.
+    pub(crate) list: List,
+    /// How many jobs of its key run at once, where its arguments say so.
+    pub(crate) at_once: Option<u32>,
+    /// What `push` is told of it, see [`terms`](crate::limit::terms).
+    pub(crate) terms: String,
+    /// Ahead of the others of its list.
     pub(crate) front: bool,
 }
 
@@ -48,27 +52,34 @@ impl Ready {
 
 impl Ready {
     pub(super) async fn send(self, runtime: runtime::Id) -> Result<JobId, Error> {
-        let Place { priority, front } = self.place;
+        let Place { list, at_once, terms, front } = &self.place;
         let sent = match self.due {
-            None if front => {
-                let queue = &self.client.queue(&self.queue).at(priority);
-                let envelope = &[self.envelope];
-                let push = |connection: Connection, within| async move {
-                    let pushed = queue.enqueue_in_front(&connection, envelope, within);
-                    let (pushed, confirmed) = tokio::join!(biased; pushed, connection.confirm(1));
-                    pushed.and(confirmed)
+            None if *front || list.has_limits() => {
+                let queue = &self.client.queue_of(&self.queue, list);
+                let (name, how) = (&*list.to_string(), if *front { "RPUSH" } else { "LPUSH" });
+                let push = |connection: Connection, within| {
+                    let placed = [(name, &**terms, &*self.envelope)];
+                    async move {
+                        let pushed = queue.push_each(&connection, placed.into_iter(), how, within);
+                        let both = tokio::join!(biased; pushed, connection.confirm(1));
+                        both.1.and(both.0)
+                    }
                 };
-                self.client.until_sent(queue, self.confirms, push).await
+                match self.client.until_sent(queue, self.confirms, push).await {
+                    Ok(Some((_, waiting))) => return Err(self.full(waiting)),
+                    Ok(None) => Ok(()),
+                    Err(fault) => Err(fault),
+                }
             }
             None => {
-                let to = (&*self.queue, priority);
+                let to = (&*self.queue, list.priority);
                 self.client.push(runtime, to, self.envelope, self.confirms).await
             }
             Some(due) => {
-                let queue = &self.client.queue(&self.queue).at(priority);
+                let queue = &self.client.queue_of(&self.queue, list);
                 let envelope = &self.envelope;
                 let schedule = |connection, within| async move {
-                    queue.schedule(&connection, &[(due, envelope.as_slice())], within).await
+                    queue.schedule(&connection, &[(due, *at_once, &**envelope)], within).await
                 };
                 self.client.until_sent(queue, self.confirms, schedule).await
             }
@@ -81,5 +92,13 @@ impl Ready {
                 Err(fault.into_error_of(self.id, doing))
             }
         }
+    }
+
+    /// So many of its key wait, and no more may.
+    pub(crate) fn full(&self, waiting: u64) -> Error {
+        let doing = format!("enqueue job {} {} on the queue {}", self.job, self.id, self.queue);
+        let ceiling = self.place.terms.split(' ').nth(1).and_then(|most| most.parse().ok());
+        let key = self.place.list.key().map(|(_, key)| key.to_owned());
+        Error::Full { doing, key, waiting, ceiling: ceiling.unwrap_or(waiting) }
     }
 }

@@ -2,6 +2,7 @@
 
 mod list;
 
+use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
@@ -9,6 +10,7 @@ use super::job::{Guard, JobInfo, Stands};
 use super::position::Position;
 use super::state::{JobState, Order};
 use crate::fnv;
+use crate::limit::List;
 use crate::priority::Priority;
 use crate::store::{
     BrokenEntry, Connection, Fault, Lease, Place, Queue, Range, of_scheduled, read_set,
@@ -36,9 +38,12 @@ impl Times {
 
 /// The jobs of one shard in one state, read in portions from a position on.
 pub(super) struct Reader<'a> {
-    queue: &'a Queue,
+    queue: Cow<'a, Queue>,
+    /// It reads one list after the other: these are still to come.
+    walks: bool,
+    lists: VecDeque<List>,
     shard: usize,
-    on: Connection,
+    pub(super) on: Connection,
     state: JobState,
     order: Order,
     times: Times,
@@ -67,7 +72,9 @@ impl<'a> Reader<'a> {
         position: Position,
     ) -> Self {
         Self {
-            queue,
+            queue: Cow::Borrowed(queue),
+            walks: false,
+            lists: VecDeque::new(),
             shard,
             on,
             state,
@@ -83,9 +90,26 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Goes through these lists of waiting jobs, one after the other, from a position on.
+    pub(super) fn walking(self, lists: Vec<List>) -> Self {
+        let mut lists = VecDeque::from(lists);
+        let mut position = Position::End;
+        let mut queue = self.queue.into_owned();
+        if let Position::In { list, position: inner } = self.position {
+            lists.retain(|other| other.to_string() >= list);
+            if lists.front().is_some_and(|first| first.to_string() == list) {
+                queue.list = lists.pop_front().unwrap_or_default();
+                position = *inner;
+            }
+        } else if self.position == Position::End {
+            lists.clear();
+        }
+        Self { queue: Cow::Owned(queue), walks: true, lists, position, ..self }
+    }
+
     /// How many jobs there are in that state.
     pub(super) async fn total(&self) -> Result<u64, Fault> {
-        let (queue, keys) = (self.queue, &self.queue.keys);
+        let (queue, keys) = (&self.queue, &self.queue.keys);
         let length = |command, key| queue.length(&self.on, command, key);
         match (self.state, self.state.ended()) {
             (_, Some(ended)) => length("ZCARD", keys.ended(ended)).await,
@@ -94,19 +118,19 @@ impl<'a> Reader<'a> {
             (JobState::Broken, _) => length("HLEN", &keys.broken).await,
             (JobState::Running, _) => Ok(queue.counts(&self.on).await?[8]),
             // Its own, and those of the lists beside it.
-            _ if queue.priority == Priority::Normal => Ok(queue.counts(&self.on).await?[0]),
+            _ if queue.list.is_plain() && !self.walks => Ok(queue.counts(&self.on).await?[0]),
             _ => Ok(0),
         }
     }
 
     /// Whether a portion is at hand, or there is none.
     pub(super) fn is_filled(&self) -> bool {
-        !self.rows.is_empty() || self.position == Position::End
+        !self.rows.is_empty() || self.position == Position::End && self.lists.is_empty()
     }
 
-    /// Of the list that it reads.
-    pub(super) fn priority(&self) -> Priority {
-        self.queue.priority
+    /// Among the places of waiting jobs: those that have limits come behind the others.
+    pub(super) fn rank(&self) -> (bool, Priority) {
+        (self.walks, self.queue.list.priority)
     }
 
     pub(super) fn first(&self) -> Option<&JobInfo> {
@@ -114,11 +138,20 @@ impl<'a> Reader<'a> {
     }
 
     pub(super) fn take_first(&mut self) -> Option<(JobInfo, Position)> {
-        self.rows.pop_front()
+        let (job, position) = self.rows.pop_front()?;
+        let list = self.queue.list.to_string();
+        let within = |position| Position::In { list, position: Box::new(position) };
+        Some((job, if self.walks { within(position) } else { position }))
     }
 
     /// Reads the next portion.
     pub(super) async fn fill(&mut self) -> Result<(), Fault> {
+        if self.position == Position::End
+            && let Some(next) = self.lists.pop_front()
+        {
+            self.queue.to_mut().list = next;
+            (self.position, self.base, self.husks) = (Position::Start, None, 0);
+        }
         match self.state {
             JobState::Waiting => self.fill_from_list().await,
             JobState::Scheduled | JobState::Parked => self.fill_from_set().await,
@@ -137,21 +170,21 @@ impl<'a> Reader<'a> {
     }
 
     async fn fill_from_set(&mut self) -> Result<(), Fault> {
-        let keys = &self.queue.keys;
         let parked = self.state == JobState::Parked;
-        let set = if parked { &keys.parked } else { &keys.scheduled };
+        let keys = &self.queue.keys;
+        let set = &if parked { keys.parked.clone() } else { keys.scheduled.clone() };
         // A token is a time in us.
         let per_ms = if parked { 1000 } else { 1 };
         let rows = self.sorted(set, per_ms, |member| own_id(member).to_owned()).await?;
         for (payload, score, position) in rows {
-            let (priority, payload) = match self.state {
+            let (list, payload) = match self.state {
                 JobState::Scheduled => {
-                    let (priority, envelope) = of_scheduled(&payload);
-                    (priority, envelope.to_vec())
+                    let (list, envelope) = of_scheduled(&payload);
+                    (list, envelope.to_vec())
                 }
-                _ => (Priority::Normal, payload),
+                _ => (List::default(), payload),
             };
-            let guard = Guard::of(self.shard, Stands::Sorted(score)).at(priority);
+            let guard = Guard::of(self.shard, Stands::Sorted(score)).at(list);
             let at = Some(score / per_ms);
             let job = JobInfo::of_payload(&self.queue.name, self.state, at, payload, guard);
             self.rows.push_back((job, position));
@@ -247,7 +280,7 @@ impl<'a> Reader<'a> {
     /// Held jobs in the order of their leases.
     async fn fill_from_workers(&mut self) -> Result<(), Fault> {
         if self.held.is_none() {
-            let held = read_held(self.queue, self.shard, &self.on).await?;
+            let held = read_held(&self.queue, self.shard, &self.on).await?;
             let last = match &self.position {
                 Position::Sorted { score, name, .. } => Some((*score, name.clone())),
                 _ => None,
@@ -360,11 +393,16 @@ fn own_id(payload: &[u8]) -> &str {
     id.map_or("", |end| &text[..before + START.len() + end])
 }
 
+/// So many lists whose jobs have limits are looked at for it.
+const LOOKS_AT: usize = 20;
+
 /// The waiting job that is next.
 pub(super) async fn next_waiting(queue: &Queue, on: &Connection) -> Result<Option<JobInfo>, Fault> {
     let asked = (JobState::Waiting, Order::Next);
-    for priority in Priority::ALL {
-        let queue = queue.clone().at(priority);
+    let mut lists = Priority::ALL.map(List::from).to_vec();
+    lists.extend(queue.limited_lists(on).await?.into_iter().take(LOOKS_AT));
+    for list in lists {
+        let queue = queue.clone().at(list);
         let mut reader = Reader::new(&queue, 0, on.clone(), asked, Times::ALL, Position::Start);
         reader.portion = 1;
         while !reader.is_filled() {
@@ -418,12 +456,9 @@ pub(super) async fn read_held(
         for entry in queue.running(on, &queue.keys.worker(&worker)).await? {
             let since = entry.lease.as_ref().map_or(now, |lease| lease.token() / 1000);
             let name = entry.lease.as_ref().map(ToString::to_string).unwrap_or_default();
-            let priority = match entry.lease {
-                Some(Lease::Listed(_, priority)) => priority,
-                _ => Priority::Normal,
-            };
+            let list = entry.lease.as_ref().and_then(Lease::list).cloned().unwrap_or_default();
             let stands = Stands::Running(worker.clone(), entry.lease);
-            let guard = Guard::of(shard, stands).at(priority);
+            let guard = Guard::of(shard, stands).at(list);
             let state = JobState::Running;
             let mut job =
                 JobInfo::of_payload(&queue.name, state, Some(since), entry.payload, guard);

@@ -199,7 +199,7 @@ impl Inspect {
         to: Option<&Queue>,
     ) -> Result<Changed, Fault> {
         let Some(shard) = self.shards.get(job.guard.shard) else { return Ok(Changed::Missing) };
-        let shard = &shard.clone().at(job.guard.priority);
+        let shard = &shard.clone().at(job.guard.list.clone());
         let on = self.client.connection_to_inspect(shard).await?;
         let now = server_time(&on).await.map_err(Fault::certainly_not_done)?;
         // What is deleted need not be read, and may have lost its record.
@@ -226,8 +226,9 @@ impl Inspect {
         };
         let before = if let Stands::Waiting(before) = job.guard.stands { before } else { 0 };
         let Some(seen) = from(before) else { return Ok(Changed::Missing) };
-        // What goes on keeps its priority.
-        let (day, to) = (day(now), &to.unwrap_or(shard).clone().at(job.priority));
+        // What goes on keeps its priority and its limits.
+        let list = job.guard.list.at(job.priority);
+        let (day, to) = (day(now), &to.unwrap_or(shard).clone().at(list));
         let mut edited = shard.edit(&on, &day, seen, to, &duty).await?;
         if edited == Edited::Missing && job.state == JobState::Waiting {
             // It may only have moved far since it was seen.

@@ -28,7 +28,9 @@ pub(super) async fn find(
     if let Some(found) = held(queue, shard, on, id).await? {
         return Ok(Some(found));
     }
-    let lists = Priority::ALL.map(|priority| queue.clone().at(priority));
+    let mut lists = Priority::ALL.map(|priority| queue.clone().at(priority)).to_vec();
+    let limited = queue.limited_lists(on).await?;
+    lists.extend(limited.into_iter().map(|list| queue.clone().at(list)));
     let waiting = |order, times| {
         let asked = (JobState::Waiting, order);
         let reader =

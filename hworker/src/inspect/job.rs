@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use super::state::JobState;
 use crate::envelope::{AttemptError, Crash, Envelope, JobId, NO_ARGS};
 use crate::fnv;
+use crate::limit::List;
 use crate::priority::Priority;
 use crate::store::{Lease, Place};
 
@@ -66,8 +67,8 @@ pub struct JobInfo {
 pub(super) struct Guard {
     /// The shard that has it.
     pub(super) shard: usize,
-    /// Of the list in which it waits or is to wait.
-    pub(super) priority: Priority,
+    /// The list in which it waits or is to wait.
+    pub(super) list: List,
     pub(super) stands: Stands,
 }
 
@@ -85,11 +86,11 @@ pub(super) enum Stands {
 
 impl Guard {
     pub(super) fn of(shard: usize, stands: Stands) -> Self {
-        Self { shard, priority: Priority::Normal, stands }
+        Self { shard, list: List::default(), stands }
     }
 
-    pub(super) fn at(self, priority: Priority) -> Self {
-        Self { priority, ..self }
+    pub(super) fn at(self, list: List) -> Self {
+        Self { list, ..self }
     }
 }
 
@@ -132,7 +133,7 @@ impl JobInfo {
             job: None,
             queue: queue.to_owned(),
             state,
-            priority: guard.priority,
+            priority: guard.list.priority,
             at,
             attempt: 1,
             worker: None,

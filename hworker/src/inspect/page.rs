@@ -128,12 +128,16 @@ impl Jobs<'_> {
     async fn read(&self, mut positions: Vec<Position>) -> Result<Page<JobInfo>, Fault> {
         let (mut readers, mut total, mut now) = (Vec::new(), 0, 0);
         let places = self.places();
-        for ((shard, queue), position) in places.iter().zip(&positions) {
+        for ((shard, queue, walks), position) in places.iter().zip(&positions) {
             let on = self.inspect.client.connection_to_inspect(queue).await?;
             now = server_time(&on).await?;
             let times = self.times(queue, &on, now).await?;
             let asked = (self.state, self.order);
             let mut reader = Reader::new(queue, *shard, on, asked, times, position.clone());
+            if *walks {
+                let lists = queue.limited_lists(&reader.on).await?;
+                reader = reader.walking(lists);
+            }
             // Each row notes the one behind it.
             reader.portion = self.limit as u64 + 1;
             total += reader.total().await?;
@@ -168,16 +172,21 @@ impl Jobs<'_> {
         Ok(Page { items, next, scanned, total, complete })
     }
 
-    /// Where its jobs are: in each shard, waiting ones in the list of each priority.
-    fn places(&self) -> Vec<(usize, Queue)> {
-        let lists =
-            if self.state == JobState::Waiting { &Priority::ALL[..] } else { &[Priority::Normal] };
-        let shards = self.inspect.shards.iter().enumerate();
-        let places = |(number, shard): (usize, &Queue)| {
-            let shard = shard.clone();
-            lists.iter().map(move |priority| (number, shard.clone().at(*priority)))
-        };
-        shards.flat_map(places).collect()
+    /// Where its jobs are: in each shard, waiting ones in the list of each priority, and behind them in those that have limits, which are
+    /// one place together.
+    fn places(&self) -> Vec<(usize, Queue, bool)> {
+        let waits = self.state == JobState::Waiting;
+        let priorities = if waits { &Priority::ALL[..] } else { &[Priority::Normal] };
+        let mut places = Vec::new();
+        for (number, shard) in self.inspect.shards.iter().enumerate() {
+            for priority in priorities {
+                places.push((number, shard.clone().at(*priority), false));
+            }
+            if waits {
+                places.push((number, shard.clone(), true));
+            }
+        }
+        places
     }
 
     /// The place that has the next job. Portions are read where none is at hand, unless it took long enough.
@@ -200,7 +209,7 @@ impl Jobs<'_> {
             }
         }
         let first = |(place, reader): (usize, &Reader<'_>)| {
-            Some((reader.priority(), reader.first()?.at.unwrap_or_default(), place))
+            Some((reader.rank(), reader.first()?.at.unwrap_or_default(), place))
         };
         let firsts = readers.iter().enumerate().filter_map(first);
         Ok(match self.order {

@@ -14,6 +14,8 @@ pub(super) enum Position {
     Sorted { score: u64, before: u64, hash: u64, name: String },
     /// In a hash: the cursor of `HSCAN`, how many of its reply were shown, and a hash of the last one's bytes.
     Hash { cursor: u64, shown: u64, hash: u64 },
+    /// In one of several lists, by its name.
+    In { list: String, position: Box<Self> },
     /// There are no more.
     End,
 }
@@ -30,6 +32,11 @@ impl fmt::Display for Position {
                 name.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))
             }
             Self::Hash { cursor, shown, hash } => write!(f, "h.{cursor:x}.{shown:x}.{hash:x}"),
+            Self::In { list, position } => {
+                f.write_str("w.")?;
+                list.bytes().try_for_each(|byte| write!(f, "{byte:02x}"))?;
+                write!(f, ".{position}")
+            }
             Self::End => f.write_str("e"),
         }
     }
@@ -38,6 +45,13 @@ impl fmt::Display for Position {
 impl Position {
     /// Reads the part of a cursor for one place. `None` for anything else.
     pub(super) fn parse(text: &str) -> Option<Self> {
+        if let Some((list, position)) =
+            text.strip_prefix("w.").and_then(|rest| rest.split_once('.'))
+        {
+            let position =
+                Self::parse(position).filter(|inner| !matches!(inner, Self::In { .. }))?;
+            return Some(Self::In { list: from_hex(list)?, position: Box::new(position) });
+        }
         let mut parts = text.split('.');
         let kind = parts.next()?;
         let mut number = || u64::from_str_radix(parts.next()?, 16).ok();
@@ -100,10 +114,11 @@ mod tests {
             Position::Sorted { score: 9, before: 0, hash: 3, name: "3fa9 mail größe".into() },
             Position::Sorted { score: 9, before: 0, hash: 3, name: String::new() },
             Position::Hash { cursor: 1 << 60, shown: 4, hash: 5 },
+            Position::In { list: "+a=größe".into(), position: Box::new(Position::Start) },
             Position::End,
         ];
         let cursor = Position::cursor(&positions);
-        assert_eq!(Position::of_places(&cursor, 6), Some(positions));
+        assert_eq!(Position::of_places(&cursor, 7), Some(positions));
         assert_eq!(Position::of_places(&cursor, 5), None);
         for wrong in [
             "",
@@ -118,6 +133,8 @@ mod tests {
             "h..",
             "h.1.2",
             "b.1",
+            "w.61",
+            "w.61.w.61.b",
             "s.1.2.3.ééé",
         ] {
             assert_eq!(Position::of_places(wrong, 1), None, "{wrong}");

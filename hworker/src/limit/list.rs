@@ -2,13 +2,21 @@
 
 use std::fmt;
 
+use super::{AtOnce, Limit, Scope};
 use crate::priority::Priority;
+
+/// A longer key stands there as a digest.
+const KEY_BYTES: usize = 64;
+
+/// What has to be written another way in a key, besides blanks and what is not seen: it has a meaning in the name of a list, or in what is
+/// kept beside it.
+const MARKS: &[char] = &['+', '=', '~', '%', '#', '*'];
 
 /// A list of a queue: a priority, and the limits that its jobs have. The plain one has the normal priority, and none.
 ///
-/// Its name is that of the priority, nothing for the normal one, and then each limit as `+<limit>`; that with a key is the last one,
-/// `+<limit>=<key>`, or `+<limit>~<key>` where its jobs run in order. So a lease that carries the name tells where its job goes back to,
-/// and what it holds.
+/// Its name is that of the priority, nothing for the normal one, and then each limit as `+<limit>`, with `@` behind it where it is one for
+/// each worker; that with a key is the last one, `+<limit>=<key>`, or `+<limit>~<key>` where the jobs of a key run in order. So a lease that
+/// carries the name tells where its job goes back to, and what it holds.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(crate) struct List {
     pub(crate) priority: Priority,
@@ -23,26 +31,57 @@ impl From<Priority> for List {
 }
 
 impl List {
+    /// Where jobs wait that gave way to others of their key: the next worker cancels them.
+    const SUPERSEDED: &'static str = "+!superseded";
+
+    /// That of jobs with these limits, and this key, as [`written_key`] gives it. Without a key the limits that need one do not hold.
+    pub(crate) fn of(priority: Priority, limits: &[Limit], key: Option<&str>) -> Self {
+        let mut name = String::new();
+        for limit in limits {
+            let (mark, key) = match (limit.scope, key) {
+                (Scope::All, _) => ("", ""),
+                (Scope::Worker, _) => ("@", ""),
+                (Scope::Key, Some(key)) => ("=", key),
+                (Scope::OrderedKey, Some(key)) => ("~", key),
+                (Scope::Key | Scope::OrderedKey, None) => continue,
+            };
+            name.extend(["+", limit.name, mark, key]);
+        }
+        Self { priority, limits: name.into() }
+    }
+
     pub(crate) fn is_plain(&self) -> bool {
         self.priority == Priority::Normal && self.limits.is_empty()
+    }
+
+    /// Of its name, in bytes.
+    pub(crate) fn name_length(&self) -> usize {
+        self.priority.list().len() + self.limits.len()
     }
 
     pub(crate) fn has_limits(&self) -> bool {
         !self.limits.is_empty()
     }
 
-    /// The list of such a name; the plain one has none.
+    pub(crate) fn is_superseded(&self) -> bool {
+        *self.limits == *Self::SUPERSEDED
+    }
+
+    /// The list of such a name; that of the plain one is empty.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let at = name.find('+').unwrap_or(name.len());
         let (priority, limits) = name.split_at(at);
         let priority = match priority {
-            "" if !limits.is_empty() => Priority::Normal,
+            "" => Priority::Normal,
             "normal" => return None,
             named => named.parse().ok()?,
         };
+        let list = Self { priority, limits: limits.into() };
+        let keys = list.limits().filter(|limit| limit.contains(['=', '~'])).count();
         let is_sound = !limits.bytes().any(|byte| byte <= b' ' || byte == 0x7f)
-            && !limits.split('+').skip(1).any(str::is_empty);
-        is_sound.then(|| Self { priority, limits: limits.into() })
+            && !list.limits().any(str::is_empty)
+            && (keys == 0 || keys == 1 && list.key().is_some());
+        is_sound.then_some(list)
     }
 
     /// The limits, each with its key.
@@ -52,7 +91,12 @@ impl List {
 
     /// The name of the limit that has a key, and the key.
     pub(crate) fn key(&self) -> Option<(&str, &str)> {
-        self.limits().find_map(|limit| limit.split_once(['=', '~']))
+        self.limits().last()?.split_once(['=', '~'])
+    }
+
+    /// Whether it has a limit of this name, with a key or without.
+    pub(crate) fn has_limit(&self, name: &str) -> bool {
+        self.limits().any(|limit| limit.split(['=', '~', '@']).next() == Some(name))
     }
 
     /// The same limits under another priority.
@@ -64,16 +108,96 @@ impl List {
     pub(crate) fn with(&self, limit: &str) -> Self {
         Self { limits: ["+", limit, &*self.limits].concat().into(), ..self.clone() }
     }
-
-    /// The same list, for those of its limit that have this key, escaped.
-    pub(crate) fn keyed(&self, limit: &str, mark: char, key: &str) -> Self {
-        Self { limits: format!("{}+{limit}{mark}{key}", self.limits).into(), ..self.clone() }
-    }
 }
 
 impl fmt::Display for List {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.priority.list())?;
         f.write_str(&self.limits)
+    }
+}
+
+/// A key as it stands in the name of a list: what has a meaning there as `%` and two hex digits, and a digest of a long one.
+pub(crate) fn written_key(key: &str) -> String {
+    let mut written = String::with_capacity(key.len());
+    for c in key.chars() {
+        if c.is_whitespace() || c.is_control() || MARKS.contains(&c) {
+            let mut bytes = [0; 4];
+            written.extend(c.encode_utf8(&mut bytes).bytes().map(|byte| format!("%{byte:02x}")));
+        } else {
+            written.push(c);
+        }
+        if written.len() > KEY_BYTES {
+            return digest(key);
+        }
+    }
+    written
+}
+
+/// What stands for a key that is too long: 128 bits of its SHA-1 (a UUID of version 5, RFC 9562). No key that is written out begins so.
+fn digest(key: &str) -> String {
+    format!("%{}", uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, key.as_bytes()).simple())
+}
+
+/// What `push` is told of a job that has a key: how many of the key run at once where the arguments say so, how many may wait, and what
+/// becomes of those that wait while the limit is used up. Empty where it has none of these.
+pub(crate) fn terms(limits: &[Limit], at_once: Option<u32>) -> String {
+    let Some(limit) = limits.last().filter(|limit| limit.has_key()) else { return String::new() };
+    let when = match limit.when_full {
+        super::WhenFull::Wait => "wait",
+        super::WhenFull::KeepNewest => "newest",
+        super::WhenFull::KeepOldest => "oldest",
+    };
+    let at_once = at_once.filter(|_| limit.at_once == AtOnce::OfArguments);
+    if at_once.is_none() && limit.max_waiting.is_none() && when == "wait" {
+        return String::new();
+    }
+    let or_none = |number: Option<u32>| number.map_or("-".to_owned(), |number| number.to_string());
+    format!("{} {} {when}", or_none(at_once), or_none(limit.max_waiting))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::WhenFull;
+    use super::*;
+
+    fn limit(name: &'static str, scope: Scope) -> Limit {
+        let at_once = AtOnce::Of(1);
+        Limit { name, scope, at_once, rate: None, when_full: WhenFull::Wait, max_waiting: None }
+    }
+
+    #[test]
+    fn the_name_of_a_list_tells_its_limits() {
+        let limits = [
+            limit("resize", Scope::Worker),
+            limit("db", Scope::All),
+            limit("tenants", Scope::OrderedKey),
+        ];
+        let list = List::of(Priority::High, &limits, Some("acme"));
+        assert_eq!(list.to_string(), "high+resize@+db+tenants~acme");
+        assert_eq!(List::parse(&list.to_string()), Some(list.clone()));
+        assert_eq!(list.key(), Some(("tenants", "acme")));
+        assert!(list.has_limit("resize") && list.has_limit("tenants") && !list.has_limit("acme"));
+        let without = List::of(Priority::Normal, &limits, None);
+        assert_eq!(without.to_string(), "+resize@+db", "without a key it is not limited by one");
+        assert!(List::of(Priority::Normal, &[], None).is_plain());
+        for wrong in ["normal", "urgent", "+", "high+", "+a+", "+a=1+b", "+a b", "+a=1+b=2"] {
+            assert_eq!(List::parse(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_written_so_that_it_can_be_told_apart() {
+        assert_eq!(written_key("acme.org/7"), "acme.org/7");
+        assert_eq!(written_key("a+b=c~d%e f"), "a%2bb%3dc%7ed%25e%20f");
+        assert_eq!(written_key("a\0b\n\u{85}"), "a%00b%0a%c2%85");
+        assert_eq!(written_key("größe"), "größe");
+        let long = written_key(&"x".repeat(10_000_000));
+        assert_eq!(long.len(), 33);
+        assert_ne!(long, written_key(&"x".repeat(65)));
+        for key in ["", "a#b", &long, "*"] {
+            let list = format!("+a={}", written_key(key));
+            assert_eq!(List::parse(&list).map(|list| list.to_string()), Some(list), "{key}");
+        }
     }
 }

@@ -1,9 +1,13 @@
 //! Limits: how many jobs run at once, how fast they start, and how many wait, over all workers.
 
+mod declared;
 mod list;
+mod rate;
 mod values;
 
-pub(crate) use list::List;
+pub(crate) use declared::DeclaredLimits;
+pub(crate) use list::{List, terms, written_key};
+pub use rate::Rate;
 pub use values::{Key, LimitValues, OfOption, OfValue, key, limit};
 
 /// A limit of a job type, as the attribute writes it.
@@ -49,17 +53,6 @@ pub enum AtOnce {
     OfArguments,
 }
 
-/// How many jobs start in a time: no stretch of `period_ms` has more than `count` + `burst` starts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rate {
-    /// How many; at least 1.
-    pub count: u32,
-    /// In this time, in ms; at least 1.
-    pub period_ms: u64,
-    /// How many more may start at once after a time without starts.
-    pub burst: u32,
-}
-
 /// What becomes of the jobs of a key that wait while as many run as may.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WhenFull {
@@ -69,4 +62,21 @@ pub enum WhenFull {
     KeepNewest,
     /// The one that waits already stays, newer ones are cancelled.
     KeepOldest,
+}
+
+impl Limit {
+    /// Whether it is one for each value of a key.
+    pub(crate) fn has_key(&self) -> bool {
+        matches!(self.scope, Scope::Key | Scope::OrderedKey)
+    }
+
+    /// Its name where the server keeps what is in force: with `=` behind it where it has a key, `@` where it is one for each worker.
+    pub(crate) fn kept_as(&self) -> String {
+        let mark = match self.scope {
+            Scope::All => "",
+            Scope::Worker => "@",
+            Scope::Key | Scope::OrderedKey => "=",
+        };
+        [self.name, mark].concat()
+    }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::config::Limits;
 use crate::keys::{KeySpace, Keys};
-use crate::priority::Priority;
+use crate::limit::List;
+
 use crate::shards;
 
 /// A job that was enqueued within `max_payload` may grow by what workers write into it, such as its next attempt and its
@@ -21,8 +22,8 @@ pub(crate) struct Queue {
     /// The slot of all its keys, where there are slots.
     pub(crate) slot: u16,
     pub(crate) limits: Limits,
-    /// Of the jobs that are put into it.
-    pub(crate) priority: Priority,
+    /// Where the jobs wait that are put into it.
+    pub(crate) list: List,
 }
 
 impl Queue {
@@ -30,13 +31,13 @@ impl Queue {
         let spelled = shards::spelled(name, shard);
         let slot = shards::slot(&spelled);
         let keys = Keys::new(space, &spelled);
-        let priority = Priority::Normal;
-        Self { name: name.into(), label: spelled.into(), keys, slot, limits, priority }
+        let list = List::default();
+        Self { name: name.into(), label: spelled.into(), keys, slot, limits, list }
     }
 
-    /// The same queue, for jobs of this priority.
-    pub(crate) fn at(self, priority: Priority) -> Self {
-        Self { priority, ..self }
+    /// The same queue, for jobs of this list.
+    pub(crate) fn at(self, list: impl Into<List>) -> Self {
+        Self { list: list.into(), ..self }
     }
 
     /// The most bytes that an envelope may come to.

@@ -267,6 +267,7 @@ impl WorkerBuilder {
             registry.verify_shards(client.spread(), &config.queues, &mut problems);
             registry.verify_keys(client.keys().is_some(), &mut problems);
         }
+        let limits = registry.limits(&mut problems);
         let client = problems.and(client)?;
         panic::install_hook();
         // A payload that the client accepts is not set aside, unless the program sets the limit itself.
@@ -289,6 +290,7 @@ impl WorkerBuilder {
         let core = Core {
             jobs,
             states: Arc::new(self.states),
+            limits,
             clock: ServerClock::default(),
             outages: Outages::default(),
             log_limit: LogLimit::default(),

@@ -155,13 +155,14 @@ mod server {
             let (session, on, number) = begin::<plain>(&url).await;
             let (queue, keys) = (&session.consumers()[0].queue, &session.consumers()[0].keys);
             let envelopes = vec![envelope::<plain>(); at_once];
+            let want = Want { slots: at_once, ahead: 0 };
             let mut done: Vec<Settlement> = Vec::new();
             for _ in 0..jobs() / at_once {
                 queue.enqueue(&on, &envelopes, CALL_WITHIN).await.expect("enqueued");
                 let reserved = if done.is_empty() {
-                    queue.reserve(&on, keys, number, at_once, CALL_WITHIN).await
+                    queue.reserve(&on, keys, number, want, CALL_WITHIN).await
                 } else {
-                    let both = queue.ack_and_reserve(&on, keys, "20260101", &done, number, at_once);
+                    let both = queue.ack_and_reserve(&on, keys, "20260101", &done, number, want);
                     both.await.map(|(settled, reserved)| {
                         assert_eq!(settled.held, at_once as u64);
                         reserved
@@ -189,7 +190,8 @@ mod server {
                 let envelopes: Vec<_> =
                     numbers.map(|number| another::<failed>(number, differ)).collect();
                 queue.enqueue(&on, &envelopes, CALL_WITHIN).await.expect("enqueued");
-                let reserved = queue.reserve(&on, keys, number, at_once, CALL_WITHIN).await;
+                let want = Want { slots: at_once, ahead: 0 };
+                let reserved = queue.reserve(&on, keys, number, want, CALL_WITHIN).await;
                 let Ok(Reserved::Jobs { jobs, .. }) = reserved else { panic!("{reserved:?}") };
                 let batch = run(&session, jobs).await;
                 let settled = queue.settle(&on, keys, "20260101", &batch).await.expect("settled");

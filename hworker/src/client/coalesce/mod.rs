@@ -56,7 +56,7 @@ impl Client {
         confirms: Option<Durability>,
     ) -> Option<Arc<Coalescer>> {
         let runtime = Handle::try_current().ok()?.id();
-        let place = (&*queue.label, queue.priority);
+        let place = (&*queue.label, queue.list.priority);
         let coalescer = self.inner.coalescers.of(runtime, place, confirms, || queue.clone());
         (!coalescer.registered.initialized()).then_some(coalescer)
     }

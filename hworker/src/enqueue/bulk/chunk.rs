@@ -15,6 +15,8 @@ pub(super) struct Chunk<'a> {
     pub(super) client: &'a Client,
     pub(super) queue: Queue,
     pub(super) front: bool,
+    /// Its jobs have limits.
+    pub(super) listed: bool,
     pub(super) delayed: bool,
     pub(super) confirms: Option<Durability>,
     /// The places of its jobs in the bulk.
@@ -24,12 +26,14 @@ pub(super) struct Chunk<'a> {
 
 impl<'a> Chunk<'a> {
     fn for_jobs_like(job: &'a Ready) -> Self {
-        let queue = job.client.queue(&job.queue).at(job.place.priority);
+        let delayed = job.due.is_some();
+        let queue = job.client.queue(&job.queue).at(job.place.list.priority);
         Self {
             client: &job.client,
-            queue,
+            queue: if delayed { queue.at(job.place.list.clone()) } else { queue },
             front: job.place.front,
-            delayed: job.due.is_some(),
+            listed: job.place.list.has_limits(),
+            delayed,
             confirms: job.confirms,
             jobs: Vec::new(),
             bytes: 0,
@@ -37,7 +41,7 @@ impl<'a> Chunk<'a> {
     }
 
     fn has_room_for(&self, job: &Ready) -> bool {
-        let most = if self.delayed { SCHEDULED_JOBS } else { SCRIPT_JOBS };
+        let most = if self.delayed || self.listed { SCHEDULED_JOBS } else { SCRIPT_JOBS };
         self.jobs.len() < most && self.bytes + job.envelope.len() <= SCRIPT_BYTES
     }
 
@@ -52,7 +56,12 @@ pub(super) fn chunks(bulk: &[Ready]) -> Vec<Chunk<'_>> {
     let mut last_of = HashMap::new();
     let mut before = None;
     for (index, job) in bulk.iter().enumerate() {
-        let kind = (job.client.identity(), &*job.queue, job.place, job.due.is_some(), job.confirms);
+        let (place, delayed) = (&job.place, job.due.is_some());
+        // Jobs that have limits go to a list each.
+        let listed = place.list.has_limits();
+        let list =
+            (place.list.priority, place.front, listed.then_some(delayed.then_some(&place.list)));
+        let kind = (job.client.identity(), &*job.queue, list, delayed, job.confirms);
         // Most jobs go where the one before them went.
         let last = before.filter(|(before, _)| *before == kind).map(|(_, last)| last);
         let last = last.or_else(|| last_of.get(&kind).copied());

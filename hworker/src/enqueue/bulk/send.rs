@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::super::ready::Ready;
 use super::chunk::{Chunk, chunks};
 use crate::envelope::JobId;
-use crate::error::{Error, Fate};
+use crate::error::{Cause, Error, Fate};
 use crate::join::join_all;
 use crate::store::{Connection, Fault, FaultKind, LAST_MOMENT, WRITE_BYTES};
 
@@ -17,16 +17,26 @@ const CHUNKS: usize = 8;
 
 impl Chunk<'_> {
     /// Sends it, behind those that are before it in this order.
-    async fn send(&self, bulk: &[Ready], order: &Order<'_>, place: usize) -> Result<(), Fault> {
+    async fn send(&self, bulk: &[Ready], order: &Order<'_>, place: usize) -> Result<Sent, Fault> {
         let call = async |connection: Connection, within: Duration| {
             let until = Instant::now() + connection.free_to_write(within).await?;
             order.turn(place).await;
             let within = until.saturating_duration_since(Instant::now()).max(LAST_MOMENT);
             let jobs = self.jobs.iter().map(|index| &bulk[*index]);
             let result = if self.delayed {
-                let jobs = jobs.filter_map(|job| Some((job.due?, job.envelope.as_slice())));
+                let jobs = jobs
+                    .filter_map(|job| Some((job.due?, job.place.at_once, job.envelope.as_slice())));
                 let jobs: Vec<_> = jobs.collect();
-                self.queue.schedule(&connection, &jobs, within).await
+                self.queue.schedule(&connection, &jobs, within).await.map(|()| None)
+            } else if self.listed {
+                let placed = jobs.map(|job| (job.place.list.to_string(), job)).collect::<Vec<_>>();
+                let placed = placed
+                    .iter()
+                    .map(|(list, job)| (&**list, &*job.place.terms, job.envelope.as_slice()));
+                let how = if self.front { "RPUSH" } else { "LPUSH" };
+                let pushed = self.queue.push_each(&connection, placed, how, within);
+                let (pushed, confirmed) = tokio::join!(biased; pushed, connection.confirm(1));
+                confirmed.and(pushed)
             } else {
                 let jobs: Vec<_> = jobs.map(|job| job.envelope.as_slice()).collect();
                 let enqueued = async {
@@ -37,7 +47,7 @@ impl Chunk<'_> {
                     }
                 };
                 let (enqueued, confirmed) = tokio::join!(biased; enqueued, connection.confirm(1));
-                enqueued.and(confirmed)
+                enqueued.and(confirmed).map(|()| None)
             };
             order.set_sent(place, !result.as_ref().is_err_and(Fault::is_retryable));
             result
@@ -47,6 +57,9 @@ impl Chunk<'_> {
         result.map_err(|fault| fault.at(self.client.address()))
     }
 }
+
+/// Which job of a chunk had no room, and how many of its key wait, if the server refused it for that.
+type Sent = Option<(usize, u64)>;
 
 /// Which of the chunks that are sent side by side are on their way, or at their end. Each of them awaits a connection, or the end of
 /// a pause, and may be told of it before one that was asked for earlier.
@@ -81,6 +94,7 @@ impl<'a> Order<'a> {
 pub(super) async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
     let mut fates = vec![Fate::NotEnqueued; bulk.len()];
     let mut failed: Option<Fault> = None;
+    let mut full = None;
     // One that waits for replicas holds up those behind it, until they would be given up.
     let waits = bulk.iter().any(|job| job.confirms.is_some());
     let chunks = chunks(&bulk);
@@ -99,12 +113,17 @@ pub(super) async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
         let mut others_may_do = true;
         for (chunk, result) in side_by_side.iter().zip(results) {
             let fate = match &result {
-                Ok(()) => Fate::Enqueued,
+                Ok(None) => Fate::Enqueued,
+                Ok(Some(_)) => Fate::NotEnqueued,
                 Err(fault) if fault.kind == FaultKind::NotDurable => Fate::NotDurable,
                 Err(fault) if fault.sent => Fate::Uncertain,
                 Err(_) => Fate::NotEnqueued,
             };
             chunk.jobs.iter().for_each(|index| fates[*index] = fate);
+            if let Ok(Some((which, waiting))) = result {
+                let job = chunk.jobs.get(which).map(|index| &bulk[*index]);
+                full = full.or(job.map(|job| job.full(waiting)));
+            }
             if let Err(fault) = result {
                 // What one queue refuses another may take; without the server, or room in it, there is no point.
                 others_may_do &= fault.kind == FaultKind::Denied;
@@ -118,7 +137,13 @@ pub(super) async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
     let count = bulk.len();
     let ids = bulk.into_iter().map(|job| job.id);
     match failed {
-        None => Ok(ids.collect()),
+        None => match full {
+            None => Ok(ids.collect()),
+            Some(full) if fates.iter().all(|fate| *fate == Fate::NotEnqueued) => Err(full),
+            Some(full) => {
+                Err(Error::Bulk { jobs: ids.zip(fates).collect(), source: Cause::new(full) })
+            }
+        },
         Some(fault) if fates.iter().all(|fate| *fate == Fate::NotEnqueued) => {
             Err(fault.into_error(format!("enqueue a bulk of {count} jobs")))
         }

@@ -21,7 +21,7 @@ impl Reader<'_> {
     async fn list(&self, first: u64, count: u64) -> Result<(u64, Vec<Vec<u8>>), Fault> {
         let from_right = self.order == Order::Next;
         let places = Places { first, count, from_right };
-        read_list(&self.on, &self.queue.keys.list(self.queue.priority), places).await
+        read_list(&self.on, &self.queue.keys.list(&self.queue.list), places).await
     }
 
     pub(super) async fn fill_from_list(&mut self) -> Result<(), Fault> {
@@ -57,7 +57,7 @@ impl Reader<'_> {
             if at < taken {
                 let place = place + at as u64;
                 let stands = Stands::Waiting(self.before(place, length));
-                let guard = Guard::of(self.shard, stands).at(self.queue.priority);
+                let guard = Guard::of(self.shard, stands).at(self.queue.list.clone());
                 let job = JobInfo::of_payload(&self.queue.name, self.state, None, payload, guard);
                 let (at, next) = (job.at.unwrap_or_default(), next.unwrap_or(hash));
                 self.rows.push_front((job, Position::List { place, hash, at, next }));
@@ -143,7 +143,7 @@ impl Reader<'_> {
     /// five neighbours' times, as producers' clocks differ.
     async fn place_of_time(&self, at: u64) -> Result<u64, Fault> {
         let length =
-            self.queue.length(&self.on, "LLEN", &self.queue.keys.list(self.queue.priority)).await?;
+            self.queue.length(&self.on, "LLEN", &self.queue.keys.list(&self.queue.list)).await?;
         let (mut low, mut high) = (0, length.min(DEEPEST));
         while low < high {
             let middle = low.midpoint(high);

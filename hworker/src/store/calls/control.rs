@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use crate::limit::DeclaredLimits;
 use crate::pause::Pause;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
+use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, Script};
 use crate::time::millis;
 
@@ -35,6 +37,90 @@ impl Queue {
         }
         let pause = Pause::until(until.count().unwrap_or(0));
         Ok(Some(pause).filter(|pause| pause.until.is_none_or(|until| until > now)))
+    }
+}
+
+impl Queue {
+    /// Says which limits the job types of a worker have.
+    pub(crate) async fn declare(
+        &self,
+        on: &Connection,
+        declared: &DeclaredLimits,
+    ) -> Result<(), Fault> {
+        if declared.is_empty() {
+            return Ok(());
+        }
+        let mut call = Call::new(Script::Declare, &[&self.keys.jobs, &self.keys.token]);
+        call.arg(&declared.name);
+        for (field, value) in &declared.fields {
+            call.arg(field).arg(value);
+        }
+        if on.run(&call, CALL_WITHIN).await?.count()? > 0 {
+            // More may run at once than before.
+            for limit in declared.with_keys() {
+                self.open_keys(on, limit).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Sets what holds for a limit, or with an empty value no longer; gives how many of the fields were set before.
+    pub(crate) async fn set_limit(
+        &self,
+        on: &Connection,
+        limit: &str,
+        job_type: &str,
+        fields: &[(&str, String)],
+    ) -> Result<u64, Fault> {
+        let mut call = Call::new(Script::Limit, &[&self.keys.jobs, &self.keys.token]);
+        call.arg(limit).arg(job_type);
+        for (field, value) in fields {
+            call.arg(*field).arg(value);
+        }
+        let were_set = on.run(&call, CALL_WITHIN).await?.count()?;
+        if limit.ends_with('=') {
+            self.open_keys(on, limit).await?;
+        }
+        Ok(were_set)
+    }
+
+    /// Has workers look again at all keys of a limit that was used up for them.
+    pub(crate) async fn open_keys(&self, on: &Connection, limit: &str) -> Result<(), Fault> {
+        // New ones may be shut meanwhile: not for ever.
+        for _ in 0..1_000 {
+            let mut call = Call::new(Script::OpenKeys, &[&self.keys.jobs]);
+            call.arg(limit);
+            if on.run(&call, CALL_WITHIN).await?.count()? == 0 {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// All that is in force on the limits of the queue: what was declared and what was set.
+    pub(crate) async fn limits_in_force(
+        &self,
+        on: &Connection,
+    ) -> Result<Vec<(String, String)>, Fault> {
+        let mut fields = Vec::new();
+        for key in [self.keys.control(), self.keys.overrides()] {
+            fields.extend(on.ask("HGETALL", key).await?.rest(Reply::pair)?);
+        }
+        Ok(fields)
+    }
+
+    /// How many leases hold each of these limits; those with a key, and those of each worker, in all.
+    pub(crate) async fn holds(&self, on: &Connection, limits: &[&str]) -> Result<Vec<u64>, Fault> {
+        let mut ask = redis::Pipeline::new();
+        for limit in limits {
+            let many = limit.ends_with(['=', '@']);
+            let end = if many { "\u{7f}" } else { "!" };
+            let begin = if many { "" } else { " " };
+            let (from, to) = (format!("[{limit}{begin}"), format!("({limit}{end}"));
+            ask.cmd("ZLEXCOUNT").arg(self.keys.held()).arg(from).arg(to);
+        }
+        let counts = on.ask_all(&ask).await?;
+        counts.into_iter().map(|count| count?.count()).collect()
     }
 }
 

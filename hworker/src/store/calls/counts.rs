@@ -1,6 +1,7 @@
 //! How many jobs a queue has, in which states.
 
 use crate::keys::Ended;
+use crate::limit::List;
 use crate::priority::Priority;
 use crate::store::net::{Connection, Fault, server_time};
 use crate::store::queue::Queue;
@@ -66,6 +67,8 @@ impl Queue {
         commands: impl Fn(&mut redis::Pipeline),
     ) -> Result<([u64; N], u64, u64), Fault> {
         let keys = &self.keys;
+        let mut lists = Priority::ALL.map(List::from).to_vec();
+        lists.extend(self.limited_lists(on).await?);
         loop {
             let workers = match self.worker_ids(on).await {
                 Err(fault) if of_any_type && fault.is_of_another_type() => Vec::new(),
@@ -83,8 +86,8 @@ impl Queue {
                 .arg(-1)
                 .arg("MAXLEN")
                 .arg(1_000);
-            for priority in Priority::ALL {
-                ask.cmd("LLEN").arg(keys.list(priority));
+            for list in &lists {
+                ask.cmd("LLEN").arg(keys.list(list));
             }
             for keys in workers.iter().map(|worker| keys.worker(worker)) {
                 ask.cmd("HLEN").arg(&keys.progress).cmd("LLEN").arg(&keys.inbox);
@@ -100,12 +103,12 @@ impl Queue {
             let (known, rest) = counts.split_first().ok_or_else(too_few)?;
             let (counts, rest) = rest.split_first_chunk::<N>().ok_or_else(too_few)?;
             let ([husks, ticket], rest) = rest.split_first_chunk().ok_or_else(too_few)?;
-            let (lists, held) = rest.split_at_checked(Priority::ALL.len()).ok_or_else(too_few)?;
+            let (waiting, held) = rest.split_at_checked(lists.len()).ok_or_else(too_few)?;
             // Else others have come since they were looked up.
             if known.unwrap_or(0) == workers.len() as u64 {
                 let sum = |counts: &[Option<u64>]| counts.iter().flatten().sum::<u64>();
                 let no_jobs = husks.unwrap_or(0) + u64::from(ticket.is_some());
-                let waiting = sum(lists).saturating_sub(no_jobs);
+                let waiting = sum(waiting).saturating_sub(no_jobs);
                 return Ok((counts.map(|count| count.unwrap_or(0)), waiting, sum(held)));
             }
         }

@@ -57,7 +57,7 @@ pub(crate) enum Edited {
 }
 
 impl Queue {
-    /// Takes a job from where it was seen, in the list of this priority if it waits, and does its duty, which may be on another queue, or in
+    /// Takes a job from where it was seen, in its list if it waits, and does its duty, which may be on another queue, or in
     /// another list.
     pub(crate) async fn edit(
         &self,
@@ -71,7 +71,7 @@ impl Queue {
         let stat_of_day = keys.stat_of(day);
         let targets: [&str; _] = [&to.keys.jobs, &to.keys.scheduled, &to.keys.bell];
         let own: [&str; _] = [&keys.broken, &keys.stat, &stat_of_day, &keys.parked, &keys.token];
-        let list = keys.list(self.priority);
+        let list = keys.list(&self.list);
         let places: [&str; _] = [&list, &keys.scheduled, &to.keys.token];
         let all = [&targets[..], &own, &keys.records(), &places].concat();
         let mut call = Call::new(Script::Edit, &all);
@@ -81,7 +81,7 @@ impl Queue {
                 call.arg("waiting").arg(payload).number(before).arg(instead)
             }
             From::Scheduled { payload, due } => {
-                let member = scheduled(self.priority, payload);
+                let member = scheduled(&self.list, None, payload);
                 call.arg("scheduled").arg(member).number(due).arg("")
             }
             From::Parked { payload, token } => {
@@ -97,10 +97,10 @@ impl Queue {
             Duty::Nothing | Duty::Stay(_) => {}
             Duty::Push { front, envelope } => {
                 call.arg("push").arg(if *front { "RPUSH" } else { "LPUSH" });
-                call.arg(to.priority.list()).arg(envelope);
+                call.arg(to.list.to_string()).arg(envelope);
             }
             Duty::At { due, envelope } => {
-                call.arg("at").number(*due).arg(to.priority.list()).arg(envelope);
+                call.arg("at").number(*due).arg(to.list.to_string()).arg(envelope);
             }
         }
         let mut reply = on.run(&call, CALL_WITHIN).await?;

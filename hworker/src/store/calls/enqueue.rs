@@ -7,14 +7,14 @@ use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 
 impl Queue {
-    /// Puts envelopes at the back of the list of their priority, the first of them ahead of the others.
+    /// Puts envelopes at the back of their list, the first of them ahead of the others.
     pub(crate) async fn enqueue(
         &self,
         to: &Connection,
         envelopes: &[impl AsRef<[u8]>],
         within: Duration,
     ) -> Result<(), Fault> {
-        if !self.priority.list().is_empty() {
+        if !self.list.is_plain() {
             return self.push(to, envelopes, "LPUSH", within).await;
         }
         // Made in one piece: growing would copy the jobs again and again.
@@ -27,7 +27,7 @@ impl Queue {
         to.call(&command, within).await.map(drop)
     }
 
-    /// Puts envelopes at the front of the list of their priority, the first of them ahead of the others.
+    /// Puts envelopes at the front of their list, the first of them ahead of the others.
     pub(crate) async fn enqueue_in_front(
         &self,
         to: &Connection,
@@ -44,11 +44,29 @@ impl Queue {
         how: &str,
         within: Duration,
     ) -> Result<(), Fault> {
-        let mut call = Call::new(Script::Push, &[&self.keys.jobs, &self.keys.token]);
-        call.arg(self.priority.list()).arg(how);
-        for envelope in envelopes {
-            call.arg(envelope.as_ref());
+        let list = self.list.to_string();
+        let placed = envelopes.iter().map(|envelope| (&*list, "", envelope.as_ref()));
+        self.push_each(to, placed, how, within).await.map(drop)
+    }
+
+    /// Puts envelopes into lists, each with its terms. Gives which of them had no room, and how many wait there, where none was put.
+    pub(crate) async fn push_each<'a>(
+        &self,
+        to: &Connection,
+        placed: impl Iterator<Item = (&'a str, &'a str, &'a [u8])>,
+        how: &str,
+        within: Duration,
+    ) -> Result<Option<(usize, u64)>, Fault> {
+        let keys = &self.keys;
+        let mut call = Call::new(Script::Push, &[&keys.jobs, &keys.token, &keys.bell]);
+        call.arg(how);
+        for (list, terms, envelope) in placed {
+            call.arg(list).arg(terms).arg(envelope);
         }
-        to.run(&call, within).await.map(drop)
+        let mut reply = to.run(&call, within).await?;
+        match reply.text()?.as_str() {
+            "full" => Ok(Some((reply.count()? as usize, reply.count()?))),
+            _ => Ok(None),
+        }
     }
 }

@@ -25,7 +25,7 @@ pub(crate) enum Beat {
 
 /// What a heartbeat asks.
 #[derive(Debug)]
-pub(crate) struct Asked {
+pub(crate) struct Asked<'a> {
     /// Leaves out workers that were last heard of longer ago.
     pub(crate) window: Duration,
     /// Of whom keeps the timer alone: does not.
@@ -36,6 +36,8 @@ pub(crate) struct Asked {
     pub(crate) unknown_for: Duration,
     /// The worker was told to stop.
     pub(crate) stopping: bool,
+    /// Names the limits that this worker declared.
+    pub(crate) declared: &'a str,
 }
 
 /// What a worker was ordered by a person.
@@ -79,6 +81,8 @@ pub(crate) struct Heard {
     pub(crate) overdue: u64,
     /// What it was ordered.
     pub(crate) orders: Orders,
+    /// The limits that it declared are there.
+    pub(crate) knows_limits: bool,
     /// Workers that were last heard of more than 2 s ago or in the future, with that heartbeat as the server has it.
     pub(crate) silent: Vec<(String, String)>,
 }
@@ -90,7 +94,7 @@ impl Queue {
         on: &Connection,
         keys: &WorkerKeys,
         worker: &str,
-        asked: &Asked,
+        asked: &Asked<'_>,
         within: Duration,
     ) -> Result<Beat, Fault> {
         let mut call = Call::new(
@@ -105,11 +109,13 @@ impl Queue {
                 &self.keys.jobs,
                 &self.keys.parked,
                 &self.keys.token,
+                &self.keys.bell,
             ],
         );
         call.arg(worker).number(TIMER_TTL_MS).number(millis(asked.window));
         call.number(u64::from(asked.everyone)).number(asked.looked);
         call.number(millis(asked.unknown_for)).number(u64::from(asked.stopping));
+        call.arg(asked.declared);
         let mut reply = on.run(&call, within).await?;
         match reply.text()?.as_str() {
             "ok" => {}
@@ -126,6 +132,7 @@ impl Queue {
             parked: reply.count()?,
             overdue: reply.count()?,
             orders: Orders::read(&reply.text()?, &reply.text()?, &reply.text()?),
+            knows_limits: reply.count()? == 1,
             silent: reply.rest(Reply::pair)?,
         }))
     }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 
-use crate::priority::Priority;
+use crate::limit::List;
 use crate::store::net::{Call, Fault};
 use crate::store::reply::Reply;
 
@@ -14,8 +14,8 @@ use crate::store::reply::Reply;
 pub(crate) enum Lease {
     /// As `reserve` names it: a whole number, up to [`Lease::MAX_TOKEN`].
     Token(u64),
-    /// The same of a job that was taken from the list of another priority than the normal one: `<token>.<list>`.
-    Listed(u64, Priority),
+    /// The same of a job that was taken from another list than the plain one, or holds limits: `<token>.<list>`.
+    Listed(u64, Arc<List>),
     /// Anything else that somebody wrote there; it counts as the oldest.
     Foreign(Arc<str>),
 }
@@ -30,7 +30,9 @@ impl Lease {
         let token = token.parse().ok().filter(|token| *token <= Self::MAX_TOKEN);
         let lease = match list {
             None => token.map(Self::Token),
-            Some(list) => token.and_then(|token| Some(Self::Listed(token, list.parse().ok()?))),
+            Some(list) => {
+                token.and_then(|token| Some(Self::Listed(token, Arc::new(List::parse(list)?))))
+            }
         };
         // Only what would be written the same way again.
         let lease = lease.filter(|lease| lease.to_string() == name);
@@ -39,6 +41,14 @@ impl Lease {
 
     pub(super) fn read(reply: &mut Reply) -> Result<Self, Fault> {
         Ok(Self::parse(&reply.text()?))
+    }
+
+    /// The list to which it goes back.
+    pub(crate) fn list(&self) -> Option<&List> {
+        match self {
+            Self::Listed(_, list) => Some(list),
+            Self::Token(_) | Self::Foreign(_) => None,
+        }
     }
 
     /// The fencing token.
@@ -52,7 +62,7 @@ impl Lease {
     pub(super) fn name_length(&self) -> usize {
         match self {
             Self::Token(_) => 16,
-            Self::Listed(_, priority) => 17 + priority.name().len(),
+            Self::Listed(_, list) => 17 + list.name_length(),
             Self::Foreign(name) => name.len(),
         }
     }
@@ -72,7 +82,7 @@ impl fmt::Display for Lease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Token(token) => write!(f, "{token}"),
-            Self::Listed(token, priority) => write!(f, "{token}.{priority}"),
+            Self::Listed(token, list) => write!(f, "{token}.{list}"),
             Self::Foreign(name) => f.write_str(name),
         }
     }
@@ -120,10 +130,14 @@ mod tests {
     fn a_name_is_a_token_only_if_the_server_spells_it_so() {
         assert_eq!(Lease::parse("1763805600123456"), Lease::Token(1_763_805_600_123_456));
         assert_eq!(Lease::parse("4503599627370495"), Lease::Token(Lease::MAX_TOKEN));
-        let listed = Lease::parse("1763805600123456.high");
-        assert_eq!(listed, Lease::Listed(1_763_805_600_123_456, Priority::High));
-        assert_eq!(listed.to_string(), "1763805600123456.high");
-        for name in ["7.urgent", "7.", ".high", "07.high", "7.high.low"] {
+        for list in ["", "high", "+db", "low+db+mail=acme.7"] {
+            let name = format!("1763805600123456.{list}");
+            let of = List::parse(list).expect("a list");
+            let listed = Lease::parse(&name);
+            assert_eq!(listed, Lease::Listed(1_763_805_600_123_456, of.into()));
+            assert_eq!(listed.to_string(), name);
+        }
+        for name in ["7.urgent", "7.normal", ".high", "07.high", "7.high.low", "7.+a b", "7.+"] {
             assert_eq!(Lease::parse(name), Lease::Foreign(name.into()));
         }
         for name in ["4503599627370496", "18446744073709551616", "007", "+7", "7.0", "-1", ""] {

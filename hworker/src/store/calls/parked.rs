@@ -75,7 +75,7 @@ impl Queue {
                 jobs.push((Lease::Token(lease), payload));
             }
         }
-        Ok(Reserved::Jobs { jobs, left: 0, set_aside: 0 })
+        Ok(Reserved::Jobs { jobs, left: 0, set_aside: 0, listed: None })
     }
 
     /// Puts parked jobs among the broken ones, each with its reason. False where there is no room for all of them; the others stay

@@ -14,9 +14,15 @@ use crate::store::{CALL_WITHIN, SCRIPT_BYTES, Script};
 /// What `reserve` answers.
 #[derive(Debug)]
 pub(crate) enum Reserved {
-    /// The jobs, the oldest first, how many are still waiting, and how many the server set aside because they are larger than
+    /// The jobs, the oldest first, how many still wait that may be taken, and how many the server set aside because they are larger than
     /// `max_payload`.
-    Jobs { jobs: Vec<(Lease, Vec<u8>)>, left: u64, set_aside: u64 },
+    Jobs {
+        jobs: Vec<(Lease, Vec<u8>)>,
+        left: u64,
+        set_aside: u64,
+        /// Of a queue that has more than its plain list.
+        listed: Option<Listed>,
+    },
     /// The worker was declared dead.
     Void,
     /// The session is an old one.
@@ -25,21 +31,40 @@ pub(crate) enum Reserved {
     Closed { left: Option<Duration> },
 }
 
+/// What `reserve` tells of a queue that has more than its plain list.
+#[derive(Debug)]
+pub(crate) struct Listed {
+    /// Entries that the inbox had: a ticket is one.
+    handed: u64,
+    /// The job types whose jobs belong to lists with a limit of that name, each with a blank behind it.
+    pub(crate) types: String,
+}
+
+/// How many jobs a call takes at most.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Want {
+    /// For free slots.
+    pub(crate) slots: usize,
+    /// Ahead of them; none that have limits.
+    pub(crate) ahead: usize,
+}
+
 impl Reserved {
-    /// Whether it brought nothing, and set nothing aside.
+    /// Whether the server handed nothing over.
     pub(crate) fn is_nothing(&self) -> bool {
-        matches!(self, Self::Jobs { jobs, set_aside: 0, .. } if jobs.is_empty())
+        matches!(self, Self::Jobs { jobs, set_aside: 0, listed, .. }
+            if jobs.is_empty() && listed.as_ref().is_none_or(|listed| listed.handed == 0))
     }
 }
 
 impl Queue {
-    /// Hands over the inbox and up to `want` waiting jobs.
+    /// Hands over the inbox and as many waiting jobs as are wanted.
     pub(crate) async fn reserve(
         &self,
         on: &Connection,
         worker: &WorkerKeys,
         session: u64,
-        want: usize,
+        want: Want,
         within: Duration,
     ) -> Result<Reserved, Fault> {
         let call = self.reserve_call(worker, session, want);
@@ -54,7 +79,7 @@ impl Queue {
         day: &str,
         batch: &[Settlement],
         session: u64,
-        want: usize,
+        want: Want,
     ) -> Result<(Settled, Reserved), Fault> {
         let (mut call, sizes) =
             self.settle_call(Script::SettleAndReserve, &[&worker.inbox], worker, day, batch);
@@ -66,7 +91,7 @@ impl Queue {
         Ok((settled, reserved(reply)?))
     }
 
-    pub(super) fn reserve_call(&self, worker: &WorkerKeys, session: u64, want: usize) -> Call {
+    pub(super) fn reserve_call(&self, worker: &WorkerKeys, session: u64, want: Want) -> Call {
         let keys = &self.keys;
         let mut call = Call::new(
             Script::Reserve,
@@ -79,6 +104,7 @@ impl Queue {
                 &keys.stat,
                 &keys.jobs,
                 &keys.parked,
+                &keys.bell,
             ],
         );
         self.ask(&mut call, session, want);
@@ -86,12 +112,13 @@ impl Queue {
     }
 
     /// What `reserve` is asked.
-    fn ask(&self, call: &mut Call, session: u64, want: usize) {
+    fn ask(&self, call: &mut Call, session: u64, want: Want) {
         call.number(session)
-            .number(want as u64)
+            .number((want.slots + want.ahead) as u64)
             .number(SCRIPT_BYTES as u64)
             .number(self.largest() as u64)
-            .number(self.limits.broken as u64);
+            .number(self.limits.broken as u64)
+            .number(want.slots as u64);
     }
 }
 
@@ -101,8 +128,9 @@ pub(super) fn reserved(mut reply: Reply) -> Result<Reserved, Fault> {
         "ok" => {}
         "listed" => {
             let (left, set_aside) = (reply.count()?, reply.count()?);
+            let listed = Some(Listed { handed: reply.count()?, types: reply.text()? });
             let jobs = reply.rest(|reply| Ok((Lease::read(reply)?, reply.payload()?)))?;
-            return Ok(Reserved::Jobs { jobs, left, set_aside });
+            return Ok(Reserved::Jobs { jobs, left, set_aside, listed });
         }
         "void" => return Ok(Reserved::Void),
         "stale" => return Ok(Reserved::Stale),
@@ -120,7 +148,7 @@ pub(super) fn reserved(mut reply: Reply) -> Result<Reserved, Fault> {
         }
         jobs.push((Lease::Token(token), reply.payload()?));
     }
-    Ok(Reserved::Jobs { jobs, left, set_aside })
+    Ok(Reserved::Jobs { jobs, left, set_aside, listed: None })
 }
 
 #[cfg(test)]
@@ -141,7 +169,7 @@ mod tests {
         let jobs = [jobs, vec![word("a"), word("b"), Value::Int(2), Value::Int(1)]].concat();
         let (settled, reserved) = both(jobs.clone(), &[2, 3]).expect("a reply");
         assert_eq!((settled.held, settled.stale), (3, 2));
-        let Reserved::Jobs { jobs: got, left: 5, set_aside: 0 } = reserved else {
+        let Reserved::Jobs { jobs: got, left: 5, set_aside: 0, .. } = reserved else {
             panic!("not what was answered");
         };
         let expected = [(100, b"a"), (101, b"b")];

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::priority::Priority;
+use crate::limit::List;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::{CALL_WITHIN, SCRIPT_BYTES, SCRIPT_JOBS, Script};
@@ -25,39 +25,46 @@ impl Due {
     }
 }
 
-/// What stands for a job of this priority among the scheduled ones: `:<list>`, a line feed and its envelope; of a normal one that alone.
-pub(super) fn scheduled(priority: Priority, envelope: &[u8]) -> Cow<'_, [u8]> {
-    match priority.list() {
-        "" => Cow::Borrowed(envelope),
-        list => Cow::Owned([b":", list.as_bytes(), b"\n", envelope].concat()),
+/// What stands for a job of this list among the scheduled ones: `:<list>`, a line feed and its envelope; of the plain one that alone. Behind
+/// the list may stand `#<how many of its key run at once>`.
+pub(super) fn scheduled<'a>(
+    list: &List,
+    at_once: Option<u32>,
+    envelope: &'a [u8],
+) -> Cow<'a, [u8]> {
+    if list.is_plain() {
+        return Cow::Borrowed(envelope);
     }
+    let at_once = at_once.map(|at_once| format!("#{at_once}")).unwrap_or_default();
+    Cow::Owned([format!(":{list}{at_once}\n").as_bytes(), envelope].concat())
 }
 
-/// The priority and the envelope of what stands there.
-pub(crate) fn of_scheduled(member: &[u8]) -> (Priority, &[u8]) {
+/// The list and the envelope of what stands there.
+pub(crate) fn of_scheduled(member: &[u8]) -> (List, &[u8]) {
     let marked = member.strip_prefix(b":").and_then(|rest| {
-        let end = rest.iter().take(16).position(|byte| *byte == b'\n')?;
-        let list = std::str::from_utf8(&rest[..end]).ok()?;
-        Some((list.parse().ok()?, &rest[end + 1..]))
+        let end = rest.iter().take(1_000).position(|byte| *byte == b'\n')?;
+        let name = std::str::from_utf8(&rest[..end]).ok()?;
+        let list = List::parse(name.split('#').next()?)?;
+        (!list.is_plain()).then_some((list, &rest[end + 1..]))
     });
-    marked.unwrap_or((Priority::Normal, member))
+    marked.unwrap_or((List::default(), member))
 }
 
 impl Queue {
-    /// Schedules envelopes, all or none.
+    /// Schedules envelopes, all or none: each with how many of its key run at once, where its arguments say so.
     pub(crate) async fn schedule(
         &self,
         to: &Connection,
-        envelopes: &[(Due, &[u8])],
+        envelopes: &[(Due, Option<u32>, &[u8])],
         within: Duration,
     ) -> Result<(), Fault> {
         let mut call = Call::new(Script::Schedule, &[&self.keys.scheduled, &self.keys.bell]);
-        for (due, envelope) in envelopes {
+        for (due, at_once, envelope) in envelopes {
             match due {
                 Due::In(ms) => call.arg("in").number(*ms),
                 Due::At(ms) => call.arg("at").number(*ms),
             };
-            call.arg(scheduled(self.priority, envelope));
+            call.arg(scheduled(&self.list, *at_once, envelope));
         }
         let within = to.free_to_write(within).await?;
         let (_, confirmed) = to.run_beside(&call, within, || to.confirm(1)).await?;

@@ -161,7 +161,9 @@ impl Queue {
             let lease = &settlement.lease;
             let job = match &settlement.end {
                 End::Acked { .. } | End::Released { .. } => continue,
-                End::Retried { job, .. } | End::Recorded { job, .. } => job,
+                End::Retried { job, .. } | End::Recorded { job, .. } | End::Slowed { job, .. } => {
+                    job
+                }
                 End::Broken { .. } | End::Parked { .. } | End::Husk | End::Routed { .. } => "",
             };
             // With how many duties.
@@ -179,7 +181,10 @@ impl Queue {
                 }
                 End::Broken { reason, .. } => call.arg("break").arg(reason),
                 End::Husk => call.arg("husk").arg("it is no envelope"),
-                End::Routed { priority, .. } => call.arg("route").arg(priority.list()),
+                End::Routed { list, .. } => call.arg("route").arg(list.to_string()),
+                End::Slowed { job, delay_ms, envelope } => {
+                    call.arg("slow").number(*delay_ms).arg(job).arg(envelope)
+                }
                 End::Parked { envelope, .. } => {
                     call.arg("park").arg(envelope.as_deref().unwrap_or_default())
                 }

@@ -2,7 +2,7 @@
 
 use super::lease::Lease;
 use crate::keys::{Ended, Keys};
-use crate::priority::Priority;
+use crate::limit::List;
 
 /// The end of a lease.
 #[derive(Debug, Clone)]
@@ -38,11 +38,17 @@ pub(crate) enum End {
         /// Of the payload, which stays at the server.
         bytes: usize,
     },
-    /// It was met in the plain list, and belongs to the list of this priority.
+    /// It was met in another list than this one, to which it belongs.
     Routed {
-        priority: Priority,
+        list: List,
         /// Of the payload, which stays at the server.
         bytes: usize,
+    },
+    /// It runs again, uncounted, and no job with its limits, or of its type where it has none, starts before that.
+    Slowed {
+        job: &'static str,
+        delay_ms: u64,
+        envelope: Vec<u8>,
     },
     /// It stands for a job that was taken out of the list by hand.
     Husk,
@@ -71,7 +77,8 @@ impl End {
     pub(super) fn needs(&self, keys: &Keys) -> String {
         match self {
             Self::Acked { .. } => "the leases".into(),
-            Self::Routed { priority, .. } => keys.list(*priority),
+            Self::Routed { list, .. } => keys.list(list),
+            Self::Slowed { .. } => format!("{} or {}", keys.jobs, keys.bell),
             Self::Retried { delay_ms: 0, .. } | Self::Released { delay_ms: 0, .. } => {
                 keys.jobs.clone()
             }
@@ -120,7 +127,7 @@ impl Settlement {
     /// What it brings along of its job.
     pub(crate) fn bytes(&self) -> Option<&[u8]> {
         match &self.end {
-            End::Retried { envelope, .. } => Some(envelope),
+            End::Retried { envelope, .. } | End::Slowed { envelope, .. } => Some(envelope),
             End::Recorded { record, .. } => Some(&record.text),
             End::Released { envelope, .. } | End::Parked { envelope, .. } => envelope.as_deref(),
             End::Acked { .. } | End::Husk | End::Broken { .. } | End::Routed { .. } => None,

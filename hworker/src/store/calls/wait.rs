@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::reserve::{Reserved, reserved};
+use super::reserve::{Reserved, Want, reserved};
 use crate::keys::WorkerKeys;
 use crate::store::CALL_WITHIN;
 use crate::store::net::{Connection, Fault, FaultKind};
@@ -29,10 +29,10 @@ impl Queue {
         wait.arg(from).arg(&worker.inbox).arg("RIGHT").arg("LEFT");
         // Zero would wait for ever.
         wait.arg(format!("{:.3}", at_most.as_secs_f64().max(0.001)));
-        let reserve = self.reserve_call(worker, session, 0);
+        let reserve = self.reserve_call(worker, session, Want::default());
         match on.run_after(wait, &reserve, at_most + CALL_WITHIN).await {
             Err(fault) if fault.kind == FaultKind::NoScript => {
-                self.reserve(on, worker, session, 0, CALL_WITHIN).await
+                self.reserve(on, worker, session, Want::default(), CALL_WITHIN).await
             }
             Err(fault) => {
                 // If it was refused to leave an answer out, there are more to come than anyone waits for.

@@ -43,8 +43,10 @@ local function count(counted, counter, job, n)
   if job then counted[counter .. ':' .. job] = (counted[counter .. ':' .. job] or 0) + n end
 end
 
+local owner = ''
 -- include clock
 -- include lists
+-- include limits
 -- include duties
 
 arguments.push, arguments.at = 3, 3

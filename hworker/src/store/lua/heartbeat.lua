@@ -9,6 +9,7 @@
 -- KEYS[7] jobs       LIST+   waiting envelopes; with `:<list>` behind it those of a list beside it
 -- KEYS[8] parked     ZSET    envelope -> token: jobs that some worker could not run
 -- KEYS[9] token      STRING  the last token of the queue
+-- KEYS[10] bell      LIST    at most one token; wakes the process that keeps the timer
 -- ARGV[1] worker     its id
 -- ARGV[2] timer_ttl  ms that the timer is kept without a heartbeat
 -- ARGV[3] window     ms; workers heard of longer ago are left out
@@ -16,17 +17,19 @@
 -- ARGV[5] looked     token of the parked job that this worker looked at last
 -- ARGV[6] unknown_for  ms after which a parked job is to be broken
 -- ARGV[7] stopping   '1': the worker was told to stop, so its end casts no suspicion on what it holds
+-- ARGV[8] declared   a hash of the limits that this worker declared
 --
--- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting or 0 while the queue is paused, 1 if it keeps the timer or 0, ms until the
--- next scheduled job is due or -1, parked jobs that it has not looked at, parked jobs to be broken, its orders 'quiet', 'slots' and 'stop' or
--- '' each, worker, last heartbeat, worker, last
+-- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting or 0 while the queue gives none, 1 if it keeps the timer or 0, ms until the
+-- next scheduled job is due, or a limit opens, or -1, parked jobs that it has not looked at, parked jobs to be broken, its orders 'quiet', 'slots' and 'stop' or
+-- '' each, 1 if the limits that it declared are there or 0, worker, last heartbeat, worker, last
 -- heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the
 -- worker was declared dead or is not known.
 local call = redis.call
 local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local timer, scheduled, jobs, parked, token_key = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local worker, timer_ttl, window, everyone = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
-local looked, unknown_for = ARGV[5], tonumber(ARGV[6])
+local looked, unknown_for, declared = ARGV[5], tonumber(ARGV[6]), ARGV[8]
+local owner, bell = progress, KEYS[10]
 
 local known = call('HMGET', record, 'session', 'dead', 'quiet', 'slots', 'stop')
 if not known[1] or known[2] then return {'void'} end
@@ -46,21 +49,34 @@ end
 
 -- What the plain list does not show. Whoever waits for it is told again, should a ticket or the mark be lost.
 -- include lists
+-- include limits
 local filled = redis.pcall('ZCARD', lists)
 if keeps == 1 and filled == 0 then
   -- Somebody may have removed what said that they have jobs.
-  for list, level in pairs(levels) do
-    local length = redis.pcall('LLEN', jobs .. ':' .. list)
-    if type(length) == 'number' and length > 0 then filled = filled + call('ZADD', lists, level * 1e15, list) end
+  for name, level in pairs(levels) do
+    local length = redis.pcall('LLEN', jobs .. ':' .. name)
+    if type(length) == 'number' and length > 0 then filled = filled + call('ZADD', lists, level * 1e15, name) end
   end
 end
 local is_filled = type(filled) == 'number' and filled > 0
-local paused = redis.pcall('HGET', jobs .. ':control', 'paused')
-local is_paused = type(paused) == 'string' and (tonumber(paused) == 0 or (tonumber(paused) or 0) > now)
-if is_filled or is_paused then
+local of_queue = redis.pcall('HMGET', control, 'paused', 'set:*', 'set_rate:*', 'declared:' .. declared)
+local has_limit = of_queue[2] or of_queue[3]
+local is_closed = is_paused(of_queue[1]) or has_limit and room_of('*').n == 0
+if is_filled or is_closed or has_limit then
   -- include mark
 end
-if is_filled and not is_paused then leave_ticket() end
+if is_filled and keeps == 1 then
+  -- Keys that are shut for a reason that is gone, some of them at a time.
+  for _, group in ipairs(redis.pcall('ZRANGE', lists, 0, 199)) do
+    local of, keys = read(group), jobs .. ':keys:' .. group
+    local some = of and of.key and redis.pcall('ZRANDMEMBER', keys, 20) or {}
+    for _, key in ipairs(some) do
+      if tonumber(call('ZSCORE', keys, key)) >= shut and room_of(of.by_key .. key).n > 0 then open(of.by_key .. key) end
+    end
+  end
+end
+if is_filled and not is_closed then leave_ticket() end
+if has_limit and not is_closed then open_gate() end
 
 -- A worker lives whatever somebody made of that key.
 local function parked_between(from, to)
@@ -68,15 +84,16 @@ local function parked_between(from, to)
   return type(count) == 'number' and count or 0
 end
 
-local next_due = redis.pcall('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
-local wait = next_due and math.max(0, math.ceil(tonumber(next_due) - now)) or -1
+local next_due, opens = redis.pcall('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2], redis.pcall('ZRANGE', timers, 0, 0, 'WITHSCORES')[2]
+next_due = math.min(tonumber(next_due) or math.huge, tonumber(opens) or math.huge)
+local wait = next_due < math.huge and math.max(0, math.ceil(next_due - now)) or -1
 local reply = {
-  'ok', now, call('HLEN', progress), call('LLEN', inbox), is_paused and 0 or call('LLEN', jobs), keeps, wait,
-  -- Nobody takes any while it is paused.
-  is_paused and 0 or parked_between('(' .. looked, '+inf'),
+  'ok', now, call('HLEN', progress), call('LLEN', inbox), is_closed and 0 or call('LLEN', jobs), keeps, wait,
+  -- Nobody takes any while it is closed.
+  is_closed and 0 or parked_between('(' .. looked, '+inf'),
   -- A token is a time in us.
   parked_between('-inf', string.format('%.0f', (now - unknown_for) * 1000)),
-  known[3] or '', known[4] or '', known[5] or '',
+  known[3] or '', known[4] or '', known[5] or '', type(of_queue[4]) == 'string' and 1 or 0,
 }
 
 local function add(from, to)

@@ -32,11 +32,14 @@ scripts! {
     Audit = "audit";
     BreakParked = "break_parked";
     Bury = "bury";
+    Declare = "declare";
     Edit = "edit";
     Heartbeat = "heartbeat";
+    Limit = "limit";
     Lock = "lock";
     LookParked = "look_parked";
     MendRecords = "mend_records";
+    OpenKeys = "open_keys";
     Order = "order";
     Pause = "pause";
     Promote = "promote";
@@ -66,12 +69,14 @@ const PARTS: &[(&str, &str)] = &[
     ("clock", include_str!("lib/clock.lua")),
     ("count", include_str!("lib/count.lua")),
     ("duties", include_str!("lib/duties.lua")),
+    ("limits", include_str!("lib/limits.lua")),
     ("lists", include_str!("lib/lists.lua")),
     ("mark", include_str!("lib/mark.lua")),
     ("portion", include_str!("lib/portion.lua")),
     ("quarantine", include_str!("lib/quarantine.lua")),
     ("records", include_str!("lib/records.lua")),
     ("token", include_str!("lib/token.lua")),
+    ("types", include_str!("lib/types.lua")),
     ("wake", include_str!("lib/wake.lua")),
     ("reserve", include_str!("reserve.lua")),
     ("settle", include_str!("settle.lua")),

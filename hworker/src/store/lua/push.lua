@@ -1,24 +1,70 @@
--- push: put envelopes into a list of a queue beside its plain one, or to the front of one.
+-- push: put envelopes into lists of a queue beside its plain one, or to the front of one.
 --
--- KEYS[1] jobs   LIST+   waiting envelopes of the normal priority; with `:<list>` behind it those of another
+-- KEYS[1] jobs   LIST+   waiting envelopes of the normal priority; with `:<list>` behind it those of another list
 -- KEYS[2] token  STRING  the last token of the queue
--- ARGV[1] list   its name; '' for the plain one
--- ARGV[2] how    'LPUSH', or 'RPUSH' to the front
--- ARGV[3] now the envelopes, the first of them ahead of the others
+-- KEYS[3] bell   LIST    at most one token; wakes the process that keeps the timer
+-- ARGV[1] how    'LPUSH', or 'RPUSH' to the front
+-- ARGV[2] now list, terms, envelope; repeated, the first of them ahead of the others: '' is the plain list; terms are '' or, in a list
+--   with a key, '<how many run at once, by the arguments, or -> <how many may wait, or -> <wait, newest or oldest>'
 --
--- Returns 'ok'.
+-- Returns {'ok'}; {'full', which, how many wait} where more would wait than may: nothing was written then.
 -- Invariant: all are there or, where the server refuses the first write, none is; and a worker is told.
 local call = redis.call
-local jobs, token_key = KEYS[1], KEYS[2]
-local list, how = ARGV[1], ARGV[2]
+local jobs, token_key, bell, owner = KEYS[1], KEYS[2], KEYS[3], ''
+local how = ARGV[1]
 
 -- include lists
-look_at_list(list)
-if list ~= '' then
+local more, is_plain, needs_limits = {}, true, false
+for i = 2, #ARGV, 3 do
+  local list, terms = ARGV[i], ARGV[i + 1]
+  if not noted[list] then
+    noted[list] = true
+    look_at_list(list)
+  end
+  is_plain = is_plain and list == ''
+  if terms ~= '' then
+    needs_limits = true
+    local most = tonumber(string.match(terms, '^%S+ (%S+)'))
+    local waits = most and call('LLEN', jobs .. ':' .. list) + (more[list] or 0)
+    if most and waits >= most then return {'full', (i - 2) / 3, waits} end
+    more[list] = (more[list] or 0) + 1
+  end
+end
+noted = {}
+if not is_plain then
   -- First, as it does no harm without a job.
   -- include mark
 end
-local from, to, step = 3, #ARGV, 1
-if how == 'RPUSH' then from, to, step = to, from, -1 end
-for i = from, to, step do push(how, list, ARGV[i]) end
-return 'ok'
+
+-- Where as many run as may, what becomes of those that wait; gives the list for the new one.
+local make_way
+if needs_limits then
+  -- include clock
+  -- include limits
+  function make_way(list, terms)
+    local at_once, when = string.match(terms, '^(%S+) %S+ (%S+)')
+    local limit = read(list).limits[#read(list).limits]
+    if at_once ~= '-' then
+      call('HSET', overrides, 'args:' .. limit, at_once)
+      rooms[limit] = nil
+    end
+    if when == 'wait' or room_of(limit).n > 0 then return list end
+    local superseded = 'highest+!superseded'
+    if when == 'oldest' then return call('EXISTS', jobs .. ':' .. list) == 1 and superseded or list end
+    for _ = 1, 1000 do
+      local envelope = call('RPOP', jobs .. ':' .. list)
+      if not envelope then break end
+      push('LPUSH', superseded, envelope)
+    end
+    return list
+  end
+end
+
+local from, to, step = 2, #ARGV, 3
+if how == 'RPUSH' then from, to, step = #ARGV - 2, 2, -3 end
+for i = from, to, step do
+  local list = ARGV[i]
+  if ARGV[i + 1] ~= '' then list = make_way(list, ARGV[i + 1]) end
+  push(how, list, ARGV[i + 2])
+end
+return {'ok'}

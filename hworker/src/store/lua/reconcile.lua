@@ -12,7 +12,7 @@
 --
 -- Returns {'ok', session, time in ms, lease, lease, ...}; {'void'} when this is not the first and the worker was
 -- declared dead or is not known any more.
--- Invariant: what was in the inbox is under a lease afterwards, or back in front while the queue is paused; a call under an older session
+-- Invariant: what was in the inbox is under a lease afterwards, or back in front while the queue is paused or has a limit; a call under an older session
 -- does nothing from now on.
 local call = redis.call
 local workers, record, progress, inbox, token_key, jobs =
@@ -32,16 +32,17 @@ local session = call('HINCRBY', record, 'session', 1)
 
 -- include token
 local handed, moved = call('RPOP', inbox, 1000) or {}, {}
-local paused = tonumber(handed[1] and call('HGET', jobs .. ':control', 'paused') or nil)
-if paused and (paused == 0 or paused > now) then
+local of_queue = handed[1] and call('HMGET', jobs .. ':control', 'paused', 'set:*', 'set_rate:*') or {}
+local paused = tonumber(of_queue[1])
+if paused and (paused == 0 or paused > now) or of_queue[2] or of_queue[3] then
   for i = #handed, 1, -1 do
-    if handed[i] ~= '!' then call('RPUSH', jobs, handed[i]) end
+    if string.byte(handed[i]) ~= 33 then call('RPUSH', jobs, handed[i]) end
   end
   handed = {}
 end
 for _, envelope in ipairs(handed) do
   -- A ticket: the worker looks at once.
-  if envelope ~= '!' then
+  if string.byte(envelope) ~= 33 then
     token = token + 1
     moved[#moved + 1] = token
     moved[#moved + 1] = envelope

@@ -44,7 +44,7 @@ for _ = 1, 1000 do
   local handed = call('LPOP', inbox)
   if not handed then break end
   -- It would have told of lists that have jobs.
-  if handed == '!' then
+  if is_ticket(handed) then
     leave_ticket()
   else
     call('RPUSH', jobs, handed)
@@ -53,10 +53,12 @@ for _ = 1, 1000 do
 end
 for i = 4, #ARGV, 2 do
   if call('HDEL', progress, ARGV[i]) == 1 then
+    free(ARGV[i], progress)
     push('RPUSH', list_of(ARGV[i]), ARGV[i + 1])
     given = given + 1
   end
 end
+tell_of_room()
 local counter, n = 'recovered', given
 -- include count
 local answer = {'ok', given, call('HLEN', progress), declared, call('LLEN', inbox)}

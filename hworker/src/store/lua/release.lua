@@ -7,18 +7,20 @@
 -- ARGV[1] now lease, delay in ms, envelope ('' keeps the bytes); repeated, the youngest lease first
 --
 -- Returns how many leases were still held.
--- Invariant: an envelope leaves `progress` and enters the list that its lease names in the same script; without a delay it is next.
+-- Invariant: an envelope leaves `progress` and enters the list that its lease names in the same script; without a delay it is next,
+-- and so it is with one where the jobs of its key run in order.
 local call = redis.call
 local progress, jobs, scheduled, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
+local owner = progress
 -- include clock
 -- include lists
+-- include limits
 -- Looked at before anything is taken, as in settle.lua.
 local needed = {}
 for i = 1, #ARGV, 3 do
-  if ARGV[i + 1] == '0' then
-    look_at_list(list_of(ARGV[i]))
-  else
+  look_at_list(list_of(ARGV[i]))
+  if ARGV[i + 1] ~= '0' then
     needed[scheduled], needed[bell] = 'ZCARD', 'LLEN'
   end
 end
@@ -31,8 +33,11 @@ for i = 1, #ARGV, 3 do
   if envelope == '' then envelope = call('HGET', progress, lease) end
   if call('HDEL', progress, lease) == 1 then
     released = released + 1
+    free(lease, progress)
     local list = list_of(lease)
-    if delay == 0 then
+    if is_in_order(lease) then
+      hold_up(lease, delay, envelope)
+    elseif delay == 0 then
       push('RPUSH', list, envelope)
     else
       due = math.min(due, now + delay)
@@ -44,4 +49,5 @@ end
 if due < math.huge then
   -- include wake
 end
+tell_of_room()
 return released

@@ -8,16 +8,19 @@
 -- KEYS[6] stat      HASH    counters of the queue
 -- KEYS[7] jobs      LIST+   envelopes, oldest at the right; with `:<list>` behind it those of a list beside it
 -- KEYS[8] parked    ZSET    envelope -> token: what is too large, where `broken` is full
+-- KEYS[9] bell      LIST    at most one token; wakes the process that keeps the timer
 -- ARGV[1] session      of the connection that asks
 -- ARGV[2] want         how many at most (0..1000); the inbox is handed over whole
 -- ARGV[3] bytes        stop taking at so many bytes
 -- ARGV[4] max_payload  in bytes; what is larger is broken
 -- ARGV[5] broken_limit how many broken payloads are kept
--- ARGV[6] known        from settle_and_reserve alone: {session, dead} as `settle` has read them; it has also made the first write
+-- ARGV[6] slots        how many jobs that have limits at most
+-- ARGV[7] known        from settle_and_reserve alone: {session, dead} as `settle` has read them; it has also made the first write
 --
 -- Returns {'ok', jobs left, set aside as broken or, where there is no room, parked, first token, envelope, envelope, ...}: the
--- leases are the tokens, counted up from the first; {'listed', jobs left, set aside, lease, envelope, lease, envelope, ...} where the queue has
--- more than its plain list; {'closed', ms for which it is still paused, or -1} where no job may be taken; {'void'} when the worker was
+-- leases are the tokens, counted up from the first; {'listed', jobs left that may be taken, set aside, how many entries the inbox
+-- had, names of job types whose jobs belong to lists with a limit of that name, each with a blank behind it, lease, envelope, lease, envelope, ...} where the queue has more
+-- than its plain list; {'closed', ms for which it is still paused, or -1} where no job may be taken; {'void'} when the worker was
 -- declared dead or is not known; {'stale'} under an old session.
 -- Invariant: an envelope leaves its list and enters `progress` in the same script.
 -- Called by Queue::reserve, by Queue::reserve_when_handed behind a BLMOVE (want 0), and from settle_and_reserve.
@@ -29,7 +32,7 @@ local record, inbox, progress, token_key, broken, stat, jobs, parked =
 local session, want, bytes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
 local max_payload, broken_limit = tonumber(ARGV[4]), tonumber(ARGV[5])
 
-local known = ARGV[6] or call('HMGET', record, 'session', 'dead')
+local known = ARGV[7] or call('HMGET', record, 'session', 'dead')
 if not known[1] or known[2] then return {'void'} end
 if known[1] ~= session then return {'stale'} end
 
@@ -41,7 +44,7 @@ local sets_aside, held_up = nil, false
 if handed == 0 and (waiting == 0 or want == 0) then return {'ok', waiting, 0, 0} end
 
 -- A removal first: a full server lets a script go on once it has written.
-if not ARGV[6] then call('HDEL', progress, '') end
+if not ARGV[7] then call('HDEL', progress, '') end
 
 -- include clock
 -- include token
@@ -58,21 +61,37 @@ local function quarantine(payload, broken, broken_limit, now)
   return true
 end
 
--- The queue has jobs of several priorities, or had.
+-- The queue has lists beside its plain one, limits or pauses, or had.
 if mark then
+  local bell, owner, slots = KEYS[9], progress, tonumber(ARGV[6])
   -- include lists
-  reply = {'listed', 0, 0}
-  local since = redis.pcall('HMGET', jobs .. ':control', 'since:1', 'since:2', 'since:3', 'since:4', 'since:5', 'paused')
-  local paused = tonumber(since[6])
-  if paused and (paused == 0 or paused > now) then
-    -- As it was: the oldest is next.
-    local back = handed > 0 and call('RPOP', inbox, 1000) or {}
-    for i = #back, 1, -1 do
-      if back[i] ~= '!' then call('RPUSH', jobs, back[i]) end
+  -- include limits
+  local since = redis.pcall('HMGET', control, 'since:1', 'since:2', 'since:3', 'since:4', 'since:5', 'paused', 'set:*', 'set_rate:*', 'types')
+  local has_queue_limit = since[7] or since[8]
+  -- As it was: the oldest is next.
+  local function hand_back(how_many)
+    local back = how_many > 0 and call('LPOP', inbox, how_many) or {}
+    for i = 1, #back do
+      if not is_ticket(back[i]) then call('RPUSH', jobs, back[i]) end
     end
-    return {'closed', paused == 0 and -1 or math.ceil(paused - now)}
   end
+  local of_queue = has_queue_limit and room_of('*')
+  if is_paused(since[6]) or of_queue and of_queue.n == 0 then
+    hand_back(handed)
+    local left = is_paused(since[6]) and tonumber(since[6]) or 0
+    return {'closed', left == 0 and -1 or math.ceil(left - now)}
+  end
+  if of_queue then
+    want = math.min(want, of_queue.n)
+    if handed > of_queue.n then
+      hand_back(handed - of_queue.n)
+      handed = of_queue.n
+    end
+  end
+  reply = {'listed', 0, 0, handed, since[9] or ''}
   local aging = tonumber(call('HGET', record, 'aging')) or math.huge
+  -- How many workers looked in vain because of the ticket that this one was handed; what leases hold.
+  local in_vain, holds = 0, {}
 
   local function can_set_aside()
     if sets_aside == nil then
@@ -84,12 +103,14 @@ if mark then
   -- Leases envelopes that were taken from the right end of a list, the oldest first; gives how many. What is beyond the bytes, or can
   -- neither be leased nor set aside, goes back there.
   local function lease(list, envelopes, bounded)
-    local leased = 0
+    local leased, suffix = 0, (list ~= '' or has_queue_limit) and '.' .. list or ''
+    local limits = list ~= '' and read(list).limits or {}
     for i, envelope in ipairs(envelopes) do
       local too_large = #envelope > max_payload
-      if envelope == '!' then
-        -- A ticket is no job. A worker that was handed one has a slot for the job of which it tells.
-        if not bounded then want = want + 1 end
+      if is_ticket(envelope) then
+        -- It is no job. A worker that was handed one has a slot for the job of which it tells.
+        if not bounded then want, slots = want + 1, slots + 1 end
+        in_vain = math.max(in_vain, tonumber(string.sub(envelope, 2)) or 0)
       elseif too_large and can_set_aside() then
         quarantined = quarantined + 1
         if quarantine(envelope, broken, broken_limit, now) then
@@ -105,13 +126,16 @@ if mark then
       else
         token = token + 1
         leased = leased + 1
-        local name = string.format('%.0f', token) .. (list == '' and '' or '.' .. list)
-        taken[filled + 1], taken[filled + 2] = name, envelope
+        local number = string.format('%.0f', token)
+        taken[filled + 1], taken[filled + 2] = number .. suffix, envelope
         filled = filled + 2
-        reply[#reply + 1], reply[#reply + 2] = name, envelope
+        reply[#reply + 1], reply[#reply + 2] = number .. suffix, envelope
+        for _, limit in ipairs(limits) do holds[#holds + 1] = room_of(limit).holder .. ' ' .. number end
+        if has_queue_limit then holds[#holds + 1] = '* ' .. number end
       end
       bytes, largest = bytes - #envelope, math.max(largest, #envelope)
     end
+    for _, limit in ipairs(limits) do took(limit, leased) end
     return leased
   end
 
@@ -128,24 +152,100 @@ if mark then
 
   if handed > 0 then lease('', call('RPOP', inbox, 1000), false) end
 
-  -- The lists that have jobs, by their level. One that has none, or that somebody made another type of, is no list.
-  local by_level = {{}, {}, {{list = '', length = call('LLEN', jobs)}}, {}, {}}
-  local known = redis.pcall('ZRANGE', lists, 0, 99, 'WITHSCORES')
-  for i = 1, #known, 2 do
-    local length = redis.pcall('LLEN', jobs .. ':' .. known[i])
-    if type(length) == 'number' and length > 0 then
-      local level = by_level[math.floor(tonumber(known[i + 1]) / 1e15)] or by_level[5]
-      level[#level + 1] = {list = known[i], length = length}
+  -- How many jobs of these limits may start; of those with a key the others.
+  local function room_for(of, is_for_others)
+    local room = of.limits[1] and slots or math.huge
+    for i, limit in ipairs(of.limits) do
+      local is_skipped = of.key and i == #of.limits or is_for_others and string.sub(limit, -1) == '@'
+      if not is_skipped then room = math.min(room, room_of(limit).n) end
+    end
+    return room
+  end
+
+  -- How many jobs of a list may be taken; of a group, how many of its keys have such.
+  local function count(from, is_for_others)
+    local room = from.list ~= '' and room_for(from.of, is_for_others) or math.huge
+    if not is_for_others then from.room = room end
+    if room <= 0 then return 0 end
+    local waits = from.keys and redis.pcall('ZCOUNT', from.keys, '-inf', '(1e15')
+      or redis.pcall('LLEN', (from.list == '' and jobs or jobs .. ':' .. from.list))
+    return type(waits) == 'number' and math.min(waits, from.keys and waits or room) or 0
+  end
+
+  -- The lists and groups that have jobs, by their level. One that has none, or that somebody made another type of, is no list.
+  local by_level = {{}, {}, {{list = ''}}, {}, {}}
+  local found = redis.pcall('ZRANGE', lists, 0, 199)
+  for i = 1, #found do
+    local list, of = found[i], read(found[i])
+    local from = {list = list, of = of, keys = of and of.key and jobs .. ':keys:' .. list}
+    local size = of and (from.keys and redis.pcall('ZCARD', from.keys) or redis.pcall('LLEN', jobs .. ':' .. list))
+    if type(size) == 'number' and size > 0 then
+      local level = by_level[of.level]
+      level[#level + 1] = from
     else
-      call('ZREM', lists, known[i])
+      call('ZREM', lists, list)
     end
   end
-  local function serve(level, most)
-    for _, from in ipairs(by_level[level]) do
-      if most > 0 and from.length > 0 then
-        most = most - take(from.list, math.min(most, from.length))
-        from.length = call('LLEN', (from.list == '' and jobs or jobs .. ':' .. from.list))
+
+  -- Takes from the keys of a group, each in its turn.
+  local function take_from_keys(from, most)
+    local took_in_all, looked, is_over = 0, 0, false
+    while took_in_all < most and looked < 200 and not is_over do
+      local open_keys = redis.pcall('ZRANGEBYSCORE', from.keys, '-inf', '(1e15', 'WITHSCORES', 'LIMIT', 0, math.min(most - took_in_all, 200 - looked))
+      local each = math.max(1, math.floor((most - took_in_all) / math.max(#open_keys / 2, 1)))
+      is_over = true
+      for i = 1, #open_keys, 2 do
+        local key, turn = open_keys[i], tonumber(open_keys[i + 1])
+        local list, length = from.list .. key, redis.pcall('LLEN', jobs .. ':' .. from.list .. key)
+        local of = read(list)
+        looked = looked + 1
+        if type(length) ~= 'number' or length == 0 or not of then
+          call('ZREM', from.keys, key)
+          is_over = false
+        elseif took_in_all < most and bytes > 0 then
+          local limit = of.limits[#of.limits]
+          local leased = take(list, math.min(each, most - took_in_all, room_of(limit).n))
+          took_in_all = took_in_all + leased
+          if leased > 0 and call('LLEN', jobs .. ':' .. list) == 0 then
+            call('ZREM', from.keys, key)
+            is_over = false
+          else
+            local is_shut = room_of(limit).n <= 0
+            if leased > 0 or is_shut then
+              call('ZADD', from.keys, string.format('%.0f', turn + leased + (is_shut and shut or 0)), key)
+              is_over = false
+            end
+          end
+        end
       end
+    end
+    return took_in_all
+  end
+
+  local function take_from(from, most)
+    local may = count(from)
+    if from.keys then
+      most = may > 0 and math.min(most, from.room) or 0
+    else
+      most = math.min(most, may)
+    end
+    if most <= 0 then return 0 end
+    local leased = from.keys and take_from_keys(from, most) or not from.keys and take(from.list, most)
+    if from.of and from.of.limits[1] then slots = slots - leased end
+    return leased
+  end
+
+  -- Each list of the level has its share, in an order that changes.
+  local function serve(level, most)
+    local from = by_level[level]
+    local first = token % #from
+    for _, is_last in ipairs({false, true}) do
+      for i = 0, #from - 1 do
+        if most > 0 then
+          most = most - take_from(from[(first + i) % #from + 1], is_last and most or math.ceil(most / (#from - i)))
+        end
+      end
+      if #from == 1 then break end
     end
     return most
   end
@@ -154,33 +254,51 @@ if mark then
   local room = want - filled / 2
   for level = 5, 1, -1 do
     local passed_over = tonumber(since[level])
-    if passed_over and now - passed_over > aging then
+    if passed_over and now - passed_over > aging and by_level[level][1] then
       local share = want >= 16 and math.floor(want / 16) or (token % 16 == 0 and 1 or 0)
       share = math.min(share, math.max(room, 0))
       room = room - share + serve(level, share)
     end
   end
   waiting = 0
-  local needs_ticket = false
+  local needs_ticket, others_need_one = false, false
   for level = 1, 5 do
     local is_passed_over, waits = room <= 0, 0
-    room = serve(level, room)
+    if by_level[level][1] then room = serve(level, room) end
     for _, from in ipairs(by_level[level]) do
-      waits = waits + from.length
-      if from.list ~= '' and from.length == 0 then call('ZREM', lists, from.list) end
-      if from.list ~= '' and from.length > 0 then needs_ticket = true end
+      local left = count(from)
+      waits = waits + left
+      if from.list ~= '' then
+        needs_ticket = needs_ticket or left > 0
+        others_need_one = others_need_one or left == 0 and string.find(from.list, '@', 1, true) and count(from, true) > 0
+        if call('EXISTS', from.keys or jobs .. ':' .. from.list) == 0 then call('ZREM', lists, from.list) end
+      end
     end
     waiting = waiting + waits
     -- When a level was first passed over, which is a figure: where it cannot be kept, none is passed over for long.
     if since.err then
       -- The key is of another type.
     elseif waits == 0 or not is_passed_over then
-      if since[level] then call('HDEL', jobs .. ':control', 'since:' .. level) end
+      if since[level] then call('HDEL', control, 'since:' .. level) end
     elseif not since[level] then
-      call('HSET', jobs .. ':control', 'since:' .. level, string.format('%.0f', now))
+      call('HSET', control, 'since:' .. level, string.format('%.0f', now))
     end
   end
-  if needs_ticket then leave_ticket() end
+  if needs_ticket then
+    leave_ticket()
+  elseif others_need_one and (filled > 0 or in_vain < 3) then
+    leave_ticket('!' .. (filled > 0 and 1 or in_vain + 1))
+  end
+  for i = 1, #holds, 1000 do
+    local members = {}
+    for j = i, math.min(i + 999, #holds) do
+      members[#members + 1] = 0
+      members[#members + 1] = holds[j]
+    end
+    -- Where somebody made another type of it, no job that has a limit was taken.
+    redis.pcall('ZADD', held, unpack(members))
+  end
+  if has_queue_limit then took('*', filled / 2) end
 end
 
 -- Leases them, the oldest first: the inbox, which is handed over whole, then the list. Each job goes through this loop, and what it needs is

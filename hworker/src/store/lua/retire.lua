@@ -22,7 +22,7 @@ if call('GET', timer) == worker then call('DEL', timer) end
 for _ = 1, 1000 do
   local handed = call('LPOP', inbox)
   if not handed then break end
-  if handed == '!' then leave_ticket() else call('RPUSH', jobs, handed) end
+  if is_ticket(handed) then leave_ticket() else call('RPUSH', jobs, handed) end
 end
 -- include clock
 call('HSETNX', record, 'dead', time[1])

@@ -17,5 +17,7 @@ look_at_list(list_of(lease))
 local envelope = call('HGET', progress, lease)
 if not envelope then return 'missing' end
 call('HDEL', progress, lease)
+free(lease, progress)
 push('RPUSH', list_of(lease), envelope)
+tell_of_room()
 return 'ok'

@@ -23,7 +23,8 @@
 --   'ack', job, n, lease, count, lease, count ..   done: n spans, each its first token and how many tokens follow one another from there;
 --                                           a count of 0 is one lease whose name is no number
 --   'end', job, lease, n, duties            ends otherwise; `job` is '' where its name is not registered. n duties, each with its arguments:
---     'retry', delay in ms, envelope          runs again
+--     'retry', delay in ms, envelope          runs again; where its list is one in order, ahead of the others of its key
+--     'slow', delay in ms, job type, envelope  runs again, and no job with its limits, or of its type where it has none, before that
 --     'record', outcome, id, group, most records, most bytes, record, sample of the group    does not run again
 --     'break', reason                         cannot be decoded; parked where `broken` is full
 --     'park', envelope                        cannot be run by this worker ('' keeps the bytes)
@@ -67,7 +68,9 @@ if ARGV[at] then
   local records, groups = KEYS[11], KEYS[12]
   local ended, outcomes = {KEYS[13], KEYS[14], KEYS[15], KEYS[16]}, {failed = 1, cancelled = 2, expired = 3, done = 4}
   -- include clock
+  local owner = progress
   -- include lists
+  -- include limits
   -- include duties
   -- Only the keys that this call needs: the caller sends the ends again by the keys that they need, so a key of another type stops only
   -- the ends that need it.
@@ -83,9 +86,15 @@ if ARGV[at] then
   run_duty, write_all = function(i, held, job, lease, payload)
     local duty = ARGV[i]
     local last = i + arguments[duty]
-    if held then duties[duty](job, lease, payload, unpack(ARGV, i + 1, last)) end
+    if held then
+      free(lease, progress)
+      duties[duty](job, lease, payload, unpack(ARGV, i + 1, last))
+    end
     return last + 1
-  end, write_records
+  end, function()
+    if write_records then write_records() end
+    tell_of_room()
+  end
 end
 
 -- A counter never fails the call: one that cannot be incremented (a text, a key of another type, the end of 64 bits) is reset and named.
@@ -102,6 +111,8 @@ local function count_up(key, field, n)
   anew[#anew + 1] = key .. ' ' .. field
 end
 
+-- Leases that may hold limits.
+local listed
 local i = 3
 while i <= #ARGV do
   local what = ARGV[i]
@@ -112,6 +123,8 @@ while i <= #ARGV do
       local tokens, last = tonumber(ARGV[at + 1]), #leases
       if tokens == 0 then
         leases[last + 1] = ARGV[at]
+        listed = listed or {}
+        listed[#listed + 1] = ARGV[at]
       else
         local first = tonumber(ARGV[at])
         for token = first, first + tokens - 1 do
@@ -139,6 +152,11 @@ while i <= #ARGV do
 end
 
 if write_all then write_all() end
+if listed then
+  -- include lists
+  for _, lease in ipairs(listed) do free(lease, progress) end
+  tell_of_room()
+end
 for field, n in pairs(counted) do
   count_up(stat, field, n)
   count_up(day, field, n)

@@ -11,7 +11,7 @@
 -- Returns {'ok', first lease, 1 or 0 for each: whether it was there}: the leases of those that were there count up from the first;
 -- {'void'} when the worker was declared dead or is not known; {'stale'} under an old session; {'closed'} while the queue is
 -- paused.
--- Invariant: an envelope leaves `parked` and enters `progress` in the same script, once however many ask.
+-- Invariant: an envelope leaves `parked` and enters `progress`, or the queue where that has a limit, in the same script, once however many ask.
 local call = redis.call
 local record, progress, parked, token_key, jobs = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local session = ARGV[1]
@@ -22,10 +22,12 @@ if known[1] ~= session then return {'stale'} end
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
 call('ZCARD', parked)
+call('LLEN', jobs)
 call('HDEL', progress, '')
 
 -- include clock
-local paused = tonumber(call('HGET', jobs .. ':control', 'paused'))
+local of_queue = call('HMGET', jobs .. ':control', 'paused', 'set:*', 'set_rate:*')
+local paused, is_limited = tonumber(of_queue[1]), of_queue[2] or of_queue[3]
 if paused and (paused == 0 or paused > now) then return {'closed'} end
 -- include token
 
@@ -34,9 +36,15 @@ for i = 2, #ARGV do
   local envelope = call('ZRANGEBYSCORE', parked, ARGV[i], ARGV[i], 'LIMIT', 0, 1)[1]
   if envelope then
     call('ZREM', parked, envelope)
-    token = token + 1
-    taken[#taken + 1] = string.format('%.0f', token)
-    taken[#taken + 1] = envelope
+    if is_limited then
+      -- `reserve` knows whether it may run now.
+      call('RPUSH', jobs, envelope)
+      envelope = nil
+    else
+      token = token + 1
+      taken[#taken + 1] = string.format('%.0f', token)
+      taken[#taken + 1] = envelope
+    end
   end
   reply[#reply + 1] = envelope and 1 or 0
 end

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use crate::envelope::Crash;
 use crate::job::OnFault;
+use crate::limit::List;
 use crate::priority::Priority;
 use crate::store::{End, Lease, Settlement};
 use crate::worker::attempt::decide::{Evidence, Transition};
 use crate::worker::attempt::decode::read;
 use crate::worker::attempt::finish::conclude;
 use crate::worker::attempt::record;
-use crate::worker::state::{Admitted, Consumer, Core, Reason, Warning};
+use crate::worker::state::{Admitted, Consumer, Core, Job, Reason, Warning};
 
 /// How long a suspect of crashes waits if there is no room for it.
 const SUSPECT_PAUSE_MS: u64 = 2_000;
@@ -44,9 +45,13 @@ fn check(
 ) -> Result<Admitted, End> {
     let job = read(core, lease, payload);
     let job = Arc::new(job.map_err(|(why, payload)| why.end(core, consumer, &payload))?);
-    // It was pushed there without its priority, or by who does not know its type. It waits where it belongs.
-    if job.priority != Priority::Normal && matches!(job.lease, Lease::Token(_)) {
-        return Err(End::Routed { priority: job.priority, bytes: job.payload.len() });
+    if let Some(list) = elsewhere(core, consumer, &job) {
+        return Err(End::Routed { list, bytes: job.payload.len() });
+    }
+    if job.lease.list().is_some_and(List::is_superseded) {
+        let why = "another job of its key came, and only one waits while the limit is used up";
+        let cancel = Transition::Cancel(Evidence::new("superseded", why));
+        return Err(conclude(core, consumer, &job, None, cancel));
     }
     let at_most_once = job.definition.policy.on_crash == OnFault::Fail;
     if at_most_once && consumer.fetches_ahead {
@@ -75,4 +80,33 @@ fn check(
         return Ok(Admitted { job, suspect });
     };
     Err(conclude(core, consumer, &job, None, Transition::Fail(evidence)))
+}
+
+/// The list to which a job belongs, if that is not the one from which it was taken: it was pushed there without its priority or its limits, or
+/// by who does not know its type, or the type is held up. It waits where it belongs.
+///
+/// A job never leaves a limit that it has: another build of the program may have other limits, and would send it back.
+fn elsewhere(core: &Core, consumer: &Consumer, job: &Job) -> Option<List> {
+    let (definition, taken_from) = (job.definition, job.lease.list());
+    let is_held_up = consumer.is_held_up(definition.name);
+    // The fast path: plain jobs.
+    if definition.limits.is_empty() && job.priority == Priority::Normal && !is_held_up {
+        return None;
+    }
+    let found = taken_from.cloned().unwrap_or_default();
+    if found.is_superseded() {
+        return None;
+    }
+    let priority = if found.is_plain() { job.priority } else { found.priority };
+    let mut list = found.at(priority);
+    if !found.has_limits() && !definition.limits.is_empty() {
+        // Arguments that do not fit are found when the attempt starts.
+        let values = (definition.limit_values)(job.args()?).ok()?;
+        let key = values.key.and_then(|key| core.client.written_key(definition, &key).ok());
+        list = List::of(priority, definition.limits, key.as_deref());
+    }
+    if is_held_up && !list.has_limit(definition.name) {
+        list = list.with(definition.name);
+    }
+    (list != found).then_some(list)
 }

@@ -13,6 +13,9 @@ use crate::worker::attempt::panic::{self, Panic};
 /// How many bytes of an error's text are logged and go into a record.
 pub(crate) const MESSAGE_BYTES: usize = 4_000;
 
+/// A job that asks for no time starts no more than a hundred times in a second.
+const SLOWEST: Duration = Duration::from_millis(10);
+
 /// How an attempt ended.
 #[derive(Debug)]
 pub(crate) enum Finish {
@@ -35,7 +38,10 @@ pub(crate) enum Transition {
     Retry(Duration, Evidence),
     /// Runs again after the delay, as the same attempt.
     Snooze(Duration),
+    /// The same, and what shares its limits waits too.
+    SlowDown(Duration),
     Fail(Evidence),
+    Cancel(Evidence),
 }
 
 /// Why an attempt did not succeed, for the job's record.
@@ -99,6 +105,7 @@ impl Attempts<'_> {
         match panic::catch(|| Verdict::find(error.as_ref())).unwrap_or_default() {
             Some(Decision::Fail) => Transition::Fail(evidence),
             Some(Decision::Snooze(delay)) => Transition::Snooze(delay),
+            Some(Decision::SlowDown(delay)) => Transition::SlowDown(delay.max(SLOWEST)),
             Some(Decision::RetryIn(delay)) => self.within_bounds(delay, evidence),
             None => {
                 let fault = match self.policy.on_error {

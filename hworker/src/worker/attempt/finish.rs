@@ -24,6 +24,7 @@ pub(crate) fn outcome(settlement: Option<&Settlement>) -> &'static str {
         Some(End::Broken { .. }) => "broken",
         Some(End::Parked { .. }) => "parked",
         Some(End::Routed { .. }) => "put where it belongs",
+        Some(End::Slowed { .. }) => "snoozed",
         Some(End::Husk) => "deleted",
         Some(End::Released { delay_ms: 0, .. }) => "given back",
         Some(End::Released { .. }) => "snoozed",
@@ -73,6 +74,13 @@ pub(crate) fn conclude(
         Transition::Ack => {}
         Transition::Snooze(delay) => {
             say!(DEBUG, { delay = *delay }, job = name, %id, %queue, attempt, ?delay, "job snoozed");
+        }
+        Transition::SlowDown(delay) => {
+            say!(DEBUG, { delay = *delay }, job = name, %id, %queue, attempt, ?delay, "job and what shares its limits wait");
+        }
+        Transition::Cancel(evidence) => {
+            say!(INFO, { message = one_line(&evidence.message) },
+                job = name, %id, %queue, attempt, "job cancelled: {message}");
         }
         Transition::Retry(delay, evidence) => {
             say!(WARN, { kind = evidence.kind, message = one_line(&evidence.message), delay = *delay },

@@ -86,28 +86,44 @@ pub(crate) fn end(
             // Without a delay it would be the next job to be reserved.
             End::Released { delay_ms: millis(delay).max(1), envelope: Some(rewrite.to_bytes()) }
         }
+        Transition::SlowDown(delay) => {
+            rewrite.count("snoozes");
+            rewrite.set("ready_at", &now.saturating_add(millis(delay)));
+            End::Slowed { job: name, delay_ms: millis(delay), envelope: rewrite.to_bytes() }
+        }
+        Transition::Cancel(evidence) => {
+            let why = attempt_error(consumer, job, started_at, now, evidence);
+            let cancelled = Some((Ended::Cancelled, &why));
+            recorded(consumer, job, started_at, now, cancelled, &rewrite)
+                .unwrap_or_else(|| broken("its end could not be recorded", job.payload.len()))
+        }
         Transition::Fail(evidence) => {
             let error = attempt_error(consumer, job, started_at, now, evidence);
             rewrite.add_error(&error);
-            recorded(consumer, job, started_at, now, Some(&error), &rewrite)
+            let failed = Some((Ended::Failed, &error));
+            recorded(consumer, job, started_at, now, failed, &rewrite)
                 .unwrap_or_else(|| broken("its failure could not be recorded", job.payload.len()))
         }
     }
 }
 
-/// The end of a job that is done, or failed with this error. `None` if its record cannot be written.
+/// The end of a job that is done, or ended so for this reason. `None` if its record cannot be written.
 fn recorded(
     consumer: &Consumer,
     job: &Job,
     started_at: Option<u64>,
     ended_at: u64,
-    error: Option<&AttemptError>,
+    otherwise: Option<(Ended, &AttemptError)>,
     rewrite: &Rewrite<'_>,
 ) -> Option<End> {
     let envelope = serde_json::value::to_raw_value(rewrite).ok()?;
     let (name, id) = (job.definition.name, rewrite.id());
-    let ended = if error.is_some() { Ended::Failed } else { Ended::Done };
-    let group = error.map(|error| group::of(name, error));
+    let (ended, error) = match otherwise {
+        Some((ended, why)) => (ended, Some(why)),
+        None => (Ended::Done, None),
+    };
+    // Only failures have groups.
+    let group = error.filter(|_| ended == Ended::Failed).map(|error| group::of(name, error));
     let stored = Stored {
         v: crate::envelope::VERSION,
         id: &id,
@@ -131,7 +147,9 @@ fn recorded(
     let record = NewRecord {
         ended,
         text: serde_json::to_vec(&stored).ok()?,
-        sample: error.map_or_else(Vec::new, |error| group::sample(name, &id, error)),
+        sample: error
+            .filter(|_| ended == Ended::Failed)
+            .map_or_else(Vec::new, |error| group::sample(name, &id, error)),
         group: group.unwrap_or_else(|| "-".to_owned()),
         id: id.as_str().to_owned(),
     };

@@ -174,7 +174,7 @@ impl Fetch {
             consumer.outbox.set_wake_at(WakeAt::LastOr(1));
             // Kept until a call is sent: the calls in flight may have been answered before.
             self.look |= consumer.take_look();
-            self.more |= self.look;
+            self.more |= self.look | consumer.has_made_room();
             let plan = self.known(calls, came_free.is_some(), held_since).plan();
             consumer.pace.set_ahead(plan.ahead);
             consumer.slots.set_backlog(plan.has_backlog);
@@ -294,9 +294,9 @@ impl Fetch {
         let under_way = reserved.as_ref().is_err_and(Fault::may_be_under_way);
         match reserved {
             Ok(None) => {}
-            Ok(Some(Reserved::Jobs { mut jobs, left, set_aside })) => {
+            Ok(Some(Reserved::Jobs { mut jobs, left, set_aside, listed })) => {
                 report_set_aside(&self.session.core, &consumer, set_aside);
-                consumer.is_open();
+                consumer.is_open(!jobs.is_empty(), listed);
                 consumer.leases.reserved(session_number, &mut jobs);
                 self.more = left > 0;
                 consumer.pace.set_backlog(self.more);

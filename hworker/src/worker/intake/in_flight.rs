@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Instant;
 
-use crate::store::{CALL_WITHIN, Connection, Fault, Reserved, SCRIPT_JOBS, Settled, Settlement};
+use crate::store::{
+    CALL_WITHIN, Connection, Fault, Reserved, SCRIPT_JOBS, Settled, Settlement, Want,
+};
 use crate::time::day;
 use crate::worker::state::{Consumer, Core, Slot};
 
@@ -96,8 +98,8 @@ pub(crate) fn call(
     // After lost answers the server may hold more jobs for this worker. They go back before it reserves more.
     let holds_more = consumer.outbox.count() > consumer.slots.total() || held_up > SCRIPT_JOBS;
     let (slots, ahead) = if holds_more { (Vec::new(), 0) } else { (slots, ask.ahead) };
-    let want = slots.len() + ahead;
-    let asks = ask.look || want > 0;
+    let want = Want { slots: slots.len(), ahead };
+    let asks = ask.look || want.slots + want.ahead > 0;
     if asks {
         consumer.claims.one_is_sent();
     }
@@ -116,7 +118,7 @@ pub(crate) fn call(
 }
 
 /// Acks and reserves in one call.
-fn ack_and_reserve(to: &Target<'_>, want: usize, acks: Arc<Vec<Settlement>>) -> Answers {
+fn ack_and_reserve(to: &Target<'_>, want: Want, acks: Arc<Vec<Settlement>>) -> Answers {
     let (consumer, connection, session_number) =
         (Arc::clone(to.consumer), to.connection.clone(), to.session_number);
     let today = day(to.core.clock.unix_ms());
@@ -133,7 +135,7 @@ fn ack_and_reserve(to: &Target<'_>, want: usize, acks: Arc<Vec<Settlement>>) -> 
 /// Settles and reserves in calls of their own, so that each may fail alone; `None` reserves nothing.
 fn settle_beside_reserve(
     to: &Target<'_>,
-    want: Option<usize>,
+    want: Option<Want>,
     batch: Arc<Vec<Settlement>>,
 ) -> Answers {
     let (consumer, connection, session_number) =

@@ -40,6 +40,8 @@ pub(crate) async fn connect(
         // Before it asks for orders: who gives one later finds the worker by its queue. A refusal only keeps the queue out of the list.
         let _ = session.core.client.register_queues(&[&consumer.queue.name], None).await;
         pause_with_all(session, consumer, &connection).await?;
+        // Before the first of its jobs is taken.
+        consumer.queue.declare(&connection, &session.core.limits).await?;
         record.extend(orders_of_label(session).await);
     }
     let believed = consumer.leases.believed();

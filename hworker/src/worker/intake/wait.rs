@@ -132,9 +132,9 @@ async fn serve(
         let nothing = brought.as_ref().is_ok_and(Reserved::is_nothing);
         in_vain = if nothing && since.elapsed() < at_most / 2 { in_vain + 1 } else { 0 };
         let fault = brought.map(|brought| match brought {
-            Reserved::Jobs { mut jobs, left, set_aside } => {
+            Reserved::Jobs { mut jobs, left, set_aside, listed } => {
                 report_set_aside(&session.core, consumer, set_aside);
-                consumer.is_open();
+                consumer.is_open(!jobs.is_empty(), listed);
                 consumer.leases.reserved(session_number, &mut jobs);
                 // A wait is sent while a slot is free. It is still free, or will be soon.
                 let count = jobs.len();

@@ -22,7 +22,7 @@ use super::suspects::Suspects;
 use crate::context::Scope;
 use crate::job::{Definition, OnFault};
 use crate::keys::WorkerKeys;
-use crate::store::{End, Lease, Meter, Queue, Settlement};
+use crate::store::{End, Lease, Listed, Meter, Queue, Settlement};
 use crate::time::millis;
 
 /// The state of one queue, or one shard of a queue, in a session.
@@ -84,6 +84,11 @@ pub(crate) struct Consumer {
     quiet: AtomicBool,
     /// The queue is paused for so many ms more, or for longer; 0 while it is not.
     pub(crate) paused_ms: AtomicU64,
+    /// The job types whose jobs belong to lists with a limit of that name, as `reserve` told it last.
+    types: Mutex<String>,
+    has_types: AtomicBool,
+    /// An attempt ended that held limits, so others may start.
+    made_room: AtomicBool,
     /// Whether a wait may be sent.
     pub(crate) waiting: tokio::sync::watch::Sender<bool>,
     /// Counts the beginning and the end of each wait: odd while one is in flight.
@@ -134,6 +139,9 @@ impl Consumer {
             wait_lost: Notify::new(),
             quiet: AtomicBool::new(false),
             paused_ms: AtomicU64::new(0),
+            types: Mutex::default(),
+            has_types: AtomicBool::new(false),
+            made_room: AtomicBool::new(false),
             waiting: tokio::sync::watch::Sender::new(false),
             waits: AtomicU64::new(0),
         }
@@ -220,6 +228,10 @@ impl Consumer {
     /// settled in this order. The fetch loop is woken last, so that it finds the slot free.
     pub(crate) fn settle_and_free<T>(&self, settlement: Option<Settlement>, held: T) {
         let wakes = match settlement {
+            Some(settlement) if settlement.lease.list().is_some() => {
+                self.made_room.store(true, Ordering::Release);
+                self.outbox.push(settlement, self.buffer.is_empty())
+            }
             Some(settlement) => self.outbox.push(settlement, self.buffer.is_empty()),
             None => true,
         };
@@ -252,9 +264,32 @@ impl Consumer {
         self.paused_ms.store(ms, Ordering::Release);
     }
 
-    /// The server gives jobs.
-    pub(crate) fn is_open(&self) {
+    /// The server gives jobs, these or others, and tells of which types they may be routed.
+    pub(crate) fn is_open(&self, has_jobs: bool, listed: Option<Listed>) {
         self.paused_ms.store(0, Ordering::Release);
+        let types = match listed {
+            Some(listed) => listed.types,
+            // It had nothing to tell.
+            None if !has_jobs => return,
+            None => String::new(),
+        };
+        if !types.is_empty() || self.has_types.load(Ordering::Acquire) {
+            self.has_types.store(!types.is_empty(), Ordering::Release);
+            *self.types.lock().unwrap_or_else(PoisonError::into_inner) = types;
+        }
+    }
+
+    /// Whether jobs of this type belong to a list with a limit of that name, so that they can be held up.
+    pub(crate) fn is_held_up(&self, name: &str) -> bool {
+        self.has_types.load(Ordering::Acquire) && {
+            let types = self.types.lock().unwrap_or_else(PoisonError::into_inner);
+            types.split_ascii_whitespace().any(|held_up| held_up == name)
+        }
+    }
+
+    /// Whether an attempt ended, since this was asked last, that held limits.
+    pub(crate) fn has_made_room(&self) -> bool {
+        self.made_room.load(Ordering::Relaxed) && self.made_room.swap(false, Ordering::AcqRel)
     }
 
     /// For how long the queue is paused still, as far as this is known.

@@ -126,6 +126,7 @@ impl HeartbeatLoop {
             looked: consumer.parked.looked(),
             unknown_for: self.session.core.config.unknown_for,
             stopping: self.session.was_told_to_stop(),
+            declared: &self.session.core.limits.name,
         };
         consumer.queue.heartbeat(connection, &consumer.keys, worker, &asked, ANSWER_WITHIN).await
     }
@@ -229,6 +230,11 @@ impl HeartbeatLoop {
                 // The timer did not know of these jobs: a client wrote them without the bell, or an answer was lost.
                 self.timer = JoinSet::new();
             }
+        }
+        let limits = &self.session.core.limits;
+        if !heard.knows_limits && !limits.is_empty() {
+            // Somebody removed them.
+            self.consumer.queue.declare(connection, limits).await?;
         }
         self.keep_timer(heard.keeps_timer);
         self.consumer.parked.tell(heard.parked, if heard.keeps_timer { heard.overdue } else { 0 });

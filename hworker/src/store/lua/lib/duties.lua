@@ -1,10 +1,10 @@
 -- duties: what remains to be done for a job that has left its place: each duty a function of the job's name, its lease, the payload where
 -- the duty needs it, and its own arguments.
--- Needs call, now, count, counted, jobs and lib/lists, scheduled, bell, broken, parked, token_key, time, broken_limit, and records, groups, ended
+-- Needs call, now, count, counted, jobs and lib/lists, lib/limits, scheduled, bell, broken, parked, token_key, time, broken_limit, and records, groups, ended
 -- and outcomes where there are records. Makes duties, arguments: how many each has, look_at, needed, and where there are records
 -- drop, and write_records, which must be the last.
 local duties = {}
-local arguments = {retry = 2, route = 1, record = 7, ['break'] = 1, park = 1, husk = 1}
+local arguments = {retry = 2, slow = 3, route = 1, record = 7, ['break'] = 1, park = 1, husk = 1}
 local needed, drop, write_records = {}, nil, nil
 
 -- Notes the keys that a duty needs and how to look at them: a key that somebody made another type of is an error before the first
@@ -14,8 +14,11 @@ local function look_at(lease, duty, argument)
     look_at_list(list_of(lease))
   elseif duty == 'route' then
     look_at_list(argument)
-  elseif duty == 'retry' then
+  elseif duty == 'retry' and not is_in_order(lease) then
     needed[scheduled], needed[bell] = 'ZCARD', 'LLEN'
+  elseif duty == 'retry' or duty == 'slow' then
+    look_at_list(list_of(lease))
+    needed[timers], needed[bell] = 'ZCARD', 'LLEN'
   elseif duty == 'record' then
     needed[records], needed[groups], needed[ended[outcomes[argument]]] = 'HLEN', 'HLEN', 'ZCARD'
   elseif duty == 'park' then
@@ -28,13 +31,31 @@ end
 function duties.retry(job, lease, _, delay, envelope)
   count(counted, 'retried', job, 1)
   delay = tonumber(delay)
-  if delay == 0 then
+  if is_in_order(lease) then
+    hold_up(lease, delay, envelope)
+    return
+  elseif delay == 0 then
     push('LPUSH', list_of(lease), envelope)
     return
   end
   local first, due = call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2], now + delay
   call('ZADD', scheduled, string.format('%.0f', due), later(list_of(lease), envelope))
   -- include wake
+end
+
+-- The limit may be one of a service that asks for a pause.
+function duties.slow(_, lease, _, delay, name, envelope)
+  local list = list_of(lease)
+  local of = list ~= '' and read(list)
+  if of and of.limits[1] then
+    hold_up(lease, tonumber(delay), envelope)
+    return
+  end
+  -- include mark
+  -- include types
+  note_type(name)
+  if delay ~= '0' then close(name, now + delay) end
+  push('RPUSH', list .. '+' .. name, envelope)
 end
 
 -- It was met in the plain list, and belongs to another.

@@ -1,27 +1,83 @@
--- lists: the lists of a queue beside its plain one. A job of another priority than the normal one waits in `<jobs>:<list>`; a lease
--- `<token>.<list>` tells that its job was taken from there.
--- Needs call, jobs. Makes lists, list_of, look_at_list, push, later, and leave_ticket.
+-- lists: the lists of a queue beside its plain one. Jobs of another priority than the normal one, and those that have limits, wait in
+-- `<jobs>:<list>`; a lease `<token>.<list>` tells that its job was taken from there, and which limits it holds.
+-- Needs call, jobs. Makes lists, held, read, list_of, look_at_list, is_ticket, leave_ticket, open_gate, push, later, front, open, free and tell_of_room.
 --
--- `lists` says which of them have jobs, in the order in which they are served. Idle workers wait on the plain list alone: while that is empty, a
--- ticket (`!`) in it has one of them look.
-local lists = jobs .. ':lists'
-local levels, noted = {highest = 1, high = 2, normal = 3, low = 4, lowest = 5}, {}
+-- A list is named by its priority, nothing for the normal one, and its limits, each behind a `+`. The last one may have a key:
+-- `high+db+mail=acme`, with `~` for `=` where the jobs of a key run in order. All up to there, `high+db+mail=`, is the group of the list.
+-- `lists` says which groups, and which lists without a key, have jobs; `<jobs>:keys:<group>` says which of its keys have, by their turn:
+-- with 10^15 more while the limit is used up. Idle workers wait on the plain list alone: while that is empty, a ticket (`!`) in it has one
+-- of them look. `held` has a member `<limit> <token>` for each lease and limit.
+local lists, held = jobs .. ':lists', jobs .. ':held'
+local levels, noted, parsed = {highest = 1, high = 2, normal = 3, low = 4, lowest = 5}, {}, {}
+local shut, groups = 1e15, nil
 
--- '' is the plain one.
-local function list_of(lease) return string.match(lease, '^%d+%.(%l+)$') or '' end
+-- What a name says of its list; nil where it is none. A limit whose name ends with `@` is one for each worker.
+local function read(list)
+  local of = parsed[list]
+  if of == nil then
+    local level, limits = string.match(list, '^(%l*)(.*)$')
+    of = {level = levels[level == '' and 'normal' or level], limits = {}, group = list}
+    local is_sound = of.level and level ~= 'normal' and (limits == '' or string.find(limits, '^%+[^%c ]+$'))
+    for limit in string.gmatch(limits, '%+([^+]*)') do
+      local name, mark, key = string.match(limit, '^([^=~]*)([=~])(.*)$')
+      is_sound = is_sound and limit ~= '' and not of.key
+      if name then
+        of.key, of.by_key, of.in_order = key, name .. '=', mark == '~'
+        of.group = string.sub(list, 1, #list - #key)
+        limit = of.by_key .. key
+      end
+      of.limits[#of.limits + 1] = limit
+    end
+    of = is_sound and of or false
+    parsed[list] = of
+  end
+  return of or nil
+end
+
+-- '' is the plain one; nil where the lease tells nothing.
+local function named(lease)
+  local list = string.match(lease, '^%d+%.(.*)$')
+  return list and read(list) and list
+end
+local function list_of(lease) return named(lease) or '' end
 
 -- Before anything is taken: a key that somebody made another type of is an error there, and not half-way.
 local function look_at_list(list)
   call('LLEN', (list == '' and jobs or jobs .. ':' .. list))
-  if list ~= '' then call('ZCARD', lists) end
+  if list ~= '' then
+    local of = read(list)
+    call('ZCARD', lists)
+    if of and of.limits[1] then call('ZCARD', held) end
+    if of and of.key then call('ZCARD', jobs .. ':keys:' .. of.group) end
+  end
 end
 
-local function leave_ticket()
-  if call('LLEN', jobs) == 0 then call('LPUSH', jobs, '!') end
+-- `!`, or with how many workers looked in vain because of limits of their own.
+local function is_ticket(envelope) return #envelope <= 2 and string.byte(envelope) == 33 end
+
+local function leave_ticket(ticket)
+  if call('LLEN', jobs) == 0 then call('LPUSH', jobs, ticket or '!') end
 end
 
--- What stands for a job among the scheduled ones.
-local function later(list, envelope) return list == '' and envelope or ':' .. list .. '\n' .. envelope end
+-- For one of those that wait until the queue may give jobs again.
+local function open_gate()
+  if call('LLEN', jobs .. ':gate') == 0 then call('LPUSH', jobs .. ':gate', '!') end
+  call('PEXPIRE', jobs .. ':gate', 60000)
+end
+
+-- What stands for a job among the scheduled ones; with how many may run at once, where the arguments say so.
+local function later(list, envelope)
+  if list == '' then return envelope end
+  local of = read(list)
+  local at_once = of.key and redis.pcall('HGET', jobs .. ':overrides', 'args:' .. of.limits[#of.limits])
+  return ':' .. list .. (type(at_once) == 'string' and '#' .. at_once or '') .. '\n' .. envelope
+end
+
+-- The turn of a key that joins those of its group: that of the next one.
+local function front(keys)
+  local first = call('ZRANGE', keys, 0, 0, 'WITHSCORES')[2]
+  return string.format('%.0f', (tonumber(first) or 0) % shut)
+end
 
 -- `how`: RPUSH, so that it is next, or LPUSH.
 local function push(how, list, envelope)
@@ -30,9 +86,63 @@ local function push(how, list, envelope)
     return
   end
   call(how, jobs .. ':' .. list, envelope)
-  if not noted[list] then
-    noted[list] = true
-    call('ZADD', lists, 'NX', (levels[list] or 5) * 1e15, list)
-    leave_ticket()
+  if noted[list] then return end
+  noted[list] = true
+  local of, is_open = read(list), true
+  if of.key then
+    local keys = jobs .. ':keys:' .. of.group
+    local turn = call('ZSCORE', keys, of.key)
+    if turn then
+      is_open = tonumber(turn) < shut
+    else
+      call('ZADD', keys, front(keys), of.key)
+    end
   end
+  call('ZADD', lists, 'NX', of.level * 1e15, of.group)
+  -- While it is shut, a look would be in vain: who makes room for it opens it.
+  if is_open then leave_ticket() end
+end
+
+-- The jobs of a key may be taken again, in all groups that have its limit.
+local function open(limit)
+  local by_key, key = string.match(limit, '^([^=]*=)(.*)$')
+  groups = groups or redis.pcall('ZRANGE', lists, 0, 199)
+  for _, group in ipairs(by_key and groups or {}) do
+    local of, keys = read(group), jobs .. ':keys:' .. group
+    local turn = of and of.by_key == by_key and tonumber(call('ZSCORE', keys, key) or nil)
+    if turn and turn >= shut then
+      call('ZADD', keys, string.format('%.0f', math.max(turn - shut, tonumber(front(keys)))), key)
+    end
+  end
+end
+
+-- Its job runs no more: what it held is free. `owner` is the key under which its worker holds leases.
+local has_freed = false
+local function free(lease, owner)
+  local list = named(lease)
+  if not list then return end
+  local of, token = read(list), string.match(lease, '^%d+')
+  local members = {'* ' .. token}
+  for i, limit in ipairs(of.limits) do
+    members[i + 1] = limit .. (string.sub(limit, -1) == '@' and owner or '') .. ' ' .. token
+  end
+  if call('ZREM', held, unpack(members)) == 0 then return end
+  has_freed = true
+  if not of.key then return end
+  local limit = of.limits[#of.limits]
+  open(limit)
+  -- How many may run at once, as the arguments said, is kept while a job of the key waits or runs.
+  if redis.pcall('HEXISTS', jobs .. ':overrides', 'args:' .. limit) == 1
+    and call('ZLEXCOUNT', held, '[' .. limit .. ' ', '(' .. limit .. '!') == 0
+    and call('EXISTS', jobs .. ':' .. list) == 0 then
+    call('HDEL', jobs .. ':overrides', 'args:' .. limit)
+  end
+end
+
+-- After `free`: somebody may take what waits for it.
+local function tell_of_room()
+  if not has_freed then return end
+  if call('ZCARD', lists) > 0 then leave_ticket() end
+  local of_queue = redis.pcall('HMGET', jobs .. ':control', 'set:*', 'set_rate:*')
+  if of_queue[1] or of_queue[2] then open_gate() end
 end

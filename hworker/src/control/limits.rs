@@ -1,0 +1,273 @@
+//! Limits while jobs run: set, no longer set, paused and resumed; and what is in force.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::Control;
+use crate::error::{Error, Problems};
+use crate::limit::{Rate, written_key};
+use crate::pause::Pause;
+use crate::store::{Connection, Fault, Queue, server_time};
+use crate::time::millis;
+
+/// The name under which a queue's own limit is kept.
+const OF_QUEUE: &str = "*";
+
+/// Steers a limit of a queue; [`Control::limit`], [`Control::job`] and [`Control::queue_limit`] make one. What is set here holds for all workers
+/// at once, wins over what code declares, and lasts until it is unset.
+///
+/// ```no_run
+/// # async fn demo(client: hworker::Client) -> Result<(), hworker::Error> {
+/// let mail = client.control("mail");
+/// mail.limit("smtp").set(50).await?;
+/// mail.limit("smtp").set_rate("100/m".parse().expect("a rate")).await?;
+/// // One customer who may send more, and one who waits.
+/// mail.limit("tenant").of_key("acme").set(10).await?;
+/// mail.limit("tenant").of_key("t7").pause().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Debug, Clone)]
+pub struct LimitControl {
+    control: Control,
+    name: String,
+    key: Option<String>,
+    /// It is that of a job type, whose jobs get it when it is paused if they have none.
+    job_type: bool,
+}
+
+/// A limit of a queue, as it is in force; [`Control::limits`] gives them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct LimitInfo {
+    /// Its name: with `=` behind it where it has a key, `@` where each worker has one, `*` that of the queue; `name=key` of one key.
+    pub name: String,
+    /// How many jobs may run at once; none where there is no such limit.
+    pub at_once: Option<u64>,
+    /// How many may start in a time.
+    #[serde(serialize_with = "as_text")]
+    pub rate: Option<Rate>,
+    /// Whether one of the two was set by a person, and not by code.
+    pub is_set: bool,
+    /// Its jobs are not taken.
+    pub paused: Option<Pause>,
+    /// How many leases hold it now; of one with a key, or one for each worker, in all.
+    pub running: u64,
+}
+
+fn as_text<S: serde::Serializer>(rate: &Option<Rate>, serializer: S) -> Result<S::Ok, S::Error> {
+    rate.map(|rate| rate.to_string()).serialize(serializer)
+}
+
+impl Control {
+    /// Steers the limit of this name, as in `concurrency(limit = 20, name = "db")`; one without a name is called as its job type.
+    #[must_use]
+    pub fn limit(&self, name: &str) -> LimitControl {
+        LimitControl { control: self.clone(), name: name.to_owned(), key: None, job_type: false }
+    }
+
+    /// Steers all jobs of a type: above all to [`pause`](LimitControl::pause) them, which they need no limit for.
+    ///
+    /// A worker that runs one of them while the pause begins lets it end. One that has some of them, not started, may start them still.
+    #[must_use]
+    pub fn job(&self, name: &str) -> LimitControl {
+        LimitControl { job_type: true, ..self.limit(name) }
+    }
+
+    /// Steers how many jobs of this queue run at once, and how many start in a time, over all workers. It counts what is taken from then
+    /// on. A queue that is spread over shards has none.
+    #[must_use]
+    pub fn queue_limit(&self) -> LimitControl {
+        self.limit(OF_QUEUE)
+    }
+
+    /// The limits of the queue, by their names.
+    ///
+    /// # Errors
+    /// Where the server cannot be asked.
+    pub async fn limits(&self) -> Result<Vec<LimitInfo>, Error> {
+        let mut limits: BTreeMap<String, LimitInfo> = BTreeMap::new();
+        for shard in self.shards()? {
+            let asked = async {
+                let on = self.client.connection(&shard).await?;
+                of_shard(&shard, &on).await
+            };
+            let doing = format!("look into the limits of the queue {}", self.name);
+            for limit in asked.await.map_err(|fault| fault.into_error(doing))? {
+                limits
+                    .entry(limit.name.clone())
+                    .and_modify(|known| known.running += limit.running)
+                    .or_insert(limit);
+            }
+        }
+        Ok(limits.into_values().collect())
+    }
+}
+
+impl LimitControl {
+    /// The same limit for one value of its key alone.
+    #[must_use]
+    pub fn of_key(&self, key: &str) -> Self {
+        Self { key: Some(written_key(key)), ..self.clone() }
+    }
+
+    /// So many jobs may run at once. Where that is more than before, what may start now starts within 200 ms; where it is less, what runs
+    /// goes on.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for 0, which is a [`pause`](Self::pause), or a name that is none; [`Error::Unanswered`] where the answer was lost;
+    /// else where the server cannot be asked.
+    pub async fn set(&self, at_once: u32) -> Result<(), Error> {
+        if at_once == 0 {
+            let why = "a limit is at least 1; to let nothing start, `.pause()` it";
+            return Err(Error::Config(Problems(vec![why.into()])));
+        }
+        self.change("set", &[("set", at_once.to_string())]).await.map(drop)
+    }
+
+    /// So many jobs may start in a time.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
+    pub async fn set_rate(&self, rate: Rate) -> Result<(), Error> {
+        self.change("set", &[("set_rate", rate.kept())]).await.map(drop)
+    }
+
+    /// What code declares holds again, or nothing. False where nothing was set.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
+    pub async fn unset(&self) -> Result<bool, Error> {
+        let nothing = [("set", String::new()), ("set_rate", String::new())];
+        Ok(self.change("unset", &nothing).await? > 0)
+    }
+
+    /// Holds its jobs up: workers take none. What runs goes on, enqueues go on, and nothing is lost or counted.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
+    pub async fn pause(&self) -> Result<(), Error> {
+        self.change("pause", &[("paused", "0".into())]).await.map(drop)
+    }
+
+    /// The same for so long, by the server's clock.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set); [`Error::Config`] for no time at all.
+    pub async fn pause_for(&self, duration: Duration) -> Result<(), Error> {
+        if duration.is_zero() {
+            let why = "a pause of no time is none; write how long, or `.pause()`";
+            return Err(Error::Config(Problems(vec![why.into()])));
+        }
+        let ms = millis(duration).clamp(1, 1 << 52);
+        self.change("pause", &[("paused", ms.to_string())]).await.map(drop)
+    }
+
+    /// Workers take its jobs again. False where it was not paused.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set).
+    pub async fn resume(&self) -> Result<bool, Error> {
+        Ok(self.change("resume", &[("paused", String::new())]).await? > 0)
+    }
+
+    /// Gives how many of the fields were set before.
+    async fn change(&self, what: &str, fields: &[(&str, String)]) -> Result<u64, Error> {
+        let shards = self.control.shards()?;
+        self.check(shards.len())?;
+        let mut were_set = 0;
+        for shard in shards {
+            let on = self.control.client.connection(&shard).await;
+            let changed = match on {
+                Ok(on) => self.change_shard(&shard, &on, fields).await,
+                Err(fault) => Err(fault),
+            };
+            let doing =
+                || format!("{what} the limit {} of the queue {}", self.name, self.control.name);
+            were_set += changed.map_err(|fault| self.control.client.not_done(&doing(), fault))?;
+        }
+        Ok(were_set)
+    }
+
+    fn check(&self, shards: usize) -> Result<(), Error> {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
+        let bare = self.name.trim_end_matches(['=', '@']);
+        let of_queue = self.name == OF_QUEUE && self.key.is_none();
+        if !of_queue && !((1..=200).contains(&bare.len()) && bare.chars().all(is_name)) {
+            let why = format!("`{}` is no name of a limit or a job type", self.name);
+            return Err(Error::Config(Problems(vec![why])));
+        }
+        if of_queue && shards > 1 {
+            let why = format!(
+                "the queue {} has {shards} shards, which count apart: give its job types a limit",
+                self.control.name
+            );
+            return Err(Error::Config(Problems(vec![why])));
+        }
+        Ok(())
+    }
+
+    async fn change_shard(
+        &self,
+        shard: &Queue,
+        on: &Connection,
+        fields: &[(&str, String)],
+    ) -> Result<u64, Fault> {
+        let name = match &self.key {
+            Some(key) => format!("{}={key}", self.name.trim_end_matches('=')),
+            None if self.job_type || self.name.ends_with(['=', '@', '*']) => self.name.clone(),
+            None => declared_as(&self.name, shard, on).await?,
+        };
+        let job_type = if self.job_type { &*self.name } else { "" };
+        shard.set_limit(on, &name, job_type, fields).await
+    }
+}
+
+/// What code declares under this name: with a mark behind it, if only so.
+async fn declared_as(name: &str, shard: &Queue, on: &Connection) -> Result<String, Fault> {
+    let known = shard.limits_in_force(on).await?;
+    let is_declared = |mark: &&str| {
+        known.iter().any(|(field, _)| {
+            *field == format!("limit:{name}{mark}") || *field == format!("rate:{name}{mark}")
+        })
+    };
+    let mark = ["", "=", "@"].into_iter().find(is_declared).unwrap_or_default();
+    Ok([name, mark].concat())
+}
+
+async fn of_shard(shard: &Queue, on: &Connection) -> Result<Vec<LimitInfo>, Fault> {
+    let now = server_time(on).await?;
+    let mut limits: BTreeMap<String, LimitInfo> = BTreeMap::new();
+    for (field, value) in shard.limits_in_force(on).await? {
+        let Some((what, name)) = field.split_once(':') else { continue };
+        if !["limit", "args", "set", "rate", "set_rate", "paused"].contains(&what) {
+            continue;
+        }
+        let limit = limits.entry(name.to_owned()).or_insert_with(|| LimitInfo {
+            name: name.to_owned(),
+            at_once: None,
+            rate: None,
+            is_set: false,
+            paused: None,
+            running: 0,
+        });
+        match what {
+            "set" => (limit.at_once, limit.is_set) = (value.parse().ok(), true),
+            "set_rate" => (limit.rate, limit.is_set) = (Rate::of_kept(&value), true),
+            "limit" | "args" => limit.at_once = limit.at_once.or(value.parse().ok()),
+            "rate" => limit.rate = limit.rate.or(Rate::of_kept(&value)),
+            _ => {
+                let pause = Pause::until(value.parse().unwrap_or(0));
+                limit.paused =
+                    Some(pause).filter(|pause| pause.until.is_none_or(|until| until > now));
+            }
+        }
+    }
+    let names: Vec<&str> = limits.keys().map(String::as_str).collect();
+    let running = shard.holds(on, &names).await?;
+    for (limit, running) in limits.values_mut().zip(running) {
+        limit.running = running;
+    }
+    Ok(limits.into_values().collect())
+}

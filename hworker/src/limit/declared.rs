@@ -1,0 +1,112 @@
+//! The limits of all job types of a program, as a worker tells the server.
+
+use super::{AtOnce, Limit};
+use crate::fnv;
+
+/// A queue serves no more lists whose jobs have limits, without their keys.
+const MOST_LISTS: usize = 64;
+
+/// What code says of limits.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeclaredLimits {
+    /// Of all fields: another program, or another version of it, may say something else.
+    pub(crate) name: String,
+    /// The fields where the server keeps what is in force, with their values; an empty one says that there is none.
+    pub(crate) fields: Vec<(String, String)>,
+}
+
+impl DeclaredLimits {
+    /// Of job types, each with its name. Says what is wrong if they do not fit together.
+    pub(crate) fn of<'a>(
+        types: impl Iterator<Item = (&'a str, &'a [Limit])>,
+        problems: &mut Vec<String>,
+    ) -> Self {
+        let mut known: Vec<(String, &str, &Limit)> = Vec::new();
+        let mut lists = Vec::new();
+        for (job, limits) in types {
+            for limit in limits {
+                let name = limit.kept_as();
+                match known.iter().find(|(other, ..)| *other == name) {
+                    Some((_, other, same))
+                        if (same.at_once, same.rate) != (limit.at_once, limit.rate) =>
+                    {
+                        problems.push(format!(
+                            "the jobs `{other}` and `{job}` say different things of the limit `{}`; write the same for both, or give one \
+                             another name",
+                            limit.name
+                        ));
+                    }
+                    Some(_) => {}
+                    None => known.push((name, job, limit)),
+                }
+            }
+            let list: Vec<_> = limits.iter().map(Limit::kept_as).collect();
+            if !list.is_empty() && !lists.contains(&list) {
+                lists.push(list);
+            }
+        }
+        if lists.len() > MOST_LISTS {
+            problems.push(format!(
+                "the job types have {} different sets of limits, and a queue serves {MOST_LISTS}; let some share a limit by its name",
+                lists.len()
+            ));
+        }
+        let mut fields = Vec::new();
+        for (name, _, limit) in known {
+            let at_once = match limit.at_once {
+                AtOnce::Of(most) => most.to_string(),
+                AtOnce::Any | AtOnce::OfArguments => String::new(),
+            };
+            fields.push((format!("limit:{name}"), at_once));
+            fields.push((
+                format!("rate:{name}"),
+                limit.rate.map_or_else(String::new, |rate| rate.kept()),
+            ));
+        }
+        fields.sort_unstable();
+        let name = if fields.is_empty() {
+            String::new()
+        } else {
+            format!("{:016x}", fnv::hash(format!("{fields:?}").as_bytes()))
+        };
+        Self { name, fields }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.fields.is_empty()
+    }
+
+    /// The limits that have a key.
+    pub(crate) fn with_keys(&self) -> impl Iterator<Item = &str> {
+        let names = self.fields.iter().filter_map(|(field, _)| field.strip_prefix("limit:"));
+        names.filter(|name| name.ends_with('='))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Scope, WhenFull};
+    use super::*;
+
+    fn limit(name: &'static str, scope: Scope, most: u32) -> Limit {
+        let at_once = AtOnce::Of(most);
+        Limit { name, scope, at_once, rate: None, when_full: WhenFull::Wait, max_waiting: None }
+    }
+
+    #[test]
+    fn one_name_has_one_limit() {
+        let (all, key) = (Scope::All, Scope::Key);
+        let one = [limit("db", all, 3), limit("db", key, 1)];
+        let mut problems = Vec::new();
+        let types = [("a", &one[..]), ("b", &one[..1])];
+        let declared = DeclaredLimits::of(types.into_iter(), &mut problems);
+        assert_eq!((declared.fields.len(), problems.len()), (4, 0), "{declared:?}");
+        assert_eq!(declared.with_keys().collect::<Vec<_>>(), ["db="]);
+        let other = [limit("db", all, 4)];
+        let types = [("a", &one[..]), ("b", &other[..])];
+        let changed = DeclaredLimits::of(types.into_iter(), &mut problems);
+        assert!(problems.len() == 1 && problems[0].contains("`a` and `b`"), "{problems:?}");
+        assert_eq!(changed, declared, "the first is kept");
+        assert!(DeclaredLimits::of(std::iter::empty(), &mut problems).is_empty());
+    }
+}

@@ -1,0 +1,28 @@
+-- declare: say which limits the job types of a worker have.
+--
+-- KEYS[1] jobs      LIST+   waiting envelopes; behind `:control` what is in force
+-- KEYS[2] token     STRING  the last token of the queue
+-- ARGV[1] declared  a hash of all that follows
+-- ARGV[2] now field, value; repeated: 'limit:<limit>' how many at once, 'rate:<limit>' '<count> <period in ms> <burst>'; '' for a value
+--   where there is none
+--
+-- Returns how many of them were others before.
+-- Invariant: what somebody set by hand goes on to hold.
+local call = redis.call
+local jobs, token_key = KEYS[1], KEYS[2]
+local control = jobs .. ':control'
+
+local changed = 0
+for i = 2, #ARGV, 2 do
+  local field, value = ARGV[i], ARGV[i + 1]
+  local before = call('HGET', control, field) or ''
+  if before ~= value then
+    changed = changed + 1
+    if value == '' then call('HDEL', control, field) else call('HSET', control, field, value) end
+  end
+end
+call('HSET', control, 'declared:' .. ARGV[1], call('TIME')[1])
+if changed > 0 then
+  -- include mark
+end
+return changed

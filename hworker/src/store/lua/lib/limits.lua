@@ -1,0 +1,113 @@
+-- limits: how many jobs may start now.
+-- Needs call, now, time, jobs, bell, owner: the key under which the worker holds leases, and lib/lists. Makes timers, control, overrides, is_paused, close, room_of, took,
+-- is_in_order and hold_up.
+--
+-- `control` has for each limit what code declared, `limit:<limit>` and `rate:<limit>`, and what somebody set, `set:<limit>`,
+-- `set_rate:<limit>` and `paused:<limit>`; a limit with a key stands there as `<limit>=`. `overrides` has the last three for one key, and
+-- `args:<limit>=<key>`: how many the arguments of its last job say. `timers` has limits that are closed until a time in ms. `rates`
+-- has the time in us at which the next start of a limit would be due if they were spaced evenly (GCRA; ATM Forum, Traffic Management 4.0).
+local control, overrides, timers, rates = jobs .. ':control', jobs .. ':overrides', jobs .. ':timers', jobs .. ':rates'
+local of_limits, rooms, has_overrides = {}, {}, nil
+local now_us = time[1] * 1000000 + time[2]
+
+local function is_paused(until_ms)
+  local at = tonumber(until_ms)
+  return at and (at == 0 or at > now)
+end
+
+-- Closed until then. The keeper of the timer opens it.
+local function close(limit, due)
+  due = math.ceil(due)
+  local first = redis.pcall('ZRANGE', timers, 0, 0, 'WITHSCORES')
+  if first.err then return end
+  first = first[2]
+  call('ZADD', timers, 'GT', string.format('%.0f', due), limit)
+  -- include wake
+end
+
+-- What is in force on a limit, without what is said of one key.
+local function in_force(name)
+  local of = of_limits[name]
+  if not of then
+    of = redis.pcall('HMGET', control, 'limit:' .. name, 'set:' .. name, 'rate:' .. name, 'set_rate:' .. name, 'paused:' .. name,
+      'paused:' .. string.gsub(name, '[=@]$', ''))
+    -- What cannot be read holds them.
+    if of.err then of = {1, 0} end
+    of_limits[name] = of
+  end
+  return of
+end
+
+local function room_of(limit)
+  local room = rooms[limit]
+  if room then return room end
+  room = {n = math.huge}
+  rooms[limit] = room
+  local by_key = string.match(limit, '^[^=]*=')
+  local of, of_key = in_force(by_key or limit), {}
+  if by_key then
+    if has_overrides == nil then has_overrides = call('EXISTS', overrides) == 1 end
+    if has_overrides then
+      of_key = redis.pcall('HMGET', overrides, 'set:' .. limit, 'args:' .. limit, 'set_rate:' .. limit, 'paused:' .. limit)
+      if of_key.err then of_key = {0} end
+    end
+  end
+  room.holder = limit .. (string.sub(limit, -1) == '@' and owner or '')
+  local opens = redis.pcall('ZSCORE', timers, limit)
+  if is_paused(of[5]) or is_paused(of[6]) or is_paused(of_key[4]) or type(opens) == 'table' or tonumber(opens or 0) > now then
+    room.n = 0
+    return room
+  end
+  local at_once = tonumber(of_key[1] or of_key[2] or of[2] or of[1])
+  if at_once then
+    local holds = redis.pcall('ZLEXCOUNT', held, '[' .. room.holder .. ' ', '(' .. room.holder .. '!')
+    room.n = type(holds) == 'number' and math.max(at_once - holds, 0) or 0
+  end
+  local count, period, burst = string.match(of_key[3] or of[4] or of[3] or '', '^(%d+) (%d+) (%d+)$')
+  if count and room.n > 0 then
+    -- What falls into 10 ms may start together, so that timers need not be finer.
+    local together = math.max(1, math.floor(count / period * 10))
+    room.spacing = period * 1000 / math.max(count - together + 1, 1)
+    room.ahead = (burst + together - 1) * room.spacing
+    local due = redis.pcall('ZSCORE', rates, limit)
+    -- A clock that went back would close it for as long.
+    local latest = now_us + period * 1000 + room.ahead
+    room.due = type(due) == 'table' and latest or math.min(math.max(tonumber(due or 0), now_us), latest)
+    room.n = math.min(room.n, math.max(math.floor((now_us + room.ahead - room.due) / room.spacing) + 1, 0))
+    if room.n == 0 then close(limit, (room.due - room.ahead) / 1000) end
+  end
+  return room
+end
+
+-- So many start.
+local function took(limit, n)
+  local room = room_of(limit)
+  room.n = room.n - n
+  if room.spacing and n > 0 then
+    room.due = room.due + n * room.spacing
+    redis.pcall('ZREMRANGEBYSCORE', rates, '-inf', string.format('%.0f', now_us - 1000000))
+    redis.pcall('ZADD', rates, string.format('%.0f', room.due), limit)
+    if room.due - room.ahead > now_us then
+      room.n = 0
+      close(limit, (room.due - room.ahead) / 1000)
+    end
+  end
+end
+
+local function is_in_order(lease)
+  local of = read(list_of(lease))
+  return of and of.in_order
+end
+
+-- Back to the front of its list, where it and what shares its last limit wait for so long.
+local function hold_up(lease, delay, envelope)
+  local list = list_of(lease)
+  local of = read(list)
+  if delay > 0 then close(of.limits[#of.limits], now + delay) end
+  push('RPUSH', list, envelope)
+  if delay > 0 and of.key then
+    local keys = jobs .. ':keys:' .. of.group
+    local turn = tonumber(call('ZSCORE', keys, of.key))
+    if turn < shut then call('ZADD', keys, string.format('%.0f', turn + shut), of.key) end
+  end
+end

@@ -11,6 +11,7 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result, Token, parse_q
 use crate::duration::{self, Backoff};
 use crate::errors::Errors;
 use crate::keys;
+use crate::limits::{self, Entry};
 
 const ON_ERROR: &str = "`on_error` is \"retry\", \"fail\" or the path of a \
     `fn(&(dyn Error + Send + Sync + 'static)) -> hworker::OnFault`";
@@ -35,6 +36,7 @@ pub(crate) struct Args {
     pub(crate) encrypted: Option<Encrypted>,
     /// The arguments that no tool shows.
     pub(crate) redact: Vec<LitStr>,
+    pub(crate) limits: Vec<Entry>,
     pub(crate) krate: Option<Path>,
 }
 
@@ -73,7 +75,7 @@ impl Args {
     fn parse_all(&mut self, input: ParseStream<'_>, errors: &mut Errors) {
         let mut seen = HashSet::new();
         while !input.is_empty() {
-            let entry = self.parse_entry(input, &mut seen);
+            let entry = self.parse_entry(input, &mut seen, errors);
             if errors.ok(entry).is_some() && !input.is_empty() && !input.peek(Token![,]) {
                 errors.push(input.error("expected `,` and the next key"));
             }
@@ -81,7 +83,12 @@ impl Args {
         }
     }
 
-    fn parse_entry(&mut self, input: ParseStream<'_>, seen: &mut HashSet<String>) -> Result<()> {
+    fn parse_entry(
+        &mut self,
+        input: ParseStream<'_>,
+        seen: &mut HashSet<String>,
+        errors: &mut Errors,
+    ) -> Result<()> {
         let key = input.call(Ident::parse_any).map_err(|error| {
             Error::new(error.span(), "expected a key and its value, as in `timeout = \"120s\"`")
         })?;
@@ -90,7 +97,9 @@ impl Args {
             skip_to_comma(input);
             return Err(Error::new(key.span(), keys::unknown(&name)));
         };
-        if !seen.insert(name.clone()) {
+        // A job has several limits.
+        let repeats = name == "concurrency" || name == "rate_limit";
+        if !seen.insert(name.clone()) && !repeats {
             skip_to_comma(input);
             return Err(Error::new(key.span(), format!("`{name}` is given twice")));
         }
@@ -99,8 +108,14 @@ impl Args {
             return Ok(());
         }
         let needs_value = |span: Span| {
-            Error::new(span, format!("`{name}` needs a value, as in `{name} = {example}`"))
+            let example = keys::example(&name, example);
+            Error::new(span, format!("`{name}` needs a value, as in `{example}`"))
         };
+        if limits::is_limit(&name) {
+            let entry = limits::parse(&key, input, errors);
+            self.limits.push(entry.ok_or_else(|| needs_value(key.span()))?);
+            return Ok(());
+        }
         input.parse::<Token![=]>().map_err(|_| needs_value(key.span()))?;
         let value: Expr = input.parse().map_err(|_| needs_value(key.span()))?;
         self.set(&name, peel(&value))
@@ -142,14 +157,14 @@ fn skip_to_comma(input: ParseStream<'_>) {
     }
 }
 
-fn skip_past_comma(input: ParseStream<'_>) {
+pub(crate) fn skip_past_comma(input: ParseStream<'_>) {
     skip_to_comma(input);
     // Here is a comma or nothing, and both parse.
     let _ = input.parse::<Option<Token![,]>>();
 }
 
 /// The value without the invisible groups that macros put around it.
-fn peel(value: &Expr) -> &Expr {
+pub(crate) fn peel(value: &Expr) -> &Expr {
     match value {
         Expr::Group(group) => peel(&group.expr),
         Expr::Paren(paren) => peel(&paren.expr),
@@ -157,14 +172,14 @@ fn peel(value: &Expr) -> &Expr {
     }
 }
 
-fn string<'a>(value: &'a Expr, otherwise: &str) -> Result<&'a LitStr> {
+pub(crate) fn string<'a>(value: &'a Expr, otherwise: &str) -> Result<&'a LitStr> {
     match value {
         Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) => Ok(text),
         value => Err(Error::new_spanned(value, otherwise)),
     }
 }
 
-fn path<'a>(value: &'a Expr, otherwise: &str) -> Result<&'a Path> {
+pub(crate) fn path<'a>(value: &'a Expr, otherwise: &str) -> Result<&'a Path> {
     match value {
         Expr::Path(path) if path.qself.is_none() => Ok(&path.path),
         value => Err(Error::new_spanned(value, otherwise)),
@@ -172,7 +187,7 @@ fn path<'a>(value: &'a Expr, otherwise: &str) -> Result<&'a Path> {
 }
 
 /// What is said of a wrong value, and where a path stands in quotes, that it is written without.
-fn unquoted(key: &str, value: &Expr, form: &str) -> String {
+pub(crate) fn unquoted(key: &str, value: &Expr, form: &str) -> String {
     let text = string(value, form).map(LitStr::value).unwrap_or_default();
     match syn::parse_str::<Path>(&text) {
         Ok(_) => format!("{form}\na path is written without quotes: `{key} = {text}`"),
@@ -185,7 +200,7 @@ pub(crate) fn is_name(text: &str) -> bool {
     consists_of(text, 200, "._:-")
 }
 
-fn consists_of(text: &str, longest: usize, marks: &str) -> bool {
+pub(crate) fn consists_of(text: &str, longest: usize, marks: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || marks.contains(c);
     (1..=longest).contains(&text.len()) && text.chars().all(fits)
 }
@@ -247,13 +262,17 @@ fn on_error(value: &Expr) -> Result<OrPath<Fault>> {
     fault_named(&text.value()).map(OrPath::Value).ok_or_else(otherwise)
 }
 
-fn max_attempts(value: &Expr) -> Result<u32> {
-    let attempts = match value {
+/// The number, if it is one.
+pub(crate) fn number(value: &Expr) -> Option<u32> {
+    match value {
         Expr::Lit(ExprLit { lit: Lit::Int(int), .. }) => int.base10_parse().ok(),
         _ => None,
-    };
+    }
+}
+
+fn max_attempts(value: &Expr) -> Result<u32> {
     let form = "`max_attempts` is a number from 1 to 4294967295";
-    attempts.filter(|attempts| *attempts > 0).ok_or_else(|| Error::new_spanned(value, form))
+    number(value).filter(|attempts| *attempts > 0).ok_or_else(|| Error::new_spanned(value, form))
 }
 
 /// The variant of the enum, with the place of the text.

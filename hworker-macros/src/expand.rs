@@ -12,6 +12,7 @@ use syn::{Ident, LitStr, ReturnType};
 use crate::args::{Encrypted, Fault, OrPath};
 use crate::attributes::{of_every_item, of_struct, respan, visibility};
 use crate::duration::Backoff;
+use crate::limits;
 use crate::model::{JobModel, visible};
 use crate::params::{Param, Pass, mentions};
 use crate::schema;
@@ -174,6 +175,8 @@ pub(crate) fn implementation(model: &JobModel, definition: &TokenStream) -> Toke
     let (private, attrs) = (&model.private, of_every_item(model));
     // Here the compiler complains about arguments.
     let mut job = model.job.clone();
+    // Nothing in a job that is refused can be relied on.
+    let limit_values = model.sound.then(|| limits::code::method(model)).flatten();
     job.set_span(job.span().located_at(model.function.sig.paren_token.span.join()));
     quote! {
         #(#[#attrs])*
@@ -181,6 +184,8 @@ pub(crate) fn implementation(model: &JobModel, definition: &TokenStream) -> Toke
         impl #private::Job for #job {
             const NAME: &'static ::core::primitive::str = Self::NAME;
             const DEFINITION: &'static #private::Definition = &#definition;
+
+            #limit_values
         }
     }
 }
@@ -189,6 +194,7 @@ fn definition(model: &JobModel) -> TokenStream {
     let private = &model.private;
     let (policy, needs, start) = (policy(model), needs(model), start(model));
     let (aliases, blocking) = (&model.args.aliases, !model.is_async());
+    let limits = limits::code::list(model);
     let (redact, schema) = (schema::redacted(model), schema(model));
     let queue = model.args.queue.as_ref();
     let queue = queue.map_or_else(|| quote!(#private::DEFAULT_QUEUE), |queue| quote!(#queue));
@@ -206,7 +212,7 @@ fn definition(model: &JobModel) -> TokenStream {
             aliases: &[#(#aliases),*],
             queue: #queue,
             priority: #private::Priority::#priority,
-            limits: &[],
+            limits: #limits,
             place: #private::Place {
                 module: ::core::module_path!(),
                 file: ::core::file!(),

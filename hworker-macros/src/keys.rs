@@ -1,7 +1,7 @@
 //! The keys of the attribute, and what is said of others.
 
 /// The keys that work, each with an example of its value.
-pub(crate) const KEYS: [(&str, &str); 15] = [
+pub(crate) const KEYS: [(&str, &str); 18] = [
     ("name", "\"mail.welcome\""),
     ("aliases", "[\"old_name\"]"),
     ("type", "SendWelcome"),
@@ -16,34 +16,60 @@ pub(crate) const KEYS: [(&str, &str); 15] = [
     ("priority", "\"high\""),
     ("encrypted", "\"only\""),
     ("redact", "\"card, to\""),
+    ("concurrency", "5"),
+    ("rate_limit", "\"100/m\""),
+    ("fair", "(key = tenant)"),
     ("crate", "path::to::hworker"),
 ];
 
 /// The keys that are reserved for what is to come.
-const NOT_YET: [&str; 9] = [
-    "unique",
-    "cron",
-    "every",
-    "timezone",
-    "concurrency",
-    "rate_limit",
-    "keep_result",
-    "expires",
-    "isolate",
-];
+const NOT_YET: [&str; 7] =
+    ["unique", "cron", "every", "timezone", "keep_result", "expires", "isolate"];
 
 pub(crate) fn unknown(key: &str) -> String {
     if NOT_YET.contains(&key) {
         return format!("`{key}` is not yet supported");
     }
     let known = KEYS.iter().map(|(known, _)| *known);
-    let nearest = known.clone().chain(NOT_YET).min_by_key(|known| distance(key, known));
-    let near = nearest.filter(|known| distance(key, known) <= 1 + known.len() / 4);
-    let near = near.map(|known| format!("`{known}`"));
-    let hint = meant(key).map(str::to_owned).or(near);
+    let hint = meant(key).map(str::to_owned).or_else(|| near(key, known.clone().chain(NOT_YET)));
+    message(key, hint, "the keys are", known)
+}
+
+/// What is said of an unknown key in the brackets of another.
+pub(crate) fn unknown_in(
+    outer: &str,
+    key: &str,
+    known: impl Iterator<Item = &'static str> + Clone,
+) -> String {
+    let keys = match known.clone().count() {
+        1 => format!("the only key of `{outer}` is"),
+        _ => format!("the keys of `{outer}` are"),
+    };
+    message(key, near(key, known.clone()), &keys, known)
+}
+
+/// How a key is written with this value.
+pub(crate) fn example(key: &str, value: &str) -> String {
+    let sign = if value.starts_with('(') { "" } else { " = " };
+    [key, sign, value].concat()
+}
+
+fn message(
+    key: &str,
+    hint: Option<String>,
+    keys: &str,
+    known: impl Iterator<Item = &'static str>,
+) -> String {
     let hint = hint.map(|meant| format!(", did you mean {meant}?")).unwrap_or_default();
-    let all = known.map(|known| format!("`{known}`")).collect::<Vec<_>>().join(", ");
-    format!("unknown key `{key}`{hint}\nthe keys are {all}")
+    let known: Vec<_> = known.map(|known| format!("`{known}`")).collect();
+    format!("unknown key `{key}`{hint}\n{keys} {}", known.join(", "))
+}
+
+/// The nearest of the keys, if it is near.
+fn near(key: &str, known: impl Iterator<Item = &'static str>) -> Option<String> {
+    let nearest = known.min_by_key(|known| distance(key, known));
+    let near = nearest.filter(|known| distance(key, known) <= 1 + known.len() / 4);
+    near.map(|known| format!("`{known}`"))
 }
 
 /// Names that other job queues use, each with the key or the call that is meant.
@@ -60,7 +86,14 @@ fn meant(key: &str) -> Option<&'static str> {
         "deadline" | "max_runtime" | "max_time" | "time_limit" => "`timeout`",
         "ttl" => "`expires`",
         "dedup" | "dedupe" | "unique_by" | "unique_for" => "`unique`",
-        "max_concurrency" | "threads" | "workers" => "`concurrency`",
+        "concurrency_limit" | "limits_concurrency" | "max_concurrency" | "max_concurrent"
+        | "max_running" | "threads" | "workers" => "`concurrency`",
+        "fairness" | "round_robin" => "`fair`",
+        "fifo" | "ordered" | "sequential" => "`concurrency(key = .., order = \"strict\")`",
+        "limit" | "max_waiting" | "order" | "per" | "when_full" => {
+            "`concurrency(..)`, in whose brackets it stands"
+        }
+        "burst" | "rate" => "`rate_limit(..)`, in whose brackets it stands",
         "throttle" => "`rate_limit`",
         "kind" | "task" => "`name`",
         _ => return None,
@@ -100,6 +133,9 @@ mod tests {
             ("retry_delay", Some("backoff")),
             ("x", None),
             ("prioritiy", Some("priority")),
+            ("max_concurrency", Some("concurrency")),
+            ("concurency", Some("concurrency")),
+            ("ratelimit", Some("rate_limit")),
         ];
         for (key, near) in hints {
             let message = unknown(key);

@@ -7,6 +7,7 @@ mod errors;
 mod expand;
 mod fallback;
 mod keys;
+mod limits;
 mod model;
 mod params;
 mod schema;

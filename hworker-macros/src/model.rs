@@ -12,6 +12,7 @@ use syn::{
 use crate::args::{self, Args};
 use crate::attributes::{self, from_here};
 use crate::errors::Errors;
+use crate::limits::Limits;
 use crate::params::{self, Param, Pass};
 
 /// A function whose body was not looked into, so that completion works in a body that does not parse yet.
@@ -56,6 +57,7 @@ pub(crate) struct JobModel {
     /// The name on the wire.
     pub(crate) name: LitStr,
     pub(crate) params: Vec<Param>,
+    pub(crate) limits: Limits,
     /// Whether the signature is one that a job can have; where it is not, the function alone can be used.
     pub(crate) sound: bool,
 }
@@ -76,10 +78,11 @@ impl JobModel {
         let sound = errors.count() == before;
         check_redacted(&args, &params, errors);
         let name = wire_name(&function.sig.ident, &args, errors);
+        let limits = Limits::new(&args, &params, &name, errors);
         let job = visible(args.type_name.as_ref().unwrap_or(&function.sig.ident));
         let krate = args.krate();
         let private = from_here(quote!(#krate::__private));
-        Self { function, args, private, job, name, params, sound }
+        Self { function, args, private, job, name, params, limits, sound }
     }
 
     pub(crate) fn is_async(&self) -> bool {

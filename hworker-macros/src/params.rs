@@ -154,8 +154,11 @@ fn name(pat: &Pat, injected: bool) -> Result<Ident> {
     match pat {
         Pat::Ident(pat) if pat.by_ref.is_none() && pat.subpat.is_none() => Ok(pat.ident.clone()),
         Pat::TupleStruct(pat) if injected && last_is(&pat.path, &["State"]) => {
-            // Passed by position; nothing refers to the name.
-            Ok(Ident::new("state", Span::call_site()))
+            // Passed by position; only a limit may name it, and is told that it is no argument.
+            match pat.elems.first() {
+                Some(Pat::Ident(pat)) => Ok(pat.ident.clone()),
+                _ => Ok(Ident::new("_", Span::call_site())),
+            }
         }
         pat => Err(Error::new_spanned(pat, NO_PATTERN)),
     }

@@ -86,6 +86,22 @@ fn every_policy() {
 }
 
 #[test]
+fn limits() {
+    check(
+        "limits",
+        quote! {
+            concurrency = 50,
+            rate_limit(rate = "100/m", burst = 20),
+            concurrency(limit = plan_limit, key = (tenant, shop::of), when_full = "keep_newest", max_waiting = 100),
+            concurrency(limit = 2, per = "worker", name = "gpu"),
+        },
+        quote!(
+            async fn sync(tenant: &str, plan_limit: u8) {}
+        ),
+    );
+}
+
+#[test]
 fn attributes_of_the_function() {
     check(
         "attributes",

@@ -100,6 +100,7 @@ impl ::hworker::__private::Job for send_old {
         aliases: &[],
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
+        limits: &[],
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -117,6 +118,7 @@ impl ::hworker::__private::Job for send_old {
         blocking: false,
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
+        limit_values: ::hworker::__private::limit_values::<Self>,
         start: |invocation| {
             let args = invocation.args::<send_old>()?;
             ::core::result::Result::Ok(

@@ -68,6 +68,7 @@ impl ::hworker::__private::Job for tick {
         aliases: &[],
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
+        limits: &[],
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -84,6 +85,7 @@ impl ::hworker::__private::Job for tick {
         blocking: true,
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
+        limit_values: ::hworker::__private::limit_values::<Self>,
         start: |invocation| {
             let args = invocation.args::<tick>()?;
             ::core::result::Result::Ok(

@@ -141,6 +141,7 @@ impl ::hworker::__private::Job for report {
         aliases: &[],
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
+        limits: &[],
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -163,6 +164,7 @@ impl ::hworker::__private::Job for report {
             <Tenant as ::hworker::__private::Inject>::needs(needs);
         },
         decode: ::hworker::__private::decode::<Self>,
+        limit_values: ::hworker::__private::limit_values::<Self>,
         start: |invocation| {
             let args = invocation.args::<report>()?;
             let injected_0 = invocation.inject::<State<Pool>>()?;

@@ -79,6 +79,7 @@ impl crate::background::__private::Job for Send {
         aliases: &["send", "mail"],
         queue: "mail",
         priority: crate::background::__private::Priority::Normal,
+        limits: &[],
         place: crate::background::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -105,6 +106,7 @@ impl crate::background::__private::Job for Send {
         blocking: false,
         needs: |needs| {},
         decode: crate::background::__private::decode::<Self>,
+        limit_values: crate::background::__private::limit_values::<Self>,
         start: |invocation| {
             let args = invocation.args::<Send>()?;
             ::core::result::Result::Ok(

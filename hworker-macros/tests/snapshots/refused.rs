@@ -85,6 +85,7 @@ impl ::hworker::__private::Job for send {
         aliases: &[],
         queue: "",
         priority: ::hworker::__private::Priority::Normal,
+        limits: &[],
         place: ::hworker::__private::Place {
             module: "",
             file: "",
@@ -97,6 +98,7 @@ impl ::hworker::__private::Job for send {
         blocking: false,
         needs: |_| {},
         decode: ::hworker::__private::decode::<Self>,
+        limit_values: ::hworker::__private::limit_values::<Self>,
         start: |_| loop {},
     };
 }

@@ -93,6 +93,7 @@ impl ::hworker::__private::Job for send_welcome {
         aliases: &[],
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
+        limits: &[],
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -112,6 +113,7 @@ impl ::hworker::__private::Job for send_welcome {
         blocking: false,
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
+        limit_values: ::hworker::__private::limit_values::<Self>,
         start: |invocation| {
             let args = invocation.args::<send_welcome>()?;
             ::core::result::Result::Ok(

@@ -79,6 +79,7 @@ impl ::hworker::__private::Job for send {
         aliases: &[],
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
+        limits: &[],
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -97,6 +98,7 @@ impl ::hworker::__private::Job for send {
         blocking: false,
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
+        limit_values: ::hworker::__private::limit_values::<Self>,
         start: |invocation| {
             let args = invocation.args::<send>()?;
             ::core::result::Result::Ok(
@@ -117,5 +119,5 @@ const _: () = {
     }
 };
 ::core::compile_error! {
-    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `max_attempts`, `backoff`, `priority`, `encrypted`, `redact`, `crate`"
+    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `max_attempts`, `backoff`, `priority`, `encrypted`, `redact`, `concurrency`, `rate_limit`, `fair`, `crate`"
 }

@@ -3,7 +3,7 @@
 #[hworker::job(timeot = "1s", max_retries = 3, x = 1)]
 async fn unknown() {}
 
-#[hworker::job(retries = 3, delay = "5s", schedule = "0 9 * * *")]
+#[hworker::job(retries = 3, delay = "5s", schedule = "0 9 * * *", max_concurrency = 3, burst = 2)]
 async fn of_another_queue() {}
 
 #[hworker::job(
@@ -11,8 +11,6 @@ async fn of_another_queue() {}
     cron = "* * * * *",
     every = "1h",
     timezone = "UTC",
-    concurrency = 4,
-    rate_limit = "10/s",
     keep_result = "1d",
     expires = "1h",
     isolate = true
@@ -22,7 +20,7 @@ async fn reserved() {}
 #[hworker::job(timeout = "1s", queue = "a", timeout = "2s", queue = "b")]
 async fn twice() {}
 
-#[hworker::job(timeout, queue = , name("x"), on_panic: "fail", crate)]
+#[hworker::job(timeout, queue = , name("x"), on_panic: "fail", crate, concurrency, rate_limit = , fair)]
 async fn without_a_value() {}
 
 #[hworker::job("1s", 5, timeout = "1s" queue = "b", = "c", on_panic = "fail")]

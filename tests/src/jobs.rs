@@ -39,6 +39,8 @@ pub enum Act {
     RetryIn(u64),
     /// Returns [`hworker::snooze`], in milliseconds.
     Snooze(u64),
+    /// Returns [`hworker::slow_down`], in milliseconds.
+    SlowDown(u64),
     /// Kills its process.
     Kill,
     /// Blocks its thread until the attempt is cancelled, and notes `cancelled`.
@@ -96,6 +98,54 @@ pub async fn act_unless_crashed(
     perform(name, plan, Runner::from(&context), Some(&context), runs).await
 }
 
+/// The same as [`act`](fn@act), at most two at once.
+#[hworker::job(backoff = "0s", concurrency = 2)]
+pub async fn act_by_twos(
+    name: String,
+    plan: Vec<Vec<Act>>,
+    context: Context,
+    #[inject] runs: Runs,
+) -> Result<Outcome, BoxError> {
+    perform(name, plan, Runner::from(&context), Some(&context), runs).await
+}
+
+/// The same as [`act`](fn@act), at most two of a key at once.
+#[hworker::job(backoff = "0s", concurrency(limit = 2, key = key))]
+pub async fn act_of_key(
+    name: String,
+    key: Option<String>,
+    plan: Vec<Vec<Act>>,
+    context: Context,
+    #[inject] runs: Runs,
+) -> Result<Outcome, BoxError> {
+    drop(key);
+    perform(name, plan, Runner::from(&context), Some(&context), runs).await
+}
+
+/// The same as [`act`](fn@act), those of a key one after the other.
+#[hworker::job(backoff = "300ms", concurrency(key = key, order = "strict"))]
+pub async fn act_in_order(
+    name: String,
+    key: String,
+    plan: Vec<Vec<Act>>,
+    context: Context,
+    #[inject] runs: Runs,
+) -> Result<Outcome, BoxError> {
+    drop(key);
+    perform(name, plan, Runner::from(&context), Some(&context), runs).await
+}
+
+/// The same as [`act`](fn@act), at most 20 in a second.
+#[hworker::job(backoff = "0s", rate_limit = "20/s")]
+pub async fn act_by_rate(
+    name: String,
+    plan: Vec<Vec<Act>>,
+    context: Context,
+    #[inject] runs: Runs,
+) -> Result<Outcome, BoxError> {
+    perform(name, plan, Runner::from(&context), Some(&context), runs).await
+}
+
 /// The same as [`act`](fn@act), on a thread of its own.
 #[hworker::job(backoff = "0s")]
 pub fn act_blocking(
@@ -118,6 +168,8 @@ pub async fn weigh(name: String, text: String, context: Context, #[inject] runs:
 pub fn common_jobs() -> Registry {
     let registry = Registry::new().with::<act>().with::<act_without_context>().with::<act_once>();
     let registry = registry.with::<act_blocking>().with::<weigh>();
+    let registry = registry.with::<act_by_twos>().with::<act_of_key>();
+    let registry = registry.with::<act_in_order>().with::<act_by_rate>();
     registry.with::<strange>().with::<strange_blocking>().with::<wakes_with_a_panic>()
 }
 
@@ -154,6 +206,9 @@ async fn perform(
             Act::Failure(text) => return Ok(Outcome::Failure(text)),
             Act::Fail(text) => return Err(hworker::fail(text).into()),
             Act::RetryIn(ms) => return Err(hworker::retry_in(Duration::from_millis(ms)).into()),
+            Act::SlowDown(ms) => {
+                return Err(hworker::slow_down(Duration::from_millis(ms)).into());
+            }
             Act::Snooze(ms) => return Err(hworker::snooze(Duration::from_millis(ms)).into()),
             Act::Kill => kill_own_process(),
             Act::BlockUntilCancelled => {

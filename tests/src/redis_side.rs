@@ -126,7 +126,9 @@ impl RedisSide {
                 local keys = redis.call('KEYS', own .. '*')
                 table.sort(keys)
                 for _, key in ipairs(keys) do
-                    if key == own or string.sub(key, 1, #own + 1) == own .. ':' then
+                    -- What is declared and set is of no job, and what wakes workers expires.
+                    local is_setting = string.find(key, ':control$') or string.find(key, ':overrides$') or string.find(key, ':gate$')
+                    if not is_setting and (key == own or string.sub(key, 1, #own + 1) == own .. ':') then
                         local count = counts[redis.call('TYPE', key).ok]
                         left[#left + 1] = {key, count and redis.call(count, key) or 1}
                     end

@@ -265,8 +265,9 @@ impl Both {
             key("jobs"),
             key("parked"),
             key("token"),
+            key("bell"),
         ];
-        let args = ["4000", "60000", "1", "0", "900000", "0"].map(str::to_owned);
+        let args = ["4000", "60000", "1", "0", "900000", "0", ""].map(str::to_owned);
         let args = [&[format!("w.{id}")], &args[..]].concat();
         let reply = list(&self.script("heartbeat", &keys, &args));
         if reply[0] == "void" {
@@ -285,9 +286,10 @@ impl Both {
             key("stat"),
             key("jobs"),
             key("parked"),
+            key("bell"),
         ];
         let args = [session.to_string(), want.to_string(), "4000000".into(), "1000".into()];
-        let args = [&args[..], &["10".to_owned()]].concat();
+        let args = [&args[..], &["10".to_owned(), want.to_string()]].concat();
         // Every other call settles too, a lease that nobody holds.
         let reply = if want.is_multiple_of(2) {
             list(&self.script("reserve", &keys, &args))
@@ -410,7 +412,7 @@ impl Both {
         }
         let reply = if matches!(end, End::Ack) && job.is_multiple_of(3) {
             // And reserves, under a session that never was.
-            let ask = ["0", "1", "4000000", "1000", "10"].map(str::to_owned);
+            let ask = ["0", "1", "4000000", "1000", "10", "1"].map(str::to_owned);
             let [settled, reserved] = self.settle_and_reserve(id, &args, 1, &ask);
             assert!(reserved == ["stale"] || reserved == ["void"], "{reserved:?}");
             settled

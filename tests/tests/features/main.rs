@@ -62,6 +62,7 @@ mod enqueue;
 mod idle;
 mod inspect;
 mod lanes;
+mod limits;
 mod lock;
 mod orders;
 mod pages;

@@ -50,7 +50,7 @@ impl Queue {
         if declared.is_empty() {
             return Ok(());
         }
-        let mut call = Call::new(Script::Declare, &[&self.keys.jobs, &self.keys.token]);
+        let mut call = Call::new(Script::Declare, &[&self.keys.jobs]);
         call.arg(&declared.name);
         for (field, value) in &declared.fields {
             call.arg(field).arg(value);
@@ -72,7 +72,8 @@ impl Queue {
         job_type: &str,
         fields: &[(&str, String)],
     ) -> Result<u64, Fault> {
-        let mut call = Call::new(Script::Limit, &[&self.keys.jobs, &self.keys.token]);
+        let keys = &self.keys;
+        let mut call = Call::new(Script::Limit, &[&keys.jobs, &keys.token, &keys.workers]);
         call.arg(limit).arg(job_type);
         for (field, value) in fields {
             call.arg(*field).arg(value);

@@ -1,7 +1,6 @@
 -- declare: say which limits the job types of a worker have.
 --
 -- KEYS[1] jobs      LIST+   waiting envelopes; behind `:control` what is in force
--- KEYS[2] token     STRING  the last token of the queue
 -- ARGV[1] declared  a hash of all that follows
 -- ARGV[2] now field, value; repeated: 'limit:<limit>' how many at once, 'rate:<limit>' '<count> <period in ms> <burst>'; '' for a value
 --   where there is none
@@ -9,8 +8,7 @@
 -- Returns how many of them were others before.
 -- Invariant: what somebody set by hand goes on to hold.
 local call = redis.call
-local jobs, token_key = KEYS[1], KEYS[2]
-local control = jobs .. ':control'
+local control = KEYS[1] .. ':control'
 
 local changed = 0
 for i = 2, #ARGV, 2 do
@@ -22,7 +20,4 @@ for i = 2, #ARGV, 2 do
   end
 end
 call('HSET', control, 'declared:' .. ARGV[1], call('TIME')[1])
-if changed > 0 then
-  -- include mark
-end
 return changed

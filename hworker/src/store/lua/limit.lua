@@ -2,6 +2,7 @@
 --
 -- KEYS[1] jobs    LIST+   waiting envelopes; behind `:control` what is in force, behind `:overrides` that of one key
 -- KEYS[2] token   STRING  the last token of the queue
+-- KEYS[3] workers ZSET    worker -> last heartbeat in ms
 -- ARGV[1] limit   its name; with a key `<limit>=`, of one key `<limit>=<key>`, of the queue `*`
 -- ARGV[2] type    a job type whose jobs belong to a list with this limit from now on, or ''
 -- ARGV[3] now field, value; repeated: 'set' how many at once, 'set_rate' '<count> <period in ms> <burst>', 'paused' for so many ms, 0 until
@@ -32,5 +33,10 @@ end
 -- include mark
 if is_of_key then open(limit) end
 if call('ZCARD', lists) > 0 then leave_ticket() end
-if limit == '*' then open_gate() end
+if limit == '*' then
+  -- All that wait until the queue gives jobs again: they may take as many as there is room for.
+  local live = math.min(call('ZCOUNT', KEYS[3], now - 60000, '+inf'), 1000)
+  for _ = 1, live do call('RPUSH', jobs .. ':gate', '!') end
+  if live > 0 then call('PEXPIRE', jobs .. ':gate', 60000) end
+end
 return were_set

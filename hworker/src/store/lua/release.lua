@@ -19,8 +19,9 @@ local owner = progress
 -- Looked at before anything is taken, as in settle.lua.
 local needed = {}
 for i = 1, #ARGV, 3 do
-  look_at_list(list_of(ARGV[i]))
-  if ARGV[i + 1] ~= '0' then
+  if ARGV[i + 1] == '0' or is_in_order(ARGV[i]) then
+    look_at_list(list_of(ARGV[i]))
+  else
     needed[scheduled], needed[bell] = 'ZCARD', 'LLEN'
   end
 end

@@ -65,8 +65,9 @@ local function room_of(limit)
   end
   local count, period, burst = string.match(of_key[3] or of[4] or of[3] or '', '^(%d+) (%d+) (%d+)$')
   if count and room.n > 0 then
-    -- What falls into 10 ms may start together, so that timers need not be finer.
-    local together = math.max(1, math.floor(count / period * 10))
+    count, period, burst = math.max(count, 1), math.max(period, 1), tonumber(burst)
+    -- What falls into 10 ms may start together, and a twentieth of all, so that timers need not be finer and what was late catches up.
+    local together = math.max(1, math.floor(count / period * 10), count >= 20 and math.floor(count / 20) + 1 or 1)
     room.spacing = period * 1000 / math.max(count - together + 1, 1)
     room.ahead = (burst + together - 1) * room.spacing
     local due = redis.pcall('ZSCORE', rates, limit)
@@ -87,6 +88,8 @@ local function took(limit, n)
     room.due = room.due + n * room.spacing
     redis.pcall('ZREMRANGEBYSCORE', rates, '-inf', string.format('%.0f', now_us - 1000000))
     redis.pcall('ZADD', rates, string.format('%.0f', room.due), limit)
+    local left = math.ceil((room.due - now_us) / 1000) + 1000
+    if call('PTTL', rates) < left then call('PEXPIRE', rates, left) end
     if room.due - room.ahead > now_us then
       room.n = 0
       close(limit, (room.due - room.ahead) / 1000)

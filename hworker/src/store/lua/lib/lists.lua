@@ -9,7 +9,7 @@
 -- of them look. `held` has a member `<limit> <token>` for each lease and limit.
 local lists, held = jobs .. ':lists', jobs .. ':held'
 local levels, noted, parsed = {highest = 1, high = 2, normal = 3, low = 4, lowest = 5}, {}, {}
-local shut, groups = 1e15, nil
+local shut, group_names = 1e15, nil
 
 -- What a name says of its list; nil where it is none. A limit whose name ends with `@` is one for each worker.
 local function read(list)
@@ -106,8 +106,8 @@ end
 -- The jobs of a key may be taken again, in all groups that have its limit.
 local function open(limit)
   local by_key, key = string.match(limit, '^([^=]*=)(.*)$')
-  groups = groups or redis.pcall('ZRANGE', lists, 0, 199)
-  for _, group in ipairs(by_key and groups or {}) do
+  group_names = group_names or redis.pcall('ZRANGE', lists, 0, 199)
+  for _, group in ipairs(by_key and group_names or {}) do
     local of, keys = read(group), jobs .. ':keys:' .. group
     local turn = of and of.by_key == by_key and tonumber(call('ZSCORE', keys, key) or nil)
     if turn and turn >= shut then

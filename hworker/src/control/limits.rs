@@ -56,6 +56,8 @@ pub struct LimitInfo {
     pub running: u64,
 }
 
+// As serde calls it.
+#[allow(clippy::ref_option)]
 fn as_text<S: serde::Serializer>(rate: &Option<Rate>, serializer: S) -> Result<S::Ok, S::Error> {
     rate.map(|rate| rate.to_string()).serialize(serializer)
 }
@@ -194,7 +196,8 @@ impl LimitControl {
         let is_name = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
         let bare = self.name.trim_end_matches(['=', '@']);
         let of_queue = self.name == OF_QUEUE && self.key.is_none();
-        if !of_queue && !((1..=200).contains(&bare.len()) && bare.chars().all(is_name)) {
+        let is_sound = (1..=200).contains(&bare.len()) && bare.chars().all(is_name);
+        if !is_sound && !of_queue {
             let why = format!("`{}` is no name of a limit or a job type", self.name);
             return Err(Error::Config(Problems(vec![why])));
         }

@@ -63,7 +63,8 @@ impl Key {
         let nonce: [u8; 24] = std::array::from_fn(|i| hash.as_bytes()[i % 16]);
         let mut zeros = vec![0; 16];
         self.cipher.encrypt_in_place(&nonce.into(), b"hworker-key-1", &mut zeros).ok()?;
-        Some(zeros.iter().take(16).map(|byte| format!("{byte:02x}")).collect())
+        let zeros = zeros.first_chunk().copied()?;
+        Some(uuid::Uuid::from_bytes(zeros).simple().to_string())
     }
 
     pub(super) fn open(&self, nonce: &str, data: &str, owner: &str) -> Result<Text, Unopened> {

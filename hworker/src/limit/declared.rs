@@ -1,6 +1,6 @@
 //! The limits of all job types of a program, as a worker tells the server.
 
-use super::{AtOnce, Limit};
+use super::{AtOnce, Limit, Rate};
 use crate::fnv;
 
 /// A queue serves no more lists whose jobs have limits, without their keys.
@@ -58,10 +58,7 @@ impl DeclaredLimits {
                 AtOnce::Any | AtOnce::OfArguments => String::new(),
             };
             fields.push((format!("limit:{name}"), at_once));
-            fields.push((
-                format!("rate:{name}"),
-                limit.rate.map_or_else(String::new, |rate| rate.kept()),
-            ));
+            fields.push((format!("rate:{name}"), limit.rate.map_or_else(String::new, Rate::kept)));
         }
         fields.sort_unstable();
         let name = if fields.is_empty() {

@@ -155,7 +155,7 @@ mod server {
             let (session, on, number) = begin::<plain>(&url).await;
             let (queue, keys) = (&session.consumers()[0].queue, &session.consumers()[0].keys);
             let envelopes = vec![envelope::<plain>(); at_once];
-            let want = Want { slots: at_once, ahead: 0 };
+            let want = crate::store::Want { slots: at_once, ahead: 0 };
             let mut done: Vec<Settlement> = Vec::new();
             for _ in 0..jobs() / at_once {
                 queue.enqueue(&on, &envelopes, CALL_WITHIN).await.expect("enqueued");
@@ -190,7 +190,7 @@ mod server {
                 let envelopes: Vec<_> =
                     numbers.map(|number| another::<failed>(number, differ)).collect();
                 queue.enqueue(&on, &envelopes, CALL_WITHIN).await.expect("enqueued");
-                let want = Want { slots: at_once, ahead: 0 };
+                let want = crate::store::Want { slots: at_once, ahead: 0 };
                 let reserved = queue.reserve(&on, keys, number, want, CALL_WITHIN).await;
                 let Ok(Reserved::Jobs { jobs, .. }) = reserved else { panic!("{reserved:?}") };
                 let batch = run(&session, jobs).await;

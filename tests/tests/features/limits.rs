@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use hworker::{BoxError, Bulk, Context, Control, Error, JobState, Outcome, Rate};
 use hworker_tests::{
-    Act, InProcess, Run, Runs, TestServer, act, act_by_rate, act_by_twos, act_in_order,
-    act_of_key,
+    Act, InProcess, Run, Runs, TestServer, act, act_by_rate, act_by_twos, act_in_order, act_of_key,
 };
 
 use crate::SOON;
@@ -439,7 +438,7 @@ async fn en21_a_ceiling_of_waiting_jobs() {
     }
     match enqueue("t 1").await {
         Err(Error::Full { key, waiting: 3, ceiling: 3, .. }) => {
-            assert_eq!(key.as_deref(), Some("t%201"))
+            assert_eq!(key.as_deref(), Some("t%201"));
         }
         other => panic!("{other:?}"),
     }

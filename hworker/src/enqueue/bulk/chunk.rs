@@ -57,11 +57,10 @@ pub(super) fn chunks(bulk: &[Ready]) -> Vec<Chunk<'_>> {
     let mut before = None;
     for (index, job) in bulk.iter().enumerate() {
         let (place, delayed) = (&job.place, job.due.is_some());
-        // Jobs that have limits go to a list each.
-        let listed = place.list.has_limits();
-        let list =
-            (place.list.priority, place.front, listed.then_some(delayed.then_some(&place.list)));
-        let kind = (job.client.identity(), &*job.queue, list, delayed, job.confirms);
+        // Of jobs that have limits each goes to a list of its own, but for delayed ones.
+        let limited = place.list.has_limits().then(|| delayed.then_some(&place.list));
+        let wanted = (place.list.priority, place.front, limited);
+        let kind = (job.client.identity(), &*job.queue, wanted, delayed, job.confirms);
         // Most jobs go where the one before them went.
         let last = before.filter(|(before, _)| *before == kind).map(|(_, last)| last);
         let last = last.or_else(|| last_of.get(&kind).copied());

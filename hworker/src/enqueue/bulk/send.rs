@@ -114,10 +114,9 @@ pub(super) async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
         for (chunk, result) in side_by_side.iter().zip(results) {
             let fate = match &result {
                 Ok(None) => Fate::Enqueued,
-                Ok(Some(_)) => Fate::NotEnqueued,
                 Err(fault) if fault.kind == FaultKind::NotDurable => Fate::NotDurable,
                 Err(fault) if fault.sent => Fate::Uncertain,
-                Err(_) => Fate::NotEnqueued,
+                Ok(Some(_)) | Err(_) => Fate::NotEnqueued,
             };
             chunk.jobs.iter().for_each(|index| fates[*index] = fate);
             if let Ok(Some((which, waiting))) = result {

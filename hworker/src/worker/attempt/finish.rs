@@ -24,10 +24,9 @@ pub(crate) fn outcome(settlement: Option<&Settlement>) -> &'static str {
         Some(End::Broken { .. }) => "broken",
         Some(End::Parked { .. }) => "parked",
         Some(End::Routed { .. }) => "put where it belongs",
-        Some(End::Slowed { .. }) => "snoozed",
         Some(End::Husk) => "deleted",
         Some(End::Released { delay_ms: 0, .. }) => "given back",
-        Some(End::Released { .. }) => "snoozed",
+        Some(End::Slowed { .. } | End::Released { .. }) => "snoozed",
         None => "lost",
     }
 }

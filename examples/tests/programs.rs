@@ -42,6 +42,28 @@ fn the_ledger_books_once_and_refuses_what_is_written_late() {
 }
 
 #[test]
+fn the_shop_keeps_to_its_limits() {
+    let output = run(env!("CARGO_BIN_EXE_control"), &[]);
+    for line in [
+        "order 99 came last and was charged when",
+        "8 pictures were resized, 2 at once",
+        "had [1, 1, 1] exports at once",
+        "account 7: open > account 7: deposit > account 7: deposit > account 7: withdraw",
+        "6 products were indexed and 6 reports written, 3 at once",
+        "control.limit(\"db\").set(6): 6 at once",
+        "control.limit(\"db\").unset(): 3 at once",
+        "30 parcels took 31 calls to the carrier",
+        "no call was made for half a second",
+        "Bob came after 100 jobs of Ada",
+        "drawn: home, version 1 > home, version 6; 4 were cancelled",
+        "held up: 0 of 3 mails sent, 1 order packed",
+        "resumed: 3 of 3 mails sent",
+    ] {
+        assert!(output.contains(line), "{line}\n{output}");
+    }
+}
+
+#[test]
 fn a_wrong_command_is_told_the_right_ones() {
     let output = Command::new(env!("CARGO_BIN_EXE_mailing")).arg("post").output();
     let output = output.expect("the program starts");

@@ -52,7 +52,7 @@ pub fn key<const N: usize>(parts: [Option<String>; N]) -> Option<String> {
             key.push('|');
         }
         let part = part?;
-        key.push_str(&if N > 1 { part.replace('|', "||") } else { part });
+        key.push_str(&if N > 1 { part.replace('%', "%%").replace('|', "%|") } else { part });
     }
     Some(key)
 }

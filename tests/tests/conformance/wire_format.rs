@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
 use hworker::{Context, Outcome, Priority};
-use hworker_tests::{Act, DOCUMENTED_KEY, InProcess, Runs, TestServer, act, act_once};
+use hworker_tests::{
+    Act, DOCUMENTED_KEY, InProcess, Runs, TestServer, act, act_by_twos, act_of_key, act_once,
+};
 use jsonschema::{Registry, RegistryBuilder, Validator};
 use serde_json::{Value, json};
 
@@ -408,7 +410,22 @@ async fn wrong_values_are_broken_and_do_not_fit_the_schema() {
 const DESCRIBED: [(&str, &str); 3] =
     [("HWORKER_NAME", "web-1"), ("HWORKER_CONCURRENCY", "3"), ("HWORKER_KEEP_DONE", "1")];
 
-/// A job that stands in a list of its own, and what a worker notes that passes it over; an order to workers; a lock.
+/// A job that gave way to another of its key, which the worker has cancelled, and one that holds a limit.
+async fn limit(server: &TestServer) {
+    let superseded = "highest+!superseded";
+    let envelope = r#"{"id":"superseded","job":"act","args":{"name":"none","plan":[]}}"#;
+    let list = format!("hworker-jobs-default:{superseded}");
+    let _: u64 = server.redis().ask(&["LPUSH", &list, envelope]);
+    let lists = ["ZADD", "hworker-jobs-default:lists", "1000000000000000", superseded];
+    let _: u64 = server.redis().ask(&lists);
+    let cancelled = || server.redis().len("hworker-cancelled-default") == 1;
+    server.eventually("it is cancelled", SOON, cancelled);
+    let holds = act_by_twos::with("holds".into(), vec![vec![Act::Gate("go".into())]]);
+    holds.on(server.client()).enqueue().await.expect("enqueued");
+    server.eventually("it runs", SOON, || server.begun("holds") == 1);
+}
+
+/// Jobs that stand in lists of their own, and what a worker notes of them; an order to workers; a lock.
 async fn steer(server: &TestServer) {
     server.client().workers_of_label("another").scale(2).await.expect("ordered");
     let lock = server.client().lock("import", HOUR).await.expect("asked");
@@ -417,6 +434,15 @@ async fn steer(server: &TestServer) {
     low.enqueue().await.expect("enqueued");
     let since = ["HSET", "hworker-jobs-default:control", "since:4", "1798761600000"];
     let _: u64 = server.redis().ask(&since);
+    let of_key = act_of_key::with("key".into(), Some("k".into()), Vec::new());
+    of_key.on(server.client()).enqueue().await.expect("enqueued");
+    let limit = server.client().control("default").limit("act_of_key").of_key("k");
+    limit.set(5).await.expect("set");
+    // As a rate is used up.
+    for key in ["timers", "rates"] {
+        let key = format!("hworker-jobs-default:{key}");
+        let _: u64 = server.redis().ask(&["ZADD", &key, "1798761600000000", "act_by_rate"]);
+    }
     // As it is resumed.
     let _: u64 = server.redis().ask(&["RPUSH", "hworker-jobs-default:gate", "!"]);
 }
@@ -445,6 +471,7 @@ async fn keys_and_fields_are_as_described() {
             .all(|kind| server.redis().len(&format!("hworker-{kind}-default")) == 1)
     };
     server.eventually("all are settled", SOON, || settled() && server.begun("held") == 1);
+    limit(&server).await;
     server.eventually("it waits", SOON, || {
         let clients: String = server.redis().ask(&["CLIENT", "LIST"]);
         clients.lines().any(|client| client.contains("flags=b") && client.contains("cmd=blmove"))
@@ -488,7 +515,8 @@ async fn keys_and_fields_are_as_described() {
         let name = name.replace("import", "<name>");
         let name = match name.rsplit_once(':') {
             Some((stem, day)) if digits(day) => format!("{stem}:<YYYYMMDD>"),
-            Some((stem, "low")) => format!("{stem}:<list>"),
+            Some((stem, "low" | "+act_of_key=k")) => format!("{stem}:<list>"),
+            Some((stem, "+act_of_key=")) => format!("{stem}:<group>"),
             _ => name,
         };
         assert!(described.contains(&format!("\n| `{name}` |")), "{key} is described as {name}");
@@ -504,7 +532,20 @@ async fn keys_and_fields_are_as_described() {
     let token: String = server.redis().ask(&["GET", "hworker-token-default"]);
     assert!(leases.contains(&server.runs_of("held")[0].token.to_string()), "{leases:?}");
     let token = token.strip_suffix('+').expect("it is marked");
-    assert!(leases.iter().any(|lease| lease == token) && leases.len() == 2, "{leases:?}");
+    assert!(leases.iter().any(|lease| lease == token) && leases.len() == 3, "{leases:?}");
+    let holds = format!("{}.+act_by_twos", server.runs_of("holds")[0].token);
+    assert!(leases.contains(&holds), "{leases:?}");
+    let held: Vec<String> = server.redis().ask(&["ZRANGE", "hworker-jobs-default:held", "0", "-1"]);
+    assert_eq!(held, [holds.split('.').rev().collect::<Vec<_>>().join(" ").replace('+', "")]);
+    let limits = section("Limits");
+    for key in ["control", "overrides"] {
+        let fields: Vec<String> =
+            server.redis().ask(&["HKEYS", &format!("hworker-jobs-default:{key}")]);
+        for field in fields.iter().filter(|field| !field.starts_with("since:")) {
+            let what = field.split_once(':').map_or(&**field, |(what, _)| what);
+            assert!(limits.contains(&format!("`{what}:<")), "{key} {field}");
+        }
+    }
     assert!(token.parse::<u64>().expect("a number") >= server.runs_of("held")[0].token);
     let ttl: i64 = server
         .redis()

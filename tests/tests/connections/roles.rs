@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use hworker::{Action, AuditEntry, Bulk, Client, Error, JobState, Priority, When};
 use hworker_tests::Records as _;
-use hworker_tests::{Act, RedisSide, SCRIPTS, TestServer, act, act_once};
+use hworker_tests::{
+    Act, RedisSide, SCRIPTS, TestServer, act, act_by_rate, act_by_twos, act_in_order, act_of_key,
+    act_once,
+};
 
 use super::SOON;
 
@@ -123,6 +126,30 @@ fn may_not(url: &str, commands: &[&str]) {
     }
 }
 
+/// While one of a page is drawn, the one that waits already stays.
+#[hworker::job(concurrency(limit = most, key = page, when_full = "keep_oldest"))]
+async fn draw_oldest(page: u64, most: u32) {
+    let _ = (page, most);
+}
+
+/// While one of a page is drawn, the newest waits.
+#[hworker::job(concurrency(limit = 1, key = page, when_full = "keep_newest"))]
+async fn draw_newest(page: u64) {
+    let _ = page;
+}
+
+/// Has a limit, a rate, a key, and a key in order.
+async fn enqueue_limited(client: &Client) {
+    let none = Vec::new;
+    let (name, key) = (|| "limited".to_owned(), Some("k".to_owned()));
+    act_by_twos::with(name(), none()).on(client).enqueue().await.expect("enqueued");
+    act_by_rate::with(name(), none()).on(client).enqueue().await.expect("enqueued");
+    act_of_key::with(name(), key, none()).on(client).enqueue().await.expect("enqueued");
+    let again = vec![vec![Act::RetryIn(50)], vec![]];
+    let in_order = act_in_order::with(name(), "k".into(), again);
+    in_order.on(client).enqueue().await.expect("enqueued");
+}
+
 fn nothing(name: &str) -> hworker::Enqueue<act> {
     act::with(name.into(), Vec::new())
 }
@@ -151,13 +178,27 @@ async fn a_producer_enqueues_and_nothing_more() {
     let counts = server.inspect().counts().await.expect("counted");
     assert_eq!((counts.waiting, counts.scheduled), (3002, 1));
     assert_eq!(server.client().inspect("other").counts().await.expect("counted").scheduled, 2001);
-    needs_what_it_has(&role, &server, &["push", "schedule"], &[]);
+    let limit = server.client().control("limited").limit("draw_oldest").of_key("7");
+    limit.pause().await.expect("paused");
+    // The first finds room, the third a job that waits already.
+    for page in [8, 7, 7] {
+        let oldest = draw_oldest::with(page, 1).queue("limited").on(&client);
+        oldest.enqueue().await.expect("enqueued");
+    }
+    enqueue_limited(&client).await;
+    // `push` has parts that only workers reach; what is refused in it stands in the log.
+    needs_what_it_has(&role, &server, &["schedule"], &[]);
+    let limit = server.client().control("limited").limit("draw_newest").of_key("7");
+    limit.pause().await.expect("paused");
+    let newest = draw_newest::with(7).queue("limited").on(&client).enqueue().await;
+    assert!(matches!(newest, Err(Error::Refused { .. })), "{newest:?}");
 
     may_not(
         &url,
         &[
             "LRANGE hworker-jobs-default 0 -1",
             "LPOP hworker-jobs-default",
+            "RPOP hworker-jobs-default",
             "DEL hworker-jobs-default",
             "ZREM hworker-scheduled-default x",
             "HSET hworker-progress-default:w lease x",
@@ -239,9 +280,11 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
     for broken in ["no envelope", "neither", r#"{"job":"unknown_to_all","args":{}}"#] {
         let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", broken]);
     }
+    enqueue_limited(server.client()).await;
     for name in ["retried", "later again", "snoozed", "by another", "delayed"] {
         server.eventually(name, SOON, || server.ended(name) == 1);
     }
+    server.eventually("those with limits", SOON, || server.ended("limited") == 4);
     server.eventually("failures", SOON, || server.counter("failed") == 2);
     server.eventually("broken ones", SOON, || server.counter("broken") == 3);
 
@@ -260,6 +303,7 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
             let tools = [
                 "audit",
                 "edit",
+                "limit",
                 "lock",
                 "mend_records",
                 "order",
@@ -316,6 +360,7 @@ async fn an_observer_looks_and_changes_nothing() {
     client.job_types().await.expect("the manifest");
     client.audit_log(10).await.expect("the audit");
     client.dead_workers().await.expect("the dead workers");
+    client.control("default").limits().await.expect("the limits");
     assert_eq!(groups[0].count, 1);
     let held = &queue.jobs(JobState::Running).page().await.expect("a page").items[0];
     assert_eq!(held.id.as_ref(), Some(&running));
@@ -381,6 +426,16 @@ async fn an_operator_mends_and_nothing_more() {
     control.pause().await.expect("paused");
     assert!(control.paused().await.expect("asked").is_some());
     assert!(control.resume().await.expect("resumed"));
+    let keys = control.limit("act_of_key");
+    keys.set(3).await.expect("set");
+    keys.of_key("k").pause().await.expect("paused");
+    control.queue_limit().set(9).await.expect("set");
+    control.job("act").pause().await.expect("paused");
+    assert_eq!(control.limits().await.expect("limits").iter().filter(|it| it.is_set).count(), 2);
+    assert!(control.job("act").resume().await.expect("resumed"));
+    assert!(
+        keys.unset().await.expect("unset") && control.queue_limit().unset().await.expect("unset")
+    );
     assert_eq!(client.workers_of_label("nobody").quiet().await.expect("ordered"), 0);
     let workers = queue.workers().await.expect("workers");
     assert_eq!(client.worker(&workers[0].id).quiet().await.expect("ordered"), 1);
@@ -399,6 +454,8 @@ async fn an_operator_mends_and_nothing_more() {
         "order",
         "pause",
         "resume",
+        "limit",
+        "open_keys",
     ];
     let scripts = [READS, &changes].concat();
     needs_what_it_has(&role, &server, &scripts, &["type", "renamenx", "zcount"]);

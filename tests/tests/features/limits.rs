@@ -226,6 +226,7 @@ async fn as_told(
 ) -> Result<(), BoxError> {
     let _ = (user, at_once);
     runs.note(name, "begin", 0, &context);
+    // The body takes a while.
     tokio::time::sleep(Duration::from_millis(20)).await;
     runs.note(name, "end", 0, &context);
     Ok(())
@@ -263,6 +264,7 @@ async fn cc11_a_limit_from_the_arguments() {
 #[hworker::job(concurrency(limit = 1, name = "db"))]
 async fn reads(context: Context, #[inject] runs: Runs) {
     runs.note("db", "begin", 0, &context);
+    // The body takes a while.
     tokio::time::sleep(Duration::from_millis(10)).await;
     runs.note("db", "end", 0, &context);
 }
@@ -272,6 +274,7 @@ async fn reads(context: Context, #[inject] runs: Runs) {
 async fn writes(table: String, context: Context, #[inject] runs: Runs) {
     drop(table);
     runs.note("db", "begin", 0, &context);
+    // The body takes a while.
     tokio::time::sleep(Duration::from_millis(10)).await;
     runs.note("db", "end", 0, &context);
 }
@@ -298,6 +301,7 @@ async fn newest(name: &str, doc: &str, context: Context, #[inject] runs: Runs) {
     let _ = doc;
     runs.note(name, "begin", 0, &context);
     while !runs.is_open("go") {
+        // The body takes a while.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -308,6 +312,7 @@ async fn oldest(name: &str, doc: &str, context: Context, #[inject] runs: Runs) {
     let _ = doc;
     runs.note(name, "begin", 0, &context);
     while !runs.is_open("go") {
+        // The body takes a while.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -388,6 +393,7 @@ async fn pr10_strict_order_of_a_key() {
 async fn on_each(name: &str, context: Context, #[inject] runs: Runs) -> Outcome {
     runs.note(name, "begin", 0, &context);
     while !runs.is_open("go") {
+        // The body takes a while.
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     Outcome::Success

@@ -43,7 +43,7 @@ local function count(counted, counter, job, n)
   if job then counted[counter .. ':' .. job] = (counted[counter .. ':' .. job] or 0) + n end
 end
 
-local owner = ''
+local progress = ''
 -- include clock
 -- include lists
 -- include limits

@@ -29,7 +29,7 @@ local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local timer, scheduled, jobs, parked, token_key = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local worker, timer_ttl, window, everyone = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
 local looked, unknown_for, declared = ARGV[5], tonumber(ARGV[6]), ARGV[8]
-local owner, bell = progress, KEYS[10]
+local bell = KEYS[10]
 
 local known = call('HMGET', record, 'session', 'dead', 'quiet', 'slots', 'stop')
 if not known[1] or known[2] then return {'void'} end

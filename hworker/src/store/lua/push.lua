@@ -10,7 +10,9 @@
 -- Returns {'ok'}; {'full', which, how many wait} where more would wait than may: nothing was written then.
 -- Invariant: all are there or, where the server refuses the first write, none is; and a worker is told.
 local call = redis.call
-local jobs, token_key, bell, owner = KEYS[1], KEYS[2], KEYS[3], ''
+local jobs, token_key, bell = KEYS[1], KEYS[2], KEYS[3]
+-- It holds no lease.
+local progress = ''
 local how = ARGV[1]
 
 -- include lists

@@ -12,7 +12,6 @@
 local call = redis.call
 local progress, jobs, scheduled, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 
-local owner = progress
 -- include clock
 -- include lists
 -- include limits

@@ -63,7 +63,8 @@ end
 
 -- The queue has lists beside its plain one, limits or pauses, or had.
 if mark then
-  local bell, owner, slots = KEYS[9], progress, tonumber(ARGV[6])
+  local bell = KEYS[9]
+  local slots = tonumber(ARGV[6])
   -- include lists
   -- include limits
   local since = redis.pcall('HMGET', control, 'since:1', 'since:2', 'since:3', 'since:4', 'since:5', 'paused', 'set:*', 'set_rate:*', 'types')

@@ -68,7 +68,6 @@ if ARGV[at] then
   local records, groups = KEYS[11], KEYS[12]
   local ended, outcomes = {KEYS[13], KEYS[14], KEYS[15], KEYS[16]}, {failed = 1, cancelled = 2, expired = 3, done = 4}
   -- include clock
-  local owner = progress
   -- include lists
   -- include limits
   -- include duties

@@ -1,5 +1,5 @@
 -- limits: how many jobs may start now.
--- Needs call, now, time, jobs, bell, owner: the key under which the worker holds leases, and lib/lists. Makes timers, control, overrides, is_paused, close, room_of, took,
+-- Needs call, now, time, jobs, bell, progress: the key under which the worker holds leases, and lib/lists. Makes timers, control, overrides, is_paused, close, room_of, took,
 -- is_in_order and hold_up.
 --
 -- `control` has for each limit what code declared, `limit:<limit>` and `rate:<limit>`, and what somebody set, `set:<limit>`,
@@ -52,7 +52,7 @@ local function room_of(limit)
       if of_key.err then of_key = {0} end
     end
   end
-  room.holder = limit .. (string.sub(limit, -1) == '@' and owner or '')
+  room.holder = limit .. (string.sub(limit, -1) == '@' and progress or '')
   local opens = redis.pcall('ZSCORE', timers, limit)
   if is_paused(of[5]) or is_paused(of[6]) or is_paused(of_key[4]) or type(opens) == 'table' or tonumber(opens or 0) > now then
     room.n = 0

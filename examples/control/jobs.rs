@@ -1,0 +1,85 @@
+//! The jobs of the shop, each with its limit. Their bodies only sleep.
+
+use std::time::Duration;
+
+use hworker::{BoxError, Context, Outcome, State};
+
+use crate::shop::Shop;
+
+const WORK: Duration = Duration::from_millis(50);
+
+/// A customer looks at the page while it runs, so it starts before all others that wait.
+#[hworker::job(priority = "high")]
+pub async fn charge(order: u64, shop: State<Shop>) {
+    shop.0.works("charge", &format!("order {order}"), WORK).await;
+}
+
+#[hworker::job]
+pub async fn pack(order: u64, shop: State<Shop>) {
+    shop.0.works("pack", &format!("order {order}"), WORK).await;
+}
+
+/// It needs much memory: two at once, over all workers.
+#[hworker::job(concurrency = 2)]
+pub async fn resize(picture: u64, shop: State<Shop>) {
+    shop.0.works("resize", &format!("picture {picture}"), WORK).await;
+}
+
+/// One export at a time for each customer. Those of other customers do not wait for it.
+#[hworker::job(concurrency(limit = 1, key = customer))]
+pub async fn export(customer: &str, shop: State<Shop>) {
+    shop.0.works("export", customer, WORK).await;
+}
+
+/// The entries of an account, one after the other. One that fails is tried again before those behind it.
+#[hworker::job(concurrency(key = account, order = "strict"), backoff = "200ms")]
+pub async fn book(account: &str, entry: &str, shop: State<Shop>, context: Context) -> Outcome {
+    shop.0.works("book", &format!("{account}: {entry}"), Duration::from_millis(5)).await;
+    if entry == "deposit" && context.attempt() == 1 {
+        return Outcome::Retry("the ledger is locked".into());
+    }
+    Outcome::Success
+}
+
+/// Has three connections to the database, together with `report`.
+#[hworker::job(concurrency(limit = 3, name = "db"))]
+pub async fn index(product: u64, shop: State<Shop>) {
+    shop.0.works("index", &format!("product {product}"), WORK).await;
+}
+
+/// Shares the connections of `index`.
+#[hworker::job(concurrency(limit = 3, name = "db"))]
+pub async fn report(day: u64, shop: State<Shop>) {
+    shop.0.works("report", &format!("day {day}"), WORK).await;
+}
+
+/// The carrier takes 20 calls a second, and says so if it has too much to do.
+#[hworker::job(rate_limit = "20/s")]
+pub async fn order_pickup(parcel: u64, shop: State<Shop>) -> Result<(), BoxError> {
+    let parcel_name = format!("parcel {parcel}");
+    let is_first_try = !shop.0.begun("order_pickup").contains(&parcel_name);
+    shop.0.works("order_pickup", &parcel_name, Duration::from_millis(1)).await;
+    if parcel == 10 && is_first_try {
+        // It answers 429 with `Retry-After`: none of these jobs starts before that time is over, and no attempt is counted.
+        return Err(hworker::slow_down(Duration::from_millis(500)).into());
+    }
+    Ok(())
+}
+
+/// Customers take turns, however many jobs each of them has.
+#[hworker::job(fair(key = customer))]
+pub async fn recommend(customer: &str, shop: State<Shop>) {
+    shop.0.works("recommend", customer, Duration::from_millis(20)).await;
+}
+
+/// While one of a page is drawn, only the newest other one is of interest.
+#[hworker::job(concurrency(limit = 1, key = page, when_full = "keep_newest"))]
+pub async fn preview(page: &str, version: u32, shop: State<Shop>) {
+    shop.0.works("preview", &format!("{page}, version {version}"), 4 * WORK).await;
+}
+
+/// Has no limit. The demo holds it up all the same.
+#[hworker::job]
+pub async fn send_mail(to: &str, shop: State<Shop>) {
+    shop.0.works("send_mail", to, Duration::from_millis(1)).await;
+}

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::Control;
 use crate::error::{Error, Problems};
-use crate::limit::{Rate, written_key};
+use crate::limit::{Rate, is_written_key, written_key};
 use crate::pause::Pause;
 use crate::store::{Connection, Fault, Queue, server_time};
 use crate::time::millis;
@@ -63,7 +63,8 @@ fn as_text<S: serde::Serializer>(rate: &Option<Rate>, serializer: S) -> Result<S
 }
 
 impl Control {
-    /// Steers the limit of this name, as in `concurrency(limit = 20, name = "db")`; one without a name is called as its job type.
+    /// Steers the limit of this name, as in `concurrency(limit = 20, name = "db")`; one without a name is called as its job type. It may be
+    /// written as in [`LimitInfo::name`] too.
     #[must_use]
     pub fn limit(&self, name: &str) -> LimitControl {
         LimitControl { control: self.clone(), name: name.to_owned(), key: None, job_type: false }
@@ -112,6 +113,24 @@ impl LimitControl {
     #[must_use]
     pub fn of_key(&self, key: &str) -> Self {
         Self { key: Some(written_key(key)), ..self.clone() }
+    }
+
+    /// What is known of it: a limit of this name in each form in which it is declared or set, or of the one key. Nothing where there is none.
+    ///
+    /// # Errors
+    /// As [`Control::limits`].
+    pub async fn info(&self) -> Result<Vec<LimitInfo>, Error> {
+        let mut known = self.control.limits().await?;
+        match &self.key {
+            Some(key) => {
+                let name = format!("{}={key}", self.name.trim_end_matches('='));
+                known.retain(|limit| limit.name == name);
+            }
+            None => known.retain(|limit| {
+                limit.name.trim_end_matches(['=', '@']) == self.name || limit.name == self.name
+            }),
+        }
+        Ok(known)
     }
 
     /// So many jobs may run at once. Where that is more than before, what may start now starts within 200 ms; where it is less, what runs
@@ -194,12 +213,20 @@ impl LimitControl {
 
     fn check(&self, shards: usize) -> Result<(), Error> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
-        let bare = self.name.trim_end_matches(['=', '@']);
+        // As `limits` gives it, it may have a key behind it.
+        let (bare, key) = self.name.split_once('=').unwrap_or((&self.name, ""));
+        let bare = bare.trim_end_matches('@');
         let of_queue = self.name == OF_QUEUE && self.key.is_none();
         let is_sound = (1..=200).contains(&bare.len()) && bare.chars().all(is_name);
+        let is_key = key.is_empty() || self.key.is_none() && is_written_key(key);
+        let is_sound = is_sound && is_key;
         if !is_sound && !of_queue {
             let why = format!("`{}` is no name of a limit or a job type", self.name);
             return Err(Error::Config(Problems(vec![why])));
+        }
+        if self.key.as_deref() == Some("") {
+            let why = "a key that is empty is none that can be set apart";
+            return Err(Error::Config(Problems(vec![why.into()])));
         }
         if of_queue && shards > 1 {
             let why = format!(
@@ -219,7 +246,7 @@ impl LimitControl {
     ) -> Result<u64, Fault> {
         let name = match &self.key {
             Some(key) => format!("{}={key}", self.name.trim_end_matches('=')),
-            None if self.job_type || self.name.ends_with(['=', '@', '*']) => self.name.clone(),
+            None if self.job_type || self.name.contains(['=', '@', '*']) => self.name.clone(),
             None => declared_as(&self.name, shard, on).await?,
         };
         let job_type = if self.job_type { &*self.name } else { "" };

@@ -134,6 +134,12 @@ pub(crate) fn written_key(key: &str) -> String {
     written
 }
 
+/// Whether [`written_key`] may have given it.
+pub(crate) fn is_written_key(key: &str) -> bool {
+    let is_mark = |c: char| c.is_whitespace() || c.is_control() || c != '%' && MARKS.contains(&c);
+    !key.is_empty() && key.len() <= KEY_BYTES && !key.contains(is_mark)
+}
+
 /// What stands for a key that is too long: 128 bits of its SHA-1 (a UUID of version 5, RFC 9562). No key that is written out begins so.
 fn digest(key: &str) -> String {
     format!("%{}", uuid::Uuid::new_v5(&uuid::Uuid::NAMESPACE_OID, key.as_bytes()).simple())
@@ -195,6 +201,10 @@ mod tests {
         let long = written_key(&"x".repeat(10_000_000));
         assert_eq!(long.len(), 33);
         assert_ne!(long, written_key(&"x".repeat(65)));
+        for key in ["acme.org/7", "a+b=c~d%e f", "größe", &"x".repeat(64), &"x".repeat(65)] {
+            assert!(is_written_key(&written_key(key)), "{key}");
+        }
+        assert!(!["", "a=b", "a b", "*"].into_iter().any(is_written_key));
         for key in ["", "a#b", &long, "*"] {
             let list = format!("+a={}", written_key(key));
             assert_eq!(List::parse(&list).map(|list| list.to_string()), Some(list), "{key}");

@@ -6,7 +6,7 @@ mod rate;
 mod values;
 
 pub(crate) use declared::DeclaredLimits;
-pub(crate) use list::{List, terms, written_key};
+pub(crate) use list::{List, is_written_key, terms, written_key};
 pub use rate::Rate;
 pub use values::{Key, LimitValues, OfOption, OfValue, key, limit};
 

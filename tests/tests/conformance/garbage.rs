@@ -156,9 +156,17 @@ async fn d6_empty_queue_is_inert() {
     let before = calls();
     server.holds("no key appears", Duration::from_secs(10), || {
         let expected = |key: &String| {
-            ["workers-default", "worker-default:", "timer-default", "stat-default", "meta:"]
-                .iter()
-                .any(|kind| key.starts_with(&format!("hworker-{kind}")))
+            [
+                "workers-default",
+                "worker-default:",
+                "timer-default",
+                "stat-default",
+                "meta:",
+                // The limits of its job types.
+                "jobs-default:control",
+            ]
+            .iter()
+            .any(|kind| key.starts_with(&format!("hworker-{kind}")))
         };
         server.redis().keys("*").iter().all(expected)
     });

@@ -26,7 +26,7 @@ pub(crate) struct Said {
 }
 
 impl Said {
-    fn lines(&self) -> Vec<Vec<&str>> {
+    pub(crate) fn lines(&self) -> Vec<Vec<&str>> {
         self.out.lines().map(|line| line.split('\t').collect()).collect()
     }
 

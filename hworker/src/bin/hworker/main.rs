@@ -6,6 +6,7 @@ mod change;
 mod doctor;
 mod enqueue;
 mod jobs;
+mod limits;
 mod output;
 mod queues;
 mod rows;
@@ -83,6 +84,7 @@ async fn run(args: Args) -> Result<(), Stop> {
         Command::Failed(command) => Box::pin(jobs::failed(&context, command)).await,
         Command::Scheduled(command) => Box::pin(jobs::scheduled(&context, command)).await,
         Command::Broken(command) => Box::pin(broken::run(&context, command)).await,
+        Command::Limits(command) => Box::pin(limits::run(&context, command)).await,
         Command::Workers(command) => Box::pin(workers::run(&context, command)).await,
         Command::Crashes => Box::pin(workers::crashes(&context)).await,
         Command::Enqueue(command) => Box::pin(enqueue::run(&context, command)).await,

@@ -128,13 +128,13 @@ fn may_not(url: &str, commands: &[&str]) {
 
 /// While one of a page is drawn, the one that waits already stays.
 #[hworker::job(concurrency(limit = most, key = page, when_full = "keep_oldest"))]
-async fn draw_oldest(page: u64, most: u32) {
+fn draw_oldest(page: u64, most: u32) {
     let _ = (page, most);
 }
 
 /// While one of a page is drawn, the newest waits.
 #[hworker::job(concurrency(limit = 1, key = page, when_full = "keep_newest"))]
-async fn draw_newest(page: u64) {
+fn draw_newest(page: u64) {
     let _ = page;
 }
 

@@ -21,7 +21,10 @@ local is_of_key = string.find(limit, '^[^=]+=.')
 local key = jobs .. (is_of_key and ':overrides' or ':control')
 -- A removal first: a full server lets a script go on once it has written.
 local were_set = 0
-for i = 3, #ARGV, 2 do were_set = were_set + call('HDEL', key, ARGV[i] .. ':' .. limit) end
+for i = 3, #ARGV, 2 do
+  local what = ARGV[i]
+  were_set = were_set + call('HDEL', key, what .. ':' .. limit)
+end
 for i = 3, #ARGV, 2 do
   local what, value = ARGV[i], ARGV[i + 1]
   if what == 'paused' and value ~= '' and value ~= '0' then value = string.format('%.0f', now + tonumber(value)) end

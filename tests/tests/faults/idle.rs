@@ -106,8 +106,15 @@ fn poll_of_an_empty_queue_leaves_nothing() {
     wait_for_workers(&server, 1);
     server.holds("no other key", Duration::from_secs(10), || {
         let keys = server.redis().keys("*");
-        let known = ["workers-default", "worker-default:", "timer-default", "meta:"]
-            .map(|known| format!("hworker-{known}"));
+        let known = [
+            "workers-default",
+            "worker-default:",
+            "timer-default",
+            "meta:",
+            // The limits of its job types.
+            "jobs-default:control",
+        ]
+        .map(|known| format!("hworker-{known}"));
         keys.iter().all(|key| known.iter().any(|known| key.starts_with(known)))
     });
     put_and_run(&server);

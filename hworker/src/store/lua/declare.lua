@@ -10,6 +10,8 @@
 local call = redis.call
 local control = KEYS[1] .. ':control'
 
+-- A removal first: a full server lets a script go on once it has written.
+call('HDEL', control, '')
 local changed = 0
 for i = 2, #ARGV, 2 do
   local field, value = ARGV[i], ARGV[i + 1]

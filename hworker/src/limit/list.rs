@@ -10,7 +10,7 @@ const KEY_BYTES: usize = 64;
 
 /// What has to be written another way in a key, besides blanks and what is not seen: it has a meaning in the name of a list, or in what is
 /// kept beside it.
-const MARKS: &[char] = &['+', '=', '~', '%', '#', '*'];
+const MARKS: &[char] = &['+', '=', '~', '%', '#', '*', '@'];
 
 /// A list of a queue: a priority, and the limits that its jobs have. The plain one has the normal priority, and none.
 ///
@@ -196,6 +196,7 @@ mod tests {
     fn a_key_is_written_so_that_it_can_be_told_apart() {
         assert_eq!(written_key("acme.org/7"), "acme.org/7");
         assert_eq!(written_key("a+b=c~d%e f"), "a%2bb%3dc%7ed%25e%20f");
+        assert_eq!(written_key("0@"), "0%40", "it is no limit of each worker");
         assert_eq!(written_key("a\0b\n\u{85}"), "a%00b%0a%c2%85");
         assert_eq!(written_key("größe"), "größe");
         let long = written_key(&"x".repeat(10_000_000));

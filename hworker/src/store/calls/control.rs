@@ -79,8 +79,11 @@ impl Queue {
             call.arg(*field).arg(value);
         }
         let were_set = on.run(&call, CALL_WITHIN).await?.count()?;
+        // A pause of a job type, or of a limit by its bare name, is one of its keys too.
         if limit.ends_with('=') {
             self.open_keys(on, limit).await?;
+        } else if !limit.contains(['=', '@', '*']) {
+            self.open_keys(on, &format!("{limit}=")).await?;
         }
         Ok(were_set)
     }

@@ -161,7 +161,7 @@ impl Both {
             }
             Call::Promote { want } => {
                 let args = [want.to_string(), "4000000".to_owned()];
-                let keys = [key("scheduled"), key("jobs"), key("token")];
+                let keys = [key("scheduled"), key("jobs"), key("token"), key("bell")];
                 let reply = self.script("promote", &keys, &args);
                 Answered::Count(size(&list(&reply)[0]))
             }

@@ -1,8 +1,7 @@
 //! From the limits of a job to their code: the list of the limits, and what the arguments say of them.
 
 use proc_macro2::{Span, TokenStream};
-use quote::quote;
-use quote::quote_spanned;
+use quote::{quote, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Ident, Path};
 

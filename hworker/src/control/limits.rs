@@ -137,8 +137,8 @@ impl LimitControl {
     /// goes on.
     ///
     /// # Errors
-    /// [`Error::Config`] for 0, which is a [`pause`](Self::pause), or a name that is none; [`Error::Unanswered`] where the answer was lost;
-    /// else where the server cannot be asked.
+    /// [`Error::Config`] for 0, which is a [`pause`](Self::pause), for a name that is none, or of which no worker has told so far;
+    /// [`Error::Unanswered`] where the answer was lost; else where the server cannot be asked.
     pub async fn set(&self, at_once: u32) -> Result<(), Error> {
         if at_once == 0 {
             let why = "a limit is at least 1; to let nothing start, `.pause()` it";
@@ -199,16 +199,55 @@ impl LimitControl {
         self.check(shards.len())?;
         let mut were_set = 0;
         for shard in shards {
-            let on = self.control.client.connection(&shard).await;
-            let changed = match on {
-                Ok(on) => self.change_shard(&shard, &on, fields).await,
-                Err(fault) => Err(fault),
+            let asked = async {
+                let on = self.control.client.connection(&shard).await?;
+                let names = self.names(&shard, &on, fields).await?;
+                for name in &names {
+                    let job_type = if self.job_type { &*self.name } else { "" };
+                    were_set += shard.set_limit(&on, name, job_type, fields).await?;
+                }
+                Ok(!names.is_empty())
             };
             let doing =
                 || format!("{what} the limit {} of the queue {}", self.name, self.control.name);
-            were_set += changed.map_err(|fault| self.control.client.not_done(&doing(), fault))?;
+            let is_known =
+                asked.await.map_err(|fault| self.control.client.not_done(&doing(), fault))?;
+            if !is_known {
+                let (name, queue) = (&self.name, &self.control.name);
+                let why = format!(
+                    "no worker of the queue {queue} has told of a limit `{name}` so far: mend the name, start a worker first, or say \
+                     which kind it is: `{name}=` is one with a key, `{name}@` one of each worker"
+                );
+                return Err(Error::Config(Problems(vec![why])));
+            }
         }
         Ok(were_set)
+    }
+
+    /// Under which names the server keeps what is changed. A pause of a name holds in each of its forms, and a worker need not have told of
+    /// it.
+    async fn names(
+        &self,
+        shard: &Queue,
+        on: &Connection,
+        fields: &[(&str, String)],
+    ) -> Result<Vec<String>, Fault> {
+        if let Some(key) = &self.key {
+            return Ok(vec![format!("{}={key}", self.name.trim_end_matches('='))]);
+        }
+        let is_pause = fields.iter().all(|(field, value)| *field == "paused" && !value.is_empty());
+        if is_pause || self.name.contains(['=', '@', '*']) {
+            return Ok(vec![self.name.clone()]);
+        }
+        let forms = ["", "=", "@"].map(|mark| [&*self.name, mark].concat());
+        if fields.iter().all(|(_, value)| value.is_empty()) {
+            return Ok(forms.to_vec());
+        }
+        let known = shard.limits_in_force(on).await?;
+        let is_known = |form: &String| {
+            known.iter().any(|(field, _)| field.strip_prefix("limit:") == Some(form))
+        };
+        Ok(forms.into_iter().find(is_known).into_iter().collect())
     }
 
     fn check(&self, shards: usize) -> Result<(), Error> {
@@ -237,33 +276,6 @@ impl LimitControl {
         }
         Ok(())
     }
-
-    async fn change_shard(
-        &self,
-        shard: &Queue,
-        on: &Connection,
-        fields: &[(&str, String)],
-    ) -> Result<u64, Fault> {
-        let name = match &self.key {
-            Some(key) => format!("{}={key}", self.name.trim_end_matches('=')),
-            None if self.job_type || self.name.contains(['=', '@', '*']) => self.name.clone(),
-            None => declared_as(&self.name, shard, on).await?,
-        };
-        let job_type = if self.job_type { &*self.name } else { "" };
-        shard.set_limit(on, &name, job_type, fields).await
-    }
-}
-
-/// What code declares under this name: with a mark behind it, if only so.
-async fn declared_as(name: &str, shard: &Queue, on: &Connection) -> Result<String, Fault> {
-    let known = shard.limits_in_force(on).await?;
-    let is_declared = |mark: &&str| {
-        known.iter().any(|(field, _)| {
-            *field == format!("limit:{name}{mark}") || *field == format!("rate:{name}{mark}")
-        })
-    };
-    let mark = ["", "=", "@"].into_iter().find(is_declared).unwrap_or_default();
-    Ok([name, mark].concat())
 }
 
 async fn of_shard(shard: &Queue, on: &Connection) -> Result<Vec<LimitInfo>, Fault> {

@@ -11,7 +11,8 @@ const MOST_LISTS: usize = 64;
 pub(crate) struct DeclaredLimits {
     /// Of all fields: another program, or another version of it, may say something else.
     pub(crate) name: String,
-    /// The fields where the server keeps what is in force, with their values; an empty one says that there is none.
+    /// The fields where the server keeps what is in force, with their values: `-` for how many at once where nothing bounds it, or
+    /// arguments do; an empty rate says that there is none.
     pub(crate) fields: Vec<(String, String)>,
 }
 
@@ -55,7 +56,7 @@ impl DeclaredLimits {
         for (name, _, limit) in known {
             let at_once = match limit.at_once {
                 AtOnce::Of(most) => most.to_string(),
-                AtOnce::Any | AtOnce::OfArguments => String::new(),
+                AtOnce::Any | AtOnce::OfArguments => "-".to_owned(),
             };
             fields.push((format!("limit:{name}"), at_once));
             fields.push((format!("rate:{name}"), limit.rate.map_or_else(String::new, Rate::kept)));
@@ -71,12 +72,6 @@ impl DeclaredLimits {
 
     pub(crate) fn is_empty(&self) -> bool {
         self.fields.is_empty()
-    }
-
-    /// The limits that have a key.
-    pub(crate) fn with_keys(&self) -> impl Iterator<Item = &str> {
-        let names = self.fields.iter().filter_map(|(field, _)| field.strip_prefix("limit:"));
-        names.filter(|name| name.ends_with('='))
     }
 }
 
@@ -98,7 +93,9 @@ mod tests {
         let types = [("a", &one[..]), ("b", &one[..1])];
         let declared = DeclaredLimits::of(types.into_iter(), &mut problems);
         assert_eq!((declared.fields.len(), problems.len()), (4, 0), "{declared:?}");
-        assert_eq!(declared.with_keys().collect::<Vec<_>>(), ["db="]);
+        let none = [Limit { at_once: AtOnce::Any, ..limit("all", key, 1) }];
+        let fair = DeclaredLimits::of([("a", &none[..])].into_iter(), &mut problems);
+        assert_eq!(fair.fields[0], ("limit:all=".to_owned(), "-".to_owned()), "it can be found");
         let other = [limit("db", all, 4)];
         let types = [("a", &one[..]), ("b", &other[..])];
         let changed = DeclaredLimits::of(types.into_iter(), &mut problems);

@@ -9,7 +9,7 @@ const NO_RATE: &str = "a rate is a number and a time, as in `100/m`, `10/30s` or
 
 /// How many jobs start in a time, over all workers: no stretch of the time has more starts than the number and the burst together.
 ///
-/// Without a burst they are spaced evenly; up to 10 ms of them may start together.
+/// Without a burst they are spaced evenly; what falls into 10 ms may start together, and of 20 or more a twentieth.
 ///
 /// ```
 /// use std::time::Duration;

@@ -447,6 +447,39 @@ async fn steer(server: &TestServer) {
     let _: u64 = server.redis().ask(&["RPUSH", "hworker-jobs-default:gate", "!"]);
 }
 
+/// Each key has a row, and each row a key.
+fn all_are_described(keys: &[String], worker: &str) {
+    let described = section("Keys");
+    let mut seen = BTreeSet::new();
+    for key in keys {
+        let digits = |part: &str| part.len() == 8 && part.bytes().all(|byte| byte.is_ascii_digit());
+        let name = key.replace(worker, "<w>").replace("default", "<q>").replace("slow", "<q>");
+        let name = name.replace("import", "<name>");
+        let name = match name.rsplit_once(':') {
+            Some((stem, day)) if digits(day) => format!("{stem}:<YYYYMMDD>"),
+            Some((stem, "low" | "+act_of_key=k")) => format!("{stem}:<list>"),
+            Some((stem, "+act_of_key=")) => format!("{stem}:<group>"),
+            _ => name,
+        };
+        assert!(described.contains(&format!("\n| `{name}` |")), "{key} is described as {name}");
+        seen.insert(name);
+    }
+    let rows = described.lines().filter(|line| line.starts_with("| `")).count();
+    assert_eq!(seen.len(), rows, "every key that is described exists: {seen:?}");
+}
+
+fn fields_of_limits_are_described(server: &TestServer) {
+    let limits = section("Limits");
+    for key in ["control", "overrides"] {
+        let fields: Vec<String> =
+            server.redis().ask(&["HKEYS", &format!("hworker-jobs-default:{key}")]);
+        for field in fields.iter().filter(|field| !field.starts_with("since:")) {
+            let what = field.split_once(':').map_or(&**field, |(what, _)| what);
+            assert!(limits.contains(&format!("`{what}:<")), "{key} {field}");
+        }
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_and_fields_are_as_described() {
     let server = TestServer::start();
@@ -507,23 +540,7 @@ async fn keys_and_fields_are_as_described() {
     let _: u64 = server.redis().ask(&["LPUSH", "hworker-meta:deaths", "{}"]);
 
     let keys = server.redis().keys("hworker-*");
-    let described = section("Keys");
-    let mut seen = BTreeSet::new();
-    for key in &keys {
-        let digits = |part: &str| part.len() == 8 && part.bytes().all(|byte| byte.is_ascii_digit());
-        let name = key.replace(&id, "<w>").replace("default", "<q>").replace("slow", "<q>");
-        let name = name.replace("import", "<name>");
-        let name = match name.rsplit_once(':') {
-            Some((stem, day)) if digits(day) => format!("{stem}:<YYYYMMDD>"),
-            Some((stem, "low" | "+act_of_key=k")) => format!("{stem}:<list>"),
-            Some((stem, "+act_of_key=")) => format!("{stem}:<group>"),
-            _ => name,
-        };
-        assert!(described.contains(&format!("\n| `{name}` |")), "{key} is described as {name}");
-        seen.insert(name);
-    }
-    let rows = described.lines().filter(|line| line.starts_with("| `")).count();
-    assert_eq!(seen.len(), rows, "every key that is described exists: {seen:?}");
+    all_are_described(&keys, &id);
 
     let (label, random) = id.rsplit_once('.').expect("an id");
     assert_eq!((label, random.len()), ("web-1", 12), "{id}");
@@ -537,15 +554,7 @@ async fn keys_and_fields_are_as_described() {
     assert!(leases.contains(&holds), "{leases:?}");
     let held: Vec<String> = server.redis().ask(&["ZRANGE", "hworker-jobs-default:held", "0", "-1"]);
     assert_eq!(held, [holds.split('.').rev().collect::<Vec<_>>().join(" ").replace('+', "")]);
-    let limits = section("Limits");
-    for key in ["control", "overrides"] {
-        let fields: Vec<String> =
-            server.redis().ask(&["HKEYS", &format!("hworker-jobs-default:{key}")]);
-        for field in fields.iter().filter(|field| !field.starts_with("since:")) {
-            let what = field.split_once(':').map_or(&**field, |(what, _)| what);
-            assert!(limits.contains(&format!("`{what}:<")), "{key} {field}");
-        }
-    }
+    fields_of_limits_are_described(&server);
     assert!(token.parse::<u64>().expect("a number") >= server.runs_of("held")[0].token);
     let ttl: i64 = server
         .redis()

@@ -455,7 +455,6 @@ async fn an_operator_mends_and_nothing_more() {
         "pause",
         "resume",
         "limit",
-        "open_keys",
     ];
     let scripts = [READS, &changes].concat();
     needs_what_it_has(&role, &server, &scripts, &["type", "renamenx", "zcount"]);

@@ -138,7 +138,7 @@ async fn ct14_a_type_is_paused_from_the_command_line() {
 
 #[test]
 fn cc8_what_is_wrong_of_a_limit_is_said() {
-    // Guard: of the name `LimitControl::check`, of one that is not known `Target::tell_if_unknown`.
+    // Guard: of the name `LimitControl::check`, of one that is not known `LimitControl::names` and `Target::tell_if_unknown`.
     let server = TestServer::start();
     for (code, arguments) in [
         (2, &["set", "db"][..]),
@@ -162,8 +162,12 @@ fn cc8_what_is_wrong_of_a_limit_is_said() {
         let said = call(&server, &[&["limits"], arguments].concat());
         assert_eq!(said.code, code, "{arguments:?}: {}", said.err);
     }
-    assert!(ok(&server, &["ls"]).out.is_empty(), "nothing was set");
     let said = call(&server, &["limits", "set", "db", "--at-once", "3"]);
+    assert!(said.code == 2 && said.err.contains("no worker of the queue default"), "{}", said.err);
+    assert_eq!(ok(&server, &["ls"]).out, "", "nothing was set");
+    ok(&server, &["set", "db=", "--at-once", "4"]);
+    assert_eq!(row(&server, "db=")[0], "4");
+    let said = call(&server, &["limits", "pause", "other"]);
     assert!(said.code == 0 && said.err.contains("no worker of default"), "{}", said.err);
-    ok(&server, &["set", "db", "--at-once", "4"]);
+    assert!(ok(&server, &["resume", "other"]).out.contains("resumed"));
 }

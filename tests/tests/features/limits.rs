@@ -1,7 +1,7 @@
 //! Rows C2, C3, CC3 to CC8, CC11 to CC13, PR5, PR10, RL1 to RL3, RL6 to RL9, EN21 and CT14: how many jobs run at once, how fast, in which
 //! order, and which are held up.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hworker::{BoxError, Bulk, Context, Control, Error, JobState, Outcome, Rate};
 use hworker_tests::{
@@ -549,11 +549,15 @@ async fn rl3_rl6_bursts_by_key() {
 async fn rl1_a_rate_is_set_while_jobs_run() {
     let server = TestServer::start();
     let rate = control(&server).limit("act_by_twos");
-    rate.set_rate(Rate::new(1, Duration::from_millis(500))).await.expect("set");
+    let slow = Rate::new(1, Duration::from_millis(500));
+    assert!(matches!(rate.set_rate(slow).await, Err(Error::Config(_))), "nobody has told of it");
+    let _worker = worker(&server, 4);
+    server
+        .eventually("it is known", SOON, || server.redis().len("hworker-jobs-default:control") > 0);
+    rate.set_rate(slow).await.expect("set");
     for _ in 0..8 {
         by_twos(&server, "rated", vec![]).await;
     }
-    let _worker = worker(&server, 4);
     server.eventually("three run", SOON, || server.ended("rated") == 3);
     assert!(most_in(&server.runs_of("rated"), Duration::from_millis(450)) == 1);
     rate.unset().await.expect("unset");
@@ -599,6 +603,40 @@ async fn rl8_rl9_a_body_asks_to_slow_down() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ct14_many_keys_go_on_after_a_pause() {
+    // 600 keys that a pause has shut -> all run soon after it is resumed, and so after one whose time is over, which is then none that could
+    // be resumed.
+    // Guard: `open_keys` in promote.lua.
+    let server = TestServer::start();
+    let _worker = worker(&server, 8);
+    let limit = control(&server).limit("act_of_key");
+    for (name, until) in [("resumed", None), ("over", Some(Duration::from_secs(3)))] {
+        match until {
+            None => limit.pause().await.expect("paused"),
+            Some(until) => limit.pause_for(until).await.expect("paused"),
+        }
+        for key in 0..600 {
+            of_key(&server, name, &format!("{key}"), vec![]).await;
+        }
+        let keys = "hworker-jobs-default:keys:+act_of_key=";
+        server.eventually("all are shut", SOON, || {
+            server.redis().ask::<u64>(&["ZCOUNT", keys, "1e15", "+inf"]) == 600
+        });
+        assert_eq!(server.begun(name), 0);
+        if until.is_none() {
+            assert!(limit.resume().await.expect("resumed"));
+        }
+        let since = Instant::now();
+        server.eventually("all run", SOON, || server.ended(name) == 600);
+        assert!(since.elapsed() < Duration::from_secs(8), "{:?}", since.elapsed());
+        assert!(!limit.resume().await.expect("asked"), "it is not paused");
+        server.drained(SOON);
+    }
+    let left = server.redis().keys("hworker-jobs-default*");
+    assert_eq!(left, ["hworker-jobs-default:control"], "nothing stays of a key");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_foreign_push_of_a_job_that_has_a_limit() {
     // A producer that knows nothing of limits pushes to the queue: each job is put where it belongs, and the limit holds.
     // Guard: `elsewhere` in admit.rs.
@@ -620,7 +658,7 @@ async fn keys_of_every_form() {
     // Empty, with a NUL, with marks of ours, of 10 MB: jobs run, each key by itself; waiting ones are listed, found and deleted.
     let server = TestServer::start();
     let long = "x".repeat(10_000_000);
-    let keys = ["", "a\0b", "a=b+c~d#e", "größe 7", "*", &long];
+    let keys = ["", "a\0b", "a=b+c~d#e@", "größe 7", "*", &long];
     for key in keys {
         for _ in 0..2 {
             of_key(&server, "keyed", key, sleep(5)).await;
@@ -646,7 +684,8 @@ async fn keys_of_every_form() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn damage_by_hand_is_mended() {
-    // Members, leases and tickets that somebody made or removed: nothing is lost, and nothing stands still.
+    // Members, leases and tickets that somebody made or removed: nothing is lost, and nothing stands still for longer than a minute.
+    // Guard: `free_left` in supervisor/holds.rs.
     let server = TestServer::start();
     for _ in 0..4 {
         of_key(&server, "keyed", "k", vec![]).await;
@@ -656,8 +695,15 @@ async fn damage_by_hand_is_mended() {
     // Nobody opens it: its reason is gone.
     ask(&["ZADD", "hworker-jobs-default:keys:+act_of_key=", "1000000000000009", "k"]);
     ask(&["DEL", "hworker-jobs-default"]);
+    // Held by leases that nobody has.
+    for held in ["act_by_twos 1", "act_by_twos 2", "act_of_key=k 3", "act_of_key=k 4", "x", "y z"] {
+        ask(&["ZADD", "hworker-jobs-default:held", "0", held]);
+    }
     let _worker = worker(&server, 4);
     server.eventually("all run", SOON, || server.ended("keyed") == 4 && server.ended("typed") == 4);
+    server.eventually("nothing is held", SOON, || {
+        server.redis().len("hworker-jobs-default:held") == 0
+    });
     // What code declares is written again.
     ask(&["DEL", "hworker-jobs-default:control"]);
     server.eventually("declared", SOON, || server.redis().len("hworker-jobs-default:control") > 0);

@@ -147,7 +147,6 @@ async fn set(
     at_once: Option<u32>,
     rate: Option<Rate>,
 ) -> Result<(), Stop> {
-    target.tell_if_unknown(context).await?;
     let control = target.control(context);
     let values = [at_once.map(|n| format!("{n} at once")), rate.map(|rate| rate.to_string())];
     let values = values.into_iter().flatten().collect::<Vec<_>>().join(", ");

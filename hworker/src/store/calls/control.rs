@@ -50,18 +50,12 @@ impl Queue {
         if declared.is_empty() {
             return Ok(());
         }
-        let mut call = Call::new(Script::Declare, &[&self.keys.jobs]);
+        let mut call = Call::new(Script::Declare, &[&self.keys.jobs, &self.keys.bell]);
         call.arg(&declared.name);
         for (field, value) in &declared.fields {
             call.arg(field).arg(value);
         }
-        if on.run(&call, CALL_WITHIN).await?.count()? > 0 {
-            // More may run at once than before.
-            for limit in declared.with_keys() {
-                self.open_keys(on, limit).await?;
-            }
-        }
-        Ok(())
+        on.run(&call, CALL_WITHIN).await.map(drop)
     }
 
     /// Sets what holds for a limit, or with an empty value no longer; gives how many of the fields were set before.
@@ -73,32 +67,13 @@ impl Queue {
         fields: &[(&str, String)],
     ) -> Result<u64, Fault> {
         let keys = &self.keys;
-        let mut call = Call::new(Script::Limit, &[&keys.jobs, &keys.token, &keys.workers]);
+        let mut call =
+            Call::new(Script::Limit, &[&keys.jobs, &keys.token, &keys.workers, &keys.bell]);
         call.arg(limit).arg(job_type);
         for (field, value) in fields {
             call.arg(*field).arg(value);
         }
-        let were_set = on.run(&call, CALL_WITHIN).await?.count()?;
-        // A pause of a job type, or of a limit by its bare name, is one of its keys too.
-        if limit.ends_with('=') {
-            self.open_keys(on, limit).await?;
-        } else if !limit.contains(['=', '@', '*']) {
-            self.open_keys(on, &format!("{limit}=")).await?;
-        }
-        Ok(were_set)
-    }
-
-    /// Has workers look again at all keys of a limit that was used up for them.
-    pub(crate) async fn open_keys(&self, on: &Connection, limit: &str) -> Result<(), Fault> {
-        // New ones may be shut meanwhile: not for ever.
-        for _ in 0..1_000 {
-            let mut call = Call::new(Script::OpenKeys, &[&self.keys.jobs]);
-            call.arg(limit);
-            if on.run(&call, CALL_WITHIN).await?.count()? == 0 {
-                break;
-            }
-        }
-        Ok(())
+        on.run(&call, CALL_WITHIN).await?.count()
     }
 
     /// All that is in force on the limits of the queue: what was declared and what was set.
@@ -122,9 +97,10 @@ impl Queue {
         let mut ask = redis::Pipeline::new();
         for limit in limits {
             let many = limit.ends_with(['=', '@']);
-            let end = if many { "\u{7f}" } else { "!" };
-            let begin = if many { "" } else { " " };
-            let (from, to) = (format!("[{limit}{begin}"), format!("({limit}{end}"));
+            let (begin, end) = if many { ("", 0xff) } else { (" ", b'!') };
+            let from = format!("[{limit}{begin}");
+            let mut to = format!("({limit}").into_bytes();
+            to.push(end);
             ask.cmd("ZLEXCOUNT").arg(self.keys.held()).arg(from).arg(to);
         }
         let counts = on.ask_all(&ask).await?;

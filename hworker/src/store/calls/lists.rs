@@ -8,7 +8,44 @@ use crate::store::reply::Reply;
 /// Groups of lists that are looked at; a queue serves no more.
 const MOST_GROUPS: usize = 200;
 
+/// Entries of `held` that are read with one command.
+const HELD_AT_ONCE: usize = 1000;
+
 impl Queue {
+    /// What leases hold of limits, each with the token of its lease, but for those since this time, in ms.
+    pub(crate) async fn held_since_before(
+        &self,
+        on: &Connection,
+        time: u64,
+    ) -> Result<Vec<(String, u64)>, Fault> {
+        // A token is a time in us. None that a worker was given is of tomorrow, unless the server's clock was set back.
+        let young = time.saturating_mul(1000)..time.saturating_add(86_400_000).saturating_mul(1000);
+        let mut held = Vec::new();
+        for first in (0..).step_by(HELD_AT_ONCE) {
+            let range = (self.keys.held(), first, first + HELD_AT_ONCE - 1);
+            let some = names(on.ask("ZRANGE", range).await)?;
+            let is_last = some.len() < HELD_AT_ONCE;
+            held.extend(some.into_iter().filter_map(|member| {
+                let token = member.rsplit_once(' ').and_then(|(_, token)| token.parse().ok());
+                let token = token.unwrap_or(0);
+                (!young.contains(&token)).then_some((member, token))
+            }));
+            if is_last {
+                break;
+            }
+        }
+        Ok(held)
+    }
+
+    /// Frees what no lease holds; gives how many there were still.
+    pub(crate) async fn free(&self, on: &Connection, held: &[String]) -> Result<u64, Fault> {
+        let mut freed = 0;
+        for some in held.chunks(HELD_AT_ONCE) {
+            freed += on.ask("ZREM", (self.keys.held(), some)).await?.count()?;
+        }
+        Ok(freed)
+    }
+
     /// The lists whose jobs have limits, by their names. A key that somebody made another type of has none.
     pub(crate) async fn limited_lists(&self, on: &Connection) -> Result<Vec<List>, Fault> {
         let mut lists = Vec::new();

@@ -73,8 +73,9 @@ impl Queue {
 
     /// Moves up to 1000 due jobs to the queue; gives how many, and how long until the next is due.
     pub(crate) async fn promote(&self, on: &Connection) -> Result<(u64, Option<Duration>), Fault> {
-        let mut call =
-            Call::new(Script::Promote, &[&self.keys.scheduled, &self.keys.jobs, &self.keys.token]);
+        let keys = &self.keys;
+        let keys = [&keys.scheduled, &keys.jobs, &keys.token, &keys.bell];
+        let mut call = Call::new(Script::Promote, &keys.map(String::as_str));
         call.number(SCRIPT_JOBS as u64).number(SCRIPT_BYTES as u64);
         let mut reply = on.run(&call, CALL_WITHIN).await?;
         let moved = reply.count()?;

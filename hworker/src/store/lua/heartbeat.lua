@@ -19,9 +19,9 @@
 -- ARGV[7] stopping   '1': the worker was told to stop, so its end casts no suspicion on what it holds
 -- ARGV[8] declared   a hash of the limits that this worker declared
 --
--- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting or 0 while the queue gives none, 1 if it keeps the timer or 0, ms until the
--- next scheduled job is due, or a limit opens, or -1, parked jobs that it has not looked at, parked jobs to be broken, its orders 'quiet', 'slots' and 'stop' or
--- '' each, 1 if the limits that it declared are there or 0, worker, last heartbeat, worker, last
+-- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting or 0 while the queue gives none, 1 if it keeps the timer or 0,
+-- ms until the next scheduled job is due, or a limit opens, or -1, parked jobs that it has not looked at, parked jobs to be broken, its
+-- orders 'quiet', 'slots' and 'stop' or '' each, 1 if the limits that it declared are there or 0, worker, last heartbeat, worker, last
 -- heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the
 -- worker was declared dead or is not known.
 local call = redis.call
@@ -84,7 +84,8 @@ local function parked_between(from, to)
   return type(count) == 'number' and count or 0
 end
 
-local next_due, opens = redis.pcall('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2], redis.pcall('ZRANGE', timers, 0, 0, 'WITHSCORES')[2]
+local next_due = redis.pcall('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
+local opens = redis.pcall('ZRANGE', timers, 0, 0, 'WITHSCORES')[2]
 next_due = math.min(tonumber(next_due) or math.huge, tonumber(opens) or math.huge)
 local wait = next_due < math.huge and math.max(0, math.ceil(next_due - now)) or -1
 local reply = {

@@ -3,6 +3,7 @@
 -- KEYS[1] jobs    LIST+   waiting envelopes; behind `:control` what is in force, behind `:overrides` that of one key
 -- KEYS[2] token   STRING  the last token of the queue
 -- KEYS[3] workers ZSET    worker -> last heartbeat in ms
+-- KEYS[4] bell    LIST    at most one token; wakes the process that keeps the timer
 -- ARGV[1] limit   its name; with a key `<limit>=`, of one key `<limit>=<key>`, of the queue `*`
 -- ARGV[2] type    a job type whose jobs belong to a list with this limit from now on, or ''
 -- ARGV[3] now field, value; repeated: 'set' how many at once, 'set_rate' '<count> <period in ms> <burst>', 'paused' for so many ms, 0 until
@@ -11,30 +12,40 @@
 -- Returns how many of the fields were set before.
 -- Invariant: what is taken afterwards is taken by calls that know of it, and a worker is told of what may be taken now.
 local call = redis.call
-local jobs, token_key = KEYS[1], KEYS[2]
+local jobs, token_key, bell = KEYS[1], KEYS[2], KEYS[4]
 local limit, job_type = ARGV[1], ARGV[2]
 
 -- include clock
 -- include lists
+-- include pause
+-- include timers
 -- include types
-local is_of_key = string.find(limit, '^[^=]+=.')
-local key = jobs .. (is_of_key and ':overrides' or ':control')
--- A removal first: a full server lets a script go on once it has written.
+local key = jobs .. (string.find(limit, '^[^=]+=.') and ':overrides' or ':control')
 local were_set = 0
 for i = 3, #ARGV, 2 do
   local what = ARGV[i]
-  were_set = were_set + call('HDEL', key, what .. ':' .. limit)
+  local before = call('HGET', key, what .. ':' .. limit)
+  if before and (what ~= 'paused' or is_paused(before)) then were_set = were_set + 1 end
 end
+-- A removal first: a full server lets a script go on once it has written.
+for i = 3, #ARGV, 2 do
+  local what = ARGV[i]
+  call('HDEL', key, what .. ':' .. limit)
+end
+local opens = now
 for i = 3, #ARGV, 2 do
   local what, value = ARGV[i], ARGV[i + 1]
-  if what == 'paused' and value ~= '' and value ~= '0' then value = string.format('%.0f', now + tonumber(value)) end
+  if what == 'paused' and value ~= '' then
+    opens = value ~= '0' and now + tonumber(value) or nil
+    value = opens and string.format('%.0f', opens) or value
+  end
   if value ~= '' then call('HSET', key, what .. ':' .. limit, value) end
 end
 if job_type ~= '' then
   if call('HEXISTS', key, 'paused:' .. limit) == 1 then note_type(job_type) else forget_type(job_type) end
 end
 -- include mark
-if is_of_key then open(limit) end
+if opens then set_timer('!' .. limit, opens, 'CH') end
 if call('ZCARD', lists) > 0 then leave_ticket() end
 if limit == '*' then
   -- All that wait until the queue gives jobs again: they may take as many as there is room for.

@@ -39,7 +39,6 @@ scripts! {
     Lock = "lock";
     LookParked = "look_parked";
     MendRecords = "mend_records";
-    OpenKeys = "open_keys";
     Order = "order";
     Pause = "pause";
     Promote = "promote";
@@ -72,9 +71,11 @@ const PARTS: &[(&str, &str)] = &[
     ("limits", include_str!("lib/limits.lua")),
     ("lists", include_str!("lib/lists.lua")),
     ("mark", include_str!("lib/mark.lua")),
+    ("pause", include_str!("lib/pause.lua")),
     ("portion", include_str!("lib/portion.lua")),
     ("quarantine", include_str!("lib/quarantine.lua")),
     ("records", include_str!("lib/records.lua")),
+    ("timers", include_str!("lib/timers.lua")),
     ("token", include_str!("lib/token.lua")),
     ("types", include_str!("lib/types.lua")),
     ("wake", include_str!("lib/wake.lua")),

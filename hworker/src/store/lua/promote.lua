@@ -3,13 +3,16 @@
 -- KEYS[1] scheduled  ZSET  envelope -> due time in ms
 -- KEYS[2] jobs       LIST+ envelopes; new ones go to its left; with `:<list>` behind it those of a list beside it
 -- KEYS[3] token      STRING  the last token of the queue
+-- KEYS[4] bell       LIST    at most one token; wakes the process that keeps the timer
 -- ARGV[1] want   how many at most (1..1000)
 -- ARGV[2] bytes  stop at so many bytes
 --
 -- Returns {how many were moved, ms until the next is due, or a limit opens, or -1 when there is none}.
 -- Invariant: an envelope leaves `scheduled` and enters its list in the same script, the earliest due first.
 local call = redis.call
-local scheduled, jobs, token_key = KEYS[1], KEYS[2], KEYS[3]
+local scheduled, jobs, token_key, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+-- No worker asks, so limits of each worker are those of none.
+local progress = KEYS[1]
 local want, bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 -- include clock
@@ -20,16 +23,48 @@ local want, bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
 call('LLEN', jobs)
 local is_marked = false
 
--- Limits that were closed until now.
-local timers = jobs .. ':timers'
+-- Limits that were closed until now, and those whose keys are to be looked at, see lib/timers.lua.
+-- include limits
 local over = redis.pcall('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', 0, 100)
-if over[1] then
-  call('ZREM', timers, unpack(over))
-  for _, limit in ipairs(over) do
-    open(limit)
-    if redis.pcall('HEXISTS', jobs .. ':control', 'paused:' .. limit) == 0 then forget_type(limit) end
-    if limit == '*' then open_gate() end
+local looks = 300
+
+-- The keys of a limit that have room may be taken from again, from this place among those that are shut; what is left is for the next call.
+local function open_keys(limit, from)
+  local by_key, skip = string.gsub(limit, '=?$', '=', 1), from
+  for _, group in ipairs(redis.pcall('ZRANGE', lists, 0, 199)) do
+    local of, keys = read(group), jobs .. ':keys:' .. group
+    local closed = of and of.by_key == by_key and redis.pcall('ZCOUNT', keys, '1e15', '+inf')
+    if type(closed) == 'number' and closed > skip and looks > 0 then
+      for _, key in ipairs(call('ZRANGEBYSCORE', keys, '1e15', '+inf', 'LIMIT', skip, looks)) do
+        looks = looks - 1
+        if room_of(by_key .. key).n > 0 then open(by_key .. key) else from = from + 1 end
+      end
+      skip = 0
+    elseif type(closed) == 'number' then
+      skip = skip - math.min(closed, skip)
+    end
   end
+  if looks <= 0 then call('ZADD', timers, now, '!' .. limit .. '#' .. from) end
+end
+
+for _, member in ipairs(over) do
+  if looks <= 0 then break end
+  call('ZREM', timers, member)
+  local changed, from = string.match(member, '^!([^#]*)#?(%d*)$')
+  local limit = changed or member
+  local is_of_key = string.find(limit, '=.')
+  local paused = redis.pcall('HGET', is_of_key and overrides or control, 'paused:' .. limit)
+  if is_paused(paused) then
+    if changed and tonumber(paused) > now then call('ZADD', timers, paused, member) end
+  else
+    if type(paused) == 'string' then call('HDEL', is_of_key and overrides or control, 'paused:' .. limit) end
+    if not redis.pcall('ZSCORE', timers, limit) then forget_type(limit) end
+    if changed and not is_of_key then open_keys(limit, tonumber(from) or 0) else open(limit) end
+  end
+  if limit == '*' then open_gate() end
+end
+if over[1] and redis.pcall('EXISTS', lists) == 1 then
+  -- include mark
   leave_ticket()
 end
 
@@ -48,7 +83,9 @@ while moved < want and at_once > 0 do
         -- include mark
         is_marked = true
       end
-      if of.key and at_once ~= '' then redis.pcall('HSETNX', jobs .. ':overrides', 'args:' .. of.limits[#of.limits], at_once) end
+      if of.key and at_once ~= '' and redis.pcall('HEXISTS', overrides, 'args:' .. of.limits[#of.limits]) == 0 then
+        call('HSET', overrides, 'args:' .. of.limits[#of.limits], at_once)
+      end
       push('LPUSH', list, string.sub(member, from))
     else
       plain[#plain + 1] = member

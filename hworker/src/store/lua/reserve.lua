@@ -19,8 +19,8 @@
 --
 -- Returns {'ok', jobs left, set aside as broken or, where there is no room, parked, first token, envelope, envelope, ...}: the
 -- leases are the tokens, counted up from the first; {'listed', jobs left that may be taken, set aside, how many entries the inbox
--- had, names of job types whose jobs belong to lists with a limit of that name, each with a blank behind it, lease, envelope, lease, envelope, ...} where the queue has more
--- than its plain list; {'closed', ms for which it is still paused, or -1} where no job may be taken; {'void'} when the worker was
+-- had, names of job types whose jobs belong to lists with a limit of that name, each with a blank behind it, lease, envelope, lease,
+-- envelope, ...} where the queue has more than its plain list; {'closed', ms for which it is still paused, or -1} where no job may be taken; {'void'} when the worker was
 -- declared dead or is not known; {'stale'} under an old session.
 -- Invariant: an envelope leaves its list and enters `progress` in the same script.
 -- Called by Queue::reserve, by Queue::reserve_when_handed behind a BLMOVE (want 0), and from settle_and_reserve.
@@ -67,7 +67,8 @@ if mark then
   local slots = tonumber(ARGV[6])
   -- include lists
   -- include limits
-  local since = redis.pcall('HMGET', control, 'since:1', 'since:2', 'since:3', 'since:4', 'since:5', 'paused', 'set:*', 'set_rate:*', 'types')
+  local since = redis.pcall('HMGET', control, 'since:1', 'since:2', 'since:3', 'since:4', 'since:5', 'paused', 'set:*', 'set_rate:*',
+    'types')
   local has_queue_limit = since[7] or since[8]
   -- As it was: the oldest is next.
   local function hand_back(how_many)
@@ -192,7 +193,8 @@ if mark then
   local function take_from_keys(from, most)
     local took_in_all, looked, is_over = 0, 0, false
     while took_in_all < most and looked < 200 and not is_over do
-      local open_keys = redis.pcall('ZRANGEBYSCORE', from.keys, '-inf', '(1e15', 'WITHSCORES', 'LIMIT', 0, math.min(most - took_in_all, 200 - looked))
+      local open_keys = redis.pcall('ZRANGEBYSCORE', from.keys, '-inf', '(1e15', 'WITHSCORES', 'LIMIT', 0,
+        math.min(most - took_in_all, 200 - looked))
       local each = math.max(1, math.floor((most - took_in_all) / math.max(#open_keys / 2, 1)))
       is_over = true
       for i = 1, #open_keys, 2 do
@@ -290,14 +292,15 @@ if mark then
   elseif others_need_one and (filled > 0 or in_vain < 3) then
     leave_ticket('!' .. (filled > 0 and 1 or in_vain + 1))
   end
+  -- Where somebody made another type of it, no job that has a limit was taken.
+  if type(redis.pcall('ZCARD', held)) ~= 'number' then holds = {} end
   for i = 1, #holds, 1000 do
     local members = {}
     for j = i, math.min(i + 999, #holds) do
       members[#members + 1] = 0
       members[#members + 1] = holds[j]
     end
-    -- Where somebody made another type of it, no job that has a limit was taken.
-    redis.pcall('ZADD', held, unpack(members))
+    call('ZADD', held, unpack(members))
   end
   if has_queue_limit then took('*', filled / 2) end
 end

@@ -9,11 +9,13 @@ local call = redis.call
 local jobs, workers = KEYS[1], KEYS[2]
 
 -- include clock
-local was_paused = call('HDEL', jobs .. ':control', 'paused')
-if was_paused == 1 then
+-- include pause
+local was_paused = is_paused(call('HGET', jobs .. ':control', 'paused') or nil)
+call('HDEL', jobs .. ':control', 'paused')
+if was_paused then
   local live = math.min(call('ZCOUNT', workers, now - 60000, '+inf'), 1000)
   for _ = 1, live do call('RPUSH', jobs .. ':gate', '!') end
   -- Not for those who do not wait.
   if live > 0 then call('PEXPIRE', jobs .. ':gate', 60000) end
 end
-return was_paused
+return was_paused and 1 or 0

@@ -14,6 +14,7 @@ use crate::store::{Asked, Beat, Connection, Fault, FaultKind, Heard, Orders};
 use crate::time::millis;
 use crate::worker::report::log_outage;
 use crate::worker::state::{Consumer, Session, Side};
+use crate::worker::supervisor::holds;
 use crate::worker::supervisor::recovery::{BEAT_EVERY, Watch};
 use crate::worker::supervisor::retention::Retention;
 use crate::worker::supervisor::verify::Verifier;
@@ -246,6 +247,9 @@ impl HeartbeatLoop {
         }
         self.watch.watch(connection, sent, everyone, &mut heard).await?;
         self.verifier.verify(&self.consumer, connection, wait, &heard).await?;
+        if heard.keeps_timer && everyone {
+            holds::free_left(&self.consumer.queue, connection, heard.now).await?;
+        }
         // The last: it fails where somebody made the key of records another type.
         if heard.keeps_timer {
             self.retention.trim(&self.consumer.queue, connection, heard.now, everyone).await?;

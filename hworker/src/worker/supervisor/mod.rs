@@ -3,6 +3,7 @@
 
 pub(crate) mod deadlines;
 pub(crate) mod heartbeat;
+pub(crate) mod holds;
 pub(crate) mod recovery;
 pub(crate) mod retention;
 pub(crate) mod verify;

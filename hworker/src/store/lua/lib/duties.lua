@@ -54,7 +54,7 @@ function duties.slow(_, lease, _, delay, name, envelope)
   -- include mark
   -- include types
   note_type(name)
-  if delay ~= '0' then close(name, now + delay) end
+  if delay ~= '0' then set_timer(name, now + delay, 'GT') end
   push('RPUSH', list .. '+' .. name, envelope)
 end
 

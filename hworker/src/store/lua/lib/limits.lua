@@ -1,29 +1,16 @@
 -- limits: how many jobs may start now.
--- Needs call, now, time, jobs, bell, progress: the key under which the worker holds leases, and lib/lists. Makes timers, control, overrides, is_paused, close, room_of, took,
--- is_in_order and hold_up.
+-- Needs call, now, time, jobs, bell, progress: the key under which the worker holds leases, and lib/lists. Makes control, overrides, room_of,
+-- took, is_in_order and hold_up, and what lib/pause and lib/timers make.
 --
 -- `control` has for each limit what code declared, `limit:<limit>` and `rate:<limit>`, and what somebody set, `set:<limit>`,
 -- `set_rate:<limit>` and `paused:<limit>`; a limit with a key stands there as `<limit>=`. `overrides` has the last three for one key, and
--- `args:<limit>=<key>`: how many the arguments of its last job say. `timers` has limits that are closed until a time in ms. `rates`
--- has the time in us at which the next start of a limit would be due if they were spaced evenly (GCRA; ATM Forum, Traffic Management 4.0).
-local control, overrides, timers, rates = jobs .. ':control', jobs .. ':overrides', jobs .. ':timers', jobs .. ':rates'
+-- `args:<limit>=<key>`: how many the arguments of its last job say. `rates` has the time in us at which the next start of a limit would be
+-- due if they were spaced evenly (GCRA; ATM Forum, Traffic Management 4.0).
+-- include pause
+-- include timers
+local control, overrides, rates = jobs .. ':control', jobs .. ':overrides', jobs .. ':rates'
 local of_limits, rooms, has_overrides = {}, {}, nil
 local now_us = time[1] * 1000000 + time[2]
-
-local function is_paused(until_ms)
-  local at = tonumber(until_ms)
-  return at and (at == 0 or at > now)
-end
-
--- Closed until then. The keeper of the timer opens it.
-local function close(limit, due)
-  due = math.ceil(due)
-  local first = redis.pcall('ZRANGE', timers, 0, 0, 'WITHSCORES')
-  if first.err then return end
-  first = first[2]
-  call('ZADD', timers, 'GT', string.format('%.0f', due), limit)
-  -- include wake
-end
 
 -- What is in force on a limit, without what is said of one key.
 local function in_force(name)
@@ -73,9 +60,10 @@ local function room_of(limit)
     local due = redis.pcall('ZSCORE', rates, limit)
     -- A clock that went back would close it for as long.
     local latest = now_us + period * 1000 + room.ahead
-    room.due = type(due) == 'table' and latest or math.min(math.max(tonumber(due or 0), now_us), latest)
+    room.is_kept = type(due) ~= 'table'
+    room.due = not room.is_kept and latest or math.min(math.max(tonumber(due or 0), now_us), latest)
     room.n = math.min(room.n, math.max(math.floor((now_us + room.ahead - room.due) / room.spacing) + 1, 0))
-    if room.n == 0 then close(limit, (room.due - room.ahead) / 1000) end
+    if room.n == 0 then set_timer(limit, (room.due - room.ahead) / 1000, 'GT') end
   end
   return room
 end
@@ -86,13 +74,15 @@ local function took(limit, n)
   room.n = room.n - n
   if room.spacing and n > 0 then
     room.due = room.due + n * room.spacing
-    redis.pcall('ZREMRANGEBYSCORE', rates, '-inf', string.format('%.0f', now_us - 1000000))
-    redis.pcall('ZADD', rates, string.format('%.0f', room.due), limit)
-    local left = math.ceil((room.due - now_us) / 1000) + 1000
-    if call('PTTL', rates) < left then call('PEXPIRE', rates, left) end
+    if room.is_kept then
+      call('ZREMRANGEBYSCORE', rates, '-inf', string.format('%.0f', now_us - 1000000))
+      call('ZADD', rates, string.format('%.0f', room.due), limit)
+      local left = math.ceil((room.due - now_us) / 1000) + 1000
+      if call('PTTL', rates) < left then call('PEXPIRE', rates, left) end
+    end
     if room.due - room.ahead > now_us then
       room.n = 0
-      close(limit, (room.due - room.ahead) / 1000)
+      set_timer(limit, (room.due - room.ahead) / 1000, 'GT')
     end
   end
 end
@@ -106,7 +96,7 @@ end
 local function hold_up(lease, delay, envelope)
   local list = list_of(lease)
   local of = read(list)
-  if delay > 0 then close(of.limits[#of.limits], now + delay) end
+  if delay > 0 then set_timer(of.limits[#of.limits], now + delay, 'GT') end
   push('RPUSH', list, envelope)
   if delay > 0 and of.key then
     local keys = jobs .. ':keys:' .. of.group

@@ -15,6 +15,7 @@ mod hostile;
 mod idle;
 mod inbox;
 mod interleavings;
+mod limited;
 mod limits;
 mod loading;
 mod lost;

@@ -118,6 +118,23 @@ async fn cc5_pr5_a_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pr5_a_key_does_not_wait_for_all_that_come_after_it() {
+    // One slot; 100 keys with a job each come after the key `z` -> it is served before them, whatever its name.
+    // Guard: the turn of a key that joins, in push of lib/lists.lua.
+    let server = TestServer::start();
+    of_key(&server, "last", "z", vec![]).await;
+    for key in 0..100 {
+        of_key(&server, "first", &format!("a{key}"), vec![]).await;
+    }
+    let _worker = worker(&server, 1);
+    server.eventually("all run", SOON, || server.ended("first") == 100);
+    let at = server.runs_of("last")[0].at;
+    let before = server.runs_of("first").iter().filter(|run| run.at < at).count();
+    assert!(before < 5, "{before} lines of others before it");
+    server.drained(SOON);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn cc3_a_queue() {
     // At most 3 jobs of the queue at once, of any type, over two workers; unset -> all slots are used.
     let server = TestServer::start();

@@ -40,6 +40,10 @@ pub(crate) struct Change {
     counted: HashMap<String, i64>,
     /// In which queues husks moved.
     husks_of: HashSet<usize>,
+    /// How many of them had a lease that ended.
+    husks_freed: i64,
+    /// Jobs that came to their own list from another.
+    routed: HashSet<u32>,
     wrong: Vec<(&'static str, String)>,
 }
 
@@ -88,9 +92,19 @@ impl Change {
         self.step(n, copies).unrecorded = true;
     }
 
+    /// It came to its own list from another.
+    pub(crate) fn is_routed(&mut self, n: u32) {
+        self.routed.insert(n);
+    }
+
     /// A husk came or went.
     pub(crate) fn husk_of(&mut self, queue: usize) {
         self.husks_of.insert(queue);
+    }
+
+    /// The lease of one ended.
+    pub(crate) fn husk_is_freed(&mut self) {
+        self.husks_freed += 1;
     }
 
     /// Where any did.
@@ -108,6 +122,11 @@ impl Change {
         self.wrong.push((rule, detail));
     }
 
+    /// The jobs that an operator took out of their place, to put them to another or to delete them.
+    pub(crate) fn moved(&self) -> impl Iterator<Item = u32> {
+        self.steps().filter(|(_, step)| step.taken_out).map(|(n, _)| n)
+    }
+
     /// The jobs that it touched.
     pub(crate) fn steps(&self) -> impl Iterator<Item = (u32, &Step)> {
         self.steps.iter().map(|(n, step)| (*n, step))
@@ -118,6 +137,8 @@ impl Change {
         self.steps.clear();
         self.counted.clear();
         self.husks_of.clear();
+        self.husks_freed = 0;
+        self.routed.clear();
         self.wrong.clear();
         self
     }
@@ -140,7 +161,7 @@ impl Change {
             }
             match step.lease {
                 Some(lease) => {
-                    let how = self.how(step);
+                    let how = self.how(n, step);
                     *seen.entry(counter_of(how)).or_default() += 1;
                     events.push(Event::LeaseEnded { n, lease, how });
                 }
@@ -166,7 +187,9 @@ impl Change {
         }
         for counter in ["processed", "retried", "failed", "broken", "parked", "recovered"] {
             let (seen, counted) = (seen.get(counter).copied().unwrap_or(0), self.counted(counter));
-            if seen != counted {
+            // What a worker that died had not dropped yet is given back as jobs are.
+            let husks = if counter == "recovered" { self.husks_freed } else { 0 };
+            if !(seen..=seen + husks).contains(&counted) {
                 let detail = format!("{counted} {counter} were counted, and {seen} were");
                 events.push(Event::Wrong { rule: "counters say what happened", detail });
             }
@@ -174,14 +197,14 @@ impl Change {
     }
 
     /// How a lease ended: where its job is now says it, and what the same change counted.
-    fn how(&self, step: &Step) -> Ended {
+    fn how(&self, n: u32, step: &Step) -> Ended {
         match step.to {
             Some(Place::Failed) => Ended::Failed,
             Some(Place::Broken) => Ended::Broken,
             Some(Place::Parked) => Ended::Parked,
             None if step.after == 0 => Ended::Acked,
             _ if self.counted("recovered") > 0 => Ended::Recovered,
-            _ if self.counted("retried") > 0 => Ended::Retried,
+            _ if self.counted("retried") > 0 && !self.routed.contains(&n) => Ended::Retried,
             _ => Ended::Released,
         }
     }

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use crate::aof::Command;
 use crate::diary::{Note, Outcome, What};
 use crate::faults::Kind;
-use crate::jobs::QUEUES;
+use crate::jobs::{Limited, QUEUES, limited};
 use crate::ledger::{Ended, Event, Lease, Ledger};
 use crate::operator::Edits;
 use crate::plain::Plain;
@@ -181,6 +181,12 @@ impl Checker {
             let process = self.lives[life].process;
             let detail = format!("job {n}, lease {lease:?}, process {process}");
             self.wrong("the dead get no leases", detail);
+        }
+        if limited(n) == Some(Limited::AtARate)
+            && let Some(starts) = self.ledger.limits.starts(lease)
+            && !self.strikes.servers_clock_jumped(self.seen)
+        {
+            self.wrong("no rate is exceeded", format!("{starts} within a second, job {n}"));
         }
         let hold = self.comes_under(n, lease, life);
         self.holds.insert(lease, hold);

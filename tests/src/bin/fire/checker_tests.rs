@@ -795,3 +795,81 @@ fn an_edit_that_is_said_to_be_done_and_is_not_is_found() {
     story.checker.is_done(1, &Action::Delete);
     assert_eq!(story.rules(), ["an edit that is done is done"]);
 }
+
+impl Story {
+    /// A job of a list goes to a worker.
+    fn take(&mut self, worker: u32, list: &str, n: u32, token: u64) -> &mut Self {
+        let job = envelope(n);
+        self.told(What::Trying, n).change(&[&format!("LPUSH {JOBS}:{list} {job}")]);
+        self.told(What::Accepted, n).take_again(worker, list, n, token)
+    }
+
+    fn take_again(&mut self, worker: u32, list: &str, n: u32, token: u64) -> &mut Self {
+        let (pop, job) = (format!("RPOP {JOBS}:{list} 1"), envelope(n));
+        let progress = format!("hworker-progress-default:w{worker}.x");
+        self.change(&[&pop, &format!("HSET {progress} {token}.{list} {job}")])
+    }
+
+    fn done(&mut self, worker: u32, list: &str, n: u32, token: u64) -> &mut Self {
+        self.run(worker, n, token, Outcome::Success);
+        let lease = format!("HDEL hworker-progress-default:w{worker}.x {token}.{list}");
+        self.change(&[&lease, &format!("HINCRBY {STAT} processed 1")])
+    }
+}
+
+#[test]
+fn more_at_once_than_a_limit_allows_is_found() {
+    // Numbers of jobs that have a key, which is the same each time, see `jobs::limited`.
+    let n = |which: u32| 23 + 64 * 30 * which;
+    let mut story = Story::new();
+    story.take(1, "+key=0", n(0), 10).take(2, "+key=0", n(1), 11).done(1, "+key=0", n(0), 10);
+    story.take(1, "+key=0", n(2), 12).done(2, "+key=0", n(1), 11).done(1, "+key=0", n(2), 12);
+    assert_eq!(story.rules(), NONE);
+    let mut story = Story::new();
+    for which in 0..3 {
+        story.take(which % 2 + 1, "+key=0", n(which), 10 + u64::from(which));
+    }
+    assert_eq!(story.checker.violations()[0].rule, "no limit is exceeded");
+}
+
+#[test]
+fn a_job_that_passes_another_of_its_key_is_found() {
+    let n = |which: u32| 39 + 64 * 10 * which;
+    let retried = |story: &mut Story| {
+        story.take(1, "+order~0", n(0), 10).run(1, n(0), 10, Outcome::Error);
+        let back = format!("RPUSH {JOBS}:+order~0 {}", envelope(n(0)));
+        let lease = "HDEL hworker-progress-default:w1.x 10.+order~0";
+        story.change(&[lease, &back, &format!("HINCRBY {STAT} retried 1")]);
+    };
+    let mut story = Story::new();
+    retried(&mut story);
+    story.take_again(2, "+order~0", n(0), 11).done(2, "+order~0", n(0), 11);
+    story.take(1, "+order~0", n(1), 12).done(1, "+order~0", n(1), 12);
+    assert_eq!(story.rules(), NONE);
+    let mut story = Story::new();
+    retried(&mut story);
+    story.change(&[&format!("RPUSH {JOBS}:+order~0 {}", envelope(n(1)))]);
+    story.take_again(1, "+order~0", n(1), 12);
+    assert_eq!(story.checker.violations()[0].rule, "the jobs of a key keep their order");
+}
+
+#[test]
+fn a_start_beyond_the_rate_is_found() {
+    let mut story = Story::new();
+    for which in 0..=40 {
+        story.take(1, "+rate", 55 + 64 * which, 1_000_000 + 20_000 * u64::from(which));
+        let rules = story.checker.violations().iter().map(|violation| violation.rule);
+        let expected: &[_] = if which < 40 { &[] } else { &["no rate is exceeded"] };
+        assert_eq!(rules.collect::<Vec<_>>(), expected, "{which}");
+    }
+}
+
+#[test]
+fn a_job_that_leaves_its_list_is_found() {
+    let mut story = Story::new();
+    story.take(1, "+sixes", 7, 10).run(1, 7, 10, Outcome::Error);
+    let lease = "HDEL hworker-progress-default:w1.x 10.+sixes";
+    let back = format!("LPUSH {JOBS} {}", envelope(7));
+    story.change(&[lease, &back, &format!("HINCRBY {STAT} retried 1")]);
+    assert_eq!(story.checker.violations()[0].rule, "a job keeps its list");
+}

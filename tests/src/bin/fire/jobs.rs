@@ -3,12 +3,13 @@
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::path::PathBuf;
+use std::pin::Pin;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use fastrand::Rng;
-use hworker::{BoxError, Context, Enqueue, Outcome as Returned, Priority};
+use hworker::{BoxError, Bulk, Context, Enqueue, Error, Job, Outcome as Returned, Priority};
 use serde::{Deserialize, Serialize};
 
 use crate::diary::{Diary, Note, Outcome, What};
@@ -222,11 +223,136 @@ pub(crate) fn work_blocking(n: u32, plan: Plan, context: Context) -> Result<Retu
     run.result(&plan, context.attempt())
 }
 
+/// The first, at most six at once.
+#[hworker::job(backoff = "50ms, 1s", max_attempts = 5, concurrency(limit = 6, name = "sixes"))]
+pub(crate) async fn work_by_sixes(
+    n: u32,
+    plan: Plan,
+    context: Context,
+) -> Result<Returned, BoxError> {
+    work(n, plan, String::new(), context).await
+}
+
+/// The first, at most three at once on each worker.
+#[hworker::job(
+    backoff = "50ms, 1s",
+    max_attempts = 5,
+    concurrency(limit = 3, per = "worker", name = "each")
+)]
+pub(crate) async fn work_by_worker(
+    n: u32,
+    plan: Plan,
+    context: Context,
+) -> Result<Returned, BoxError> {
+    work(n, plan, String::new(), context).await
+}
+
+/// The first, at most two of a key at once.
+#[hworker::job(backoff = "50ms, 1s", max_attempts = 5, concurrency(limit = 2, key = key, name = "key"))]
+pub(crate) async fn work_of_key(
+    n: u32,
+    key: u32,
+    plan: Plan,
+    context: Context,
+) -> Result<Returned, BoxError> {
+    work(n, plan, key.to_string(), context).await
+}
+
+/// The first, those of a key one after the other.
+#[hworker::job(
+    backoff = "50ms, 1s",
+    max_attempts = 5,
+    concurrency(key = key, order = "strict", name = "order")
+)]
+pub(crate) async fn work_in_order(
+    n: u32,
+    key: u32,
+    plan: Plan,
+    context: Context,
+) -> Result<Returned, BoxError> {
+    work(n, plan, key.to_string(), context).await
+}
+
+/// How many of the next start in a second at most.
+pub(crate) const AT_A_RATE: usize = 40;
+
+/// The first, so many in a second.
+#[hworker::job(backoff = "50ms, 1s", max_attempts = 5, rate_limit(rate = "40/s", name = "rate"))]
+pub(crate) async fn work_at_a_rate(
+    n: u32,
+    plan: Plan,
+    context: Context,
+) -> Result<Returned, BoxError> {
+    work(n, plan, String::new(), context).await
+}
+
+/// Which limits a job has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Limited {
+    BySixes,
+    ByWorker,
+    OfKey(u32),
+    InOrder(u32),
+    AtARate,
+}
+
+/// Those of the job number `n`.
+pub(crate) fn limited(n: u32) -> Option<Limited> {
+    let key = n / 64;
+    match n % 64 {
+        7 => Some(Limited::BySixes),
+        9 => Some(Limited::ByWorker),
+        // One of them of another priority.
+        23 | 33 => Some(Limited::OfKey(key % 30)),
+        // All of the same, which goes before the order.
+        39 => Some(Limited::InOrder(key % 10)),
+        55 => Some(Limited::AtARate),
+        _ => None,
+    }
+}
+
+/// The name of the list in which the job number `n` waits.
+pub(crate) fn list_of(n: u32) -> String {
+    let limit = match limited(n) {
+        None => String::new(),
+        Some(Limited::BySixes) => "+sixes".to_owned(),
+        Some(Limited::ByWorker) => "+each@".to_owned(),
+        Some(Limited::OfKey(key)) => format!("+key={key}"),
+        Some(Limited::InOrder(key)) => format!("+order~{key}"),
+        Some(Limited::AtARate) => "+rate".to_owned(),
+    };
+    priority_list(n).to_owned() + &limit
+}
+
+/// That of its priority alone.
+pub(crate) fn priority_list(n: u32) -> &'static str {
+    match priority_of(n) {
+        Priority::Normal => "",
+        other => other.name(),
+    }
+}
+
+/// A job of any type.
+pub(crate) trait AnyJob: Send {
+    fn enqueue(self: Box<Self>) -> BoxFuture<Result<(), Error>>;
+    fn add_to(self: Box<Self>, bulk: &mut Bulk);
+}
+
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+impl<J: Job + Send + 'static> AnyJob for Enqueue<J> {
+    fn enqueue(self: Box<Self>) -> BoxFuture<Result<(), Error>> {
+        Box::pin(async { Enqueue::enqueue(*self).await.map(drop) })
+    }
+
+    fn add_to(self: Box<Self>, bulk: &mut Bulk) {
+        bulk.extend([*self]);
+    }
+}
+
 /// A job to be enqueued.
 pub(crate) enum Drawn {
-    Work(Enqueue<work>),
-    Plain(Enqueue<work_plain>),
-    Blocking(Enqueue<work_blocking>),
+    Ours(Box<dyn AnyJob>),
     /// Bytes that a producer of another language pushes, and the queue.
     Raw(&'static str, String),
 }
@@ -242,18 +368,62 @@ pub(crate) fn priority_of(n: u32) -> Priority {
     }
 }
 
+/// Written by hworker: the job number `n`, with its priority.
+fn ours<J: Job + Send + 'static>(n: u32, job: Enqueue<J>) -> Drawn {
+    Drawn::Ours(Box::new(job.priority(priority_of(n))))
+}
+
 /// The job number `n`, of a kind at random.
 pub(crate) fn draw(n: u32, rng: &mut Rng) -> Drawn {
-    let priority = priority_of(n);
-    match kind(n, rng) {
-        Drawn::Work(job) => Drawn::Work(job.priority(priority)),
-        Drawn::Plain(job) => Drawn::Plain(job.priority(priority)),
-        Drawn::Blocking(job) => Drawn::Blocking(job.priority(priority)),
-        raw @ Drawn::Raw(..) => raw,
+    match limited(n) {
+        Some(limited) => with_limits(n, limited, rng),
+        None => without_limits(n, rng),
     }
 }
 
-fn kind(n: u32, rng: &mut Rng) -> Drawn {
+fn with_limits(n: u32, limited: Limited, rng: &mut Rng) -> Drawn {
+    let queue = QUEUES[usize::from(rng.u8(..5) == 0)];
+    let plan = match rng.u32(..1_000) {
+        0..500 => Plan::Sleep(0),
+        500..940 => Plan::Sleep(rng.u64(1..60)),
+        940..945 => Plan::Sleep(rng.u64(LONG_MS)),
+        945..970 => Plan::Errors(rng.u32(1..4)),
+        970..985 => Plan::Panics(1),
+        985..990 => Plan::Fails,
+        990..995 => Plan::Snoozes,
+        _ => Plan::Again,
+    };
+    if let Limited::OfKey(key) = limited
+        && rng.u8(..20) == 0
+    {
+        // A producer that knows nothing of limits.
+        let priority = priority_of(n).name();
+        return Drawn::Raw(
+            queue,
+            format!(
+                r#"{{"job":"work_of_key","args":{{"n":{n},"key":{key},"plan":{{"Sleep":5}}}},"priority":"{priority}"}}"#
+            ),
+        );
+    }
+    let delay = (rng.u8(..20) == 0).then(|| Duration::from_millis(rng.u64(1..4_000)));
+    match limited {
+        Limited::BySixes => ours(n, put(work_by_sixes::with(n, plan), queue, delay)),
+        Limited::ByWorker => ours(n, put(work_by_worker::with(n, plan), queue, delay)),
+        Limited::OfKey(key) => ours(n, put(work_of_key::with(n, key, plan), queue, delay)),
+        Limited::InOrder(key) => ours(n, put(work_in_order::with(n, key, plan), queue, delay)),
+        Limited::AtARate => ours(n, put(work_at_a_rate::with(n, plan), queue, delay)),
+    }
+}
+
+fn put<J: Job>(job: Enqueue<J>, queue: &str, delay: Option<Duration>) -> Enqueue<J> {
+    let job = job.queue(queue);
+    match delay {
+        Some(delay) => job.delay(delay),
+        None => job,
+    }
+}
+
+fn without_limits(n: u32, rng: &mut Rng) -> Drawn {
     let queue = match rng.u32(..QUIET) {
         0 => QUEUES[2],
         number if number % 5 == 0 => QUEUES[1],
@@ -277,25 +447,25 @@ fn kind(n: u32, rng: &mut Rng) -> Drawn {
         _ => {
             let delay = Duration::from_millis(rng.u64(1..4_000));
             return if rng.bool() {
-                Drawn::Plain(work_plain::with(n, short, String::new()).queue(queue).delay(delay))
+                ours(n, work_plain::with(n, short, String::new()).queue(queue).delay(delay))
             } else {
-                Drawn::Work(work::with(n, short, String::new()).queue(queue).delay(delay))
+                ours(n, work::with(n, short, String::new()).queue(queue).delay(delay))
             };
         }
     };
     let hangs = (plan == Plan::Hangs).then_some(Duration::from_secs(2));
     if is_plain(queue, rng) {
         let job = work_plain::with(n, plan, String::new()).queue(queue);
-        return Drawn::Plain(match hangs {
-            Some(timeout) => job.timeout(timeout),
-            None => job,
-        });
+        return match hangs {
+            Some(timeout) => ours(n, job.timeout(timeout)),
+            None => ours(n, job),
+        };
     }
     let job = work::with(n, plan, String::new()).queue(queue);
-    Drawn::Work(match hangs {
-        Some(timeout) => job.timeout(timeout),
-        None => job,
-    })
+    match hangs {
+        Some(timeout) => ours(n, job.timeout(timeout)),
+        None => ours(n, job),
+    }
 }
 
 /// Whether a job knows no lease: most where waits last long, since they bring it.
@@ -308,19 +478,17 @@ fn rarer(n: u32, rng: &mut Rng, queue: &'static str) -> Drawn {
         0..5 => {
             let ballast = "x".repeat(rng.usize(200_000..2_000_000));
             if is_plain(queue, rng) {
-                return Drawn::Plain(work_plain::with(n, Plan::Sleep(0), ballast).queue(queue));
+                return ours(n, work_plain::with(n, Plan::Sleep(0), ballast).queue(queue));
             }
-            Drawn::Work(work::with(n, Plan::Sleep(0), ballast).queue(queue))
+            ours(n, work::with(n, Plan::Sleep(0), ballast).queue(queue))
         }
-        5..20 => {
-            Drawn::Blocking(work_blocking::with(n, Plan::Sleep(rng.u64(LONG_MS))).queue(queue))
-        }
-        20..30 => Drawn::Blocking(work_blocking::with(n, Plan::Panics(1)).queue(queue)),
+        5..20 => ours(n, work_blocking::with(n, Plan::Sleep(rng.u64(LONG_MS))).queue(queue)),
+        20..30 => ours(n, work_blocking::with(n, Plan::Panics(1)).queue(queue)),
         30..35 => {
             let job = work_blocking::with(n, Plan::Sleep(5_000)).queue(queue);
-            Drawn::Blocking(job.timeout(Duration::from_secs(1)).max_attempts(2))
+            ours(n, job.timeout(Duration::from_secs(1)).max_attempts(2))
         }
-        _ => Drawn::Blocking(work_blocking::with(n, Plan::Sleep(rng.u64(1..200))).queue(queue)),
+        _ => ours(n, work_blocking::with(n, Plan::Sleep(rng.u64(1..200))).queue(queue)),
     }
 }
 

@@ -8,7 +8,8 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::aof::Command;
 use crate::change::{Change, Place};
-use crate::jobs::{QUEUES, priority_of};
+use crate::jobs::{QUEUES, list_of, priority_list};
+use crate::limits::Limits;
 use crate::names::{HUSK, Key, Kind, TICKET, list_in, number_in, number_of};
 
 /// A lease: the queue, and the token.
@@ -92,8 +93,9 @@ pub(crate) struct Ledger {
     last_token: [u64; QUEUES.len()],
     counters: [HashMap<String, i64>; QUEUES.len()],
     held: usize,
-    /// The jobs that were in the list of another priority than the normal one, and go on in it.
+    /// The jobs that were in a list beside the plain one, and go on in it.
     listed: HashSet<u32>,
+    pub(crate) limits: Limits,
     /// Which queues are paused.
     paused: [bool; QUEUES.len()],
     /// How many husks there are in each queue.
@@ -182,6 +184,9 @@ impl Ledger {
             };
         }
         change.judge(&mut events);
+        for detail in self.limits.turn(&events, change.moved()) {
+            events.push(Event::Wrong { rule: "the jobs of a key keep their order", detail });
+        }
         self.change = change.cleared();
         events
     }
@@ -203,7 +208,11 @@ impl Ledger {
             (b"HSETNX" | b"HSET", Kind::Record) => {
                 if let [id, record, ..] = rest {
                     self.ends(record, Place::Failed);
-                    self.records.extend(number_in(record).map(|n| ((of.queue, id.clone()), n)));
+                    if let Some(n) = number_in(record) {
+                        self.records.insert((of.queue, id.clone()), n);
+                        // An operator who lets it run again need not know its limits.
+                        self.listed.remove(&n);
+                    }
                 }
             }
             (b"HDEL", Kind::Record) => {
@@ -301,16 +310,20 @@ impl Ledger {
         if n == HUSK {
             return;
         }
-        let keeps_it = match list {
-            Some(list) => {
-                self.listed.insert(n);
-                priority_of(n).name() == list
+        // By those who do not know its limits, or write no priority, it is put where it does not belong, once.
+        let (own, of_priority) = (list_of(n), priority_list(n));
+        let list = list.unwrap_or_default();
+        let keeps_it = if list == own {
+            if !list.is_empty() && self.listed.insert(n) {
+                self.change.is_routed(n);
             }
-            None => !self.listed.contains(&n),
+            true
+        } else {
+            !self.listed.contains(&n) && (list.is_empty() || list == of_priority)
         };
         if !keeps_it {
-            let detail = format!("job {n}, which is {}, in {list:?}", priority_of(n));
-            self.change.wrong("a job keeps its priority", detail);
+            let detail = format!("job {n}, which is one of `{own}`, in `{list}`");
+            self.change.wrong("a job keeps its list", detail);
         }
     }
 
@@ -390,6 +403,11 @@ impl Ledger {
             let copies = self.copies(n);
             self.change.enters(n, copies, Place::Held);
             let (lease, worker) = ((of.queue, token), of.part.clone());
+            if let Some(detail) =
+                self.limits.hold(lease, list_in(&pair[0]).unwrap_or_default(), &worker)
+            {
+                self.change.wrong("no limit is exceeded", detail);
+            }
             events.push(Event::Granted { n, lease, worker });
         }
     }
@@ -405,8 +423,10 @@ impl Ledger {
         }
         self.held -= ended.len();
         for (n, token) in ended {
+            self.limits.free((of.queue, token));
             if n == HUSK {
                 self.husk(of.queue, -1);
+                self.change.husk_is_freed();
                 continue;
             }
             let copies = self.copies(n);

@@ -18,6 +18,7 @@ mod guards;
 mod jobs;
 mod judge;
 mod ledger;
+mod limits;
 mod names;
 mod operator;
 mod options;

@@ -12,7 +12,8 @@ pub(crate) const TICKET: u32 = u32::MAX - 1;
 pub(crate) fn number_of(payload: &[u8]) -> Option<u32> {
     match payload {
         b"-" => Some(HUSK),
-        b"!" => Some(TICKET),
+        // With how many workers looked in vain.
+        [b'!'] | [b'!', _] => Some(TICKET),
         payload => number_in(payload),
     }
 }
@@ -22,7 +23,8 @@ pub(crate) fn list_in(name: &[u8]) -> Option<&str> {
     let name = str::from_utf8(name).ok()?;
     let scheduled = name.strip_prefix(':').and_then(|rest| rest.split_once('\n'));
     let lease = || Some(name.split_once('.')?.1).filter(|_| !name.starts_with('{'));
-    scheduled.map(|(list, _)| list).or_else(lease)
+    let scheduled = scheduled.map(|(list, _)| list.split('#').next().unwrap_or(list));
+    scheduled.or_else(lease)
 }
 
 /// The number of the job that a payload is about; all payloads of the suite have one.
@@ -77,7 +79,10 @@ impl Key {
         };
         let (queue, part) = rest.split_once(':').unwrap_or((rest, ""));
         let kind = match part {
-            "lists" | "gate" if kind == Kind::Jobs => return None,
+            "lists" | "gate" | "held" | "timers" | "rates" | "overrides" if kind == Kind::Jobs => {
+                return None;
+            }
+            part if kind == Kind::Jobs && part.starts_with("keys:") => return None,
             "control" if kind == Kind::Jobs => Kind::Control,
             _ => kind,
         };

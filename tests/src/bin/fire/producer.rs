@@ -94,9 +94,7 @@ fn listen(orders: Arc<Orders>) {
 
 async fn enqueue(n: u32, job: Drawn, redis: &redis::Client) {
     let what = match job {
-        Drawn::Work(job) => told(job.enqueue().await.err().as_ref()),
-        Drawn::Plain(job) => told(job.enqueue().await.err().as_ref()),
-        Drawn::Blocking(job) => told(job.enqueue().await.err().as_ref()),
+        Drawn::Ours(job) => told(job.enqueue().await.err().as_ref()),
         Drawn::Raw(queue, bytes) => push(queue, bytes, redis.clone()).await,
     };
     Desk::get().diary.note(Note::of(what, n, 1));
@@ -122,9 +120,7 @@ async fn enqueue_bulk(n: u32, jobs: Vec<Drawn>, redis: &redis::Client) {
     let (mut bulk, mut numbers) = (Bulk::new(), Vec::new());
     for (number, job) in (n..).zip(jobs) {
         match job {
-            Drawn::Work(job) => bulk.extend([job]),
-            Drawn::Plain(job) => bulk.extend([job]),
-            Drawn::Blocking(job) => bulk.extend([job]),
+            Drawn::Ours(job) => job.add_to(&mut bulk),
             raw @ Drawn::Raw(..) => {
                 enqueue(number, raw, redis).await;
                 continue;

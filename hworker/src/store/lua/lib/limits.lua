@@ -61,7 +61,11 @@ local function room_of(limit)
     -- A clock that went back would close it for as long.
     local latest = now_us + period * 1000 + room.ahead
     room.is_kept = type(due) ~= 'table'
-    room.due = not room.is_kept and latest or math.min(math.max(tonumber(due or 0), now_us), latest)
+    if room.is_kept and tonumber(due or 0) > latest then
+      due = latest
+      call('ZADD', rates, string.format('%.0f', due), limit)
+    end
+    room.due = room.is_kept and math.max(tonumber(due or 0), now_us) or latest
     room.n = math.min(room.n, math.max(math.floor((now_us + room.ahead - room.due) / room.spacing) + 1, 0))
     if room.n == 0 then set_timer(limit, (room.due - room.ahead) / 1000, 'GT') end
   end

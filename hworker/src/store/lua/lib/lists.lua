@@ -73,10 +73,10 @@ local function later(list, envelope)
   return ':' .. list .. (type(at_once) == 'string' and '#' .. at_once or '') .. '\n' .. envelope
 end
 
--- The turn of a key that joins those of its group: that of the next one.
+-- Whose turn is next in a group.
 local function front(keys)
   local first = call('ZRANGE', keys, 0, 0, 'WITHSCORES')[2]
-  return string.format('%.0f', (tonumber(first) or 0) % shut)
+  return (tonumber(first) or 0) % shut
 end
 
 -- `how`: RPUSH, so that it is next, or LPUSH.
@@ -95,7 +95,8 @@ local function push(how, list, envelope)
     if turn then
       is_open = tonumber(turn) < shut
     else
-      call('ZADD', keys, front(keys), of.key)
+      -- Behind those whose turn it is, or a key could wait for ever while others come that stand before it by their names.
+      call('ZADD', keys, string.format('%.0f', front(keys) + 1), of.key)
     end
   end
   call('ZADD', lists, 'NX', of.level * 1e15, of.group)
@@ -111,7 +112,7 @@ local function open(limit)
     local of, keys = read(group), jobs .. ':keys:' .. group
     local turn = of and of.by_key == by_key and tonumber(call('ZSCORE', keys, key) or nil)
     if turn and turn >= shut then
-      call('ZADD', keys, string.format('%.0f', math.max(turn - shut, tonumber(front(keys)))), key)
+      call('ZADD', keys, string.format('%.0f', math.max(turn - shut, front(keys))), key)
     end
   end
 end

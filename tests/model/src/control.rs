@@ -1,8 +1,9 @@
 //! Who runs next, and who wakes for it: priorities, a limit and a pause as a model of their own. Workers die here, and stop; what else
-//! befalls a lease is in the other model. The scripts have none of it yet: it is checked here before it is written.
+//! befalls a lease is in the other model.
 //!
 //! A queue has its list `jobs`, on which idle workers wait at the server, and lists beside it, on which nobody waits: one of high priority
-//! and one that is limited to one job at once. Whoever leaves work there that could run, while `jobs` is empty, leaves a ticket in `jobs`. A
+//! and one of a key, of which one job runs at once. While it does, the key is shut, so that nobody looks in vain: by the first who does, until
+//! the job ends. Whoever leaves work there that could run, while `jobs` is empty, leaves a ticket in `jobs`. A
 //! worker that finds the queue paused waits on the list `gate` instead.
 
 /// A job, by its number.
@@ -15,7 +16,7 @@ pub enum Place {
     Plain,
     /// In the list of high priority.
     High,
-    /// In the list of which one job runs at once.
+    /// In the list of the key, of which one job runs at once.
     Limited,
 }
 
@@ -52,6 +53,8 @@ pub struct Guards {
     pub list_in_lease: bool,
     /// `recover.lua` frees the places of the dead.
     pub place_at_recover: bool,
+    /// Whoever frees a place of a key opens it.
+    pub open_at_free: bool,
     /// A heartbeat counts work that could run.
     pub counted_at_beat: bool,
 }
@@ -69,6 +72,7 @@ impl Guards {
         inbox_back_when_paused: true,
         list_in_lease: true,
         place_at_recover: true,
+        open_at_free: true,
         counted_at_beat: true,
     };
 }
@@ -189,6 +193,8 @@ pub struct State {
     jobs: Vec<Entry>,
     high: Vec<Job>,
     limited: Vec<Job>,
+    /// It has waiting jobs, and nobody looks at them.
+    shut: bool,
     scheduled: Vec<Job>,
     /// Tickets.
     gate: u8,
@@ -235,6 +241,7 @@ impl Control {
             jobs: Vec::new(),
             high: Vec::new(),
             limited: Vec::new(),
+            shut: false,
             scheduled: Vec::new(),
             gate: 0,
             orders: false,
@@ -409,7 +416,7 @@ impl Control {
                 worker.up = Up::Gone;
                 if let Some(job) = worker.runs.take() {
                     if self.guards.place_at_recover {
-                        state.held.retain(|held| *held != job);
+                        self.free(state, job);
                     }
                     self.put(state, job, true, true);
                 }
@@ -437,6 +444,8 @@ impl Control {
             Place::Limited => &mut state.limited,
         };
         to.insert(if front { to.len() } else { 0 }, job);
+        // A key that joins is open, whoever holds it.
+        state.shut &= state.limited.len() > 1 || place != Place::Limited;
         state.orders = true;
         if ticket {
             state.leave_ticket();
@@ -459,11 +468,16 @@ impl Control {
             }
         }
         if room && taken.is_none() && !(orders && state.paused) {
-            let limited = orders && state.held.is_empty();
+            let limited = orders && !state.shut && state.held.is_empty();
             taken = orders.then(|| state.high.pop()).flatten();
             let higher = taken.is_none() && !state.high.is_empty();
             // What is limited is taken in turn with what is not; first here.
-            taken = taken.or_else(|| limited.then(|| state.limited.pop()).flatten());
+            if taken.is_none() && orders {
+                taken = limited.then(|| state.limited.pop()).flatten();
+                // Whoever finds it used up, or uses it up.
+                let is_used_up = taken.is_some() || !state.held.is_empty();
+                state.shut |= is_used_up && !state.limited.is_empty();
+            }
             while taken.is_none()
                 && let Some(entry) = state.jobs.pop()
             {
@@ -493,7 +507,7 @@ impl Control {
         let Some(job) = worker.runs.take() else { return };
         worker.does = Does::Asks;
         let limited = state.held.len();
-        state.held.retain(|held| *held != job);
+        self.free(state, job);
         match end {
             End::Ack => state.ended[usize::from(job)] += 1,
             End::Retry { later } => {
@@ -509,12 +523,21 @@ impl Control {
             state.leave_ticket();
         }
     }
+
+    /// What a job held, if it did.
+    fn free(&self, state: &mut State, job: Job) {
+        let held = state.held.len();
+        state.held.retain(|held| *held != job);
+        if state.held.len() < held && self.guards.open_at_free {
+            state.shut = false;
+        }
+    }
 }
 
 impl State {
-    /// Whether something beside `jobs` could run.
+    /// Whether something beside `jobs` could run, as far as is known without a look.
     fn runnable(&self) -> bool {
-        !self.paused && (!self.high.is_empty() || !self.limited.is_empty() && self.held.is_empty())
+        !self.paused && (!self.high.is_empty() || !self.limited.is_empty() && !self.shut)
     }
 
     /// Wakes one worker, if something could run and no job wakes one.
@@ -608,7 +631,9 @@ impl State {
         let idle = self.workers.iter().any(|worker| worker.up == Up::Runs && waits(worker));
         let moves = actions.iter().any(|action| !luck(action));
         let jobs = self.jobs.iter().any(|entry| *entry != Entry::Ticket);
-        moves || !idle || !(self.runnable() || jobs && !self.paused)
+        // Whoever ends a job has left nothing shut.
+        let shut = self.shut && self.held.is_empty() && !self.limited.is_empty();
+        moves || !idle || !(self.runnable() || (jobs || shut) && !self.paused)
     }
 
     /// Whether no worker asks again and again in vain.

@@ -17,7 +17,7 @@ pub struct Contender {
     pub has_bulk: bool,
     /// The oldest server that it works with.
     pub server: (u32, u32),
-    /// Whether W2 is all that it makes a difference to.
+    /// Whether W2, and for ways to use hworker how soon one job is picked up, is all that it makes a difference to.
     pub only_drains: bool,
 }
 
@@ -59,6 +59,16 @@ const ALL: &[Known] = &[
         only_drains: true,
         ..KNOWN
     },
+    // Jobs in lists beside the plain one.
+    Known {
+        name: "hworker:priority",
+        program: "hworker",
+        variant: "priority",
+        only_drains: true,
+        ..KNOWN
+    },
+    Known { name: "hworker:limit", program: "hworker", variant: "limit", only_drains: true, ..KNOWN },
+    Known { name: "hworker:keys", program: "hworker", variant: "keys", only_drains: true, ..KNOWN },
     Known { name: "limit", program: "limit", ..KNOWN },
     Known { name: "limit:two", program: "limit", variant: "two", only_drains: true, ..KNOWN },
     Known { name: "limit:crate", program: "limit", variant: "crate", only_drains: true, ..KNOWN },

@@ -103,6 +103,12 @@ fn without_places_freed_by_recovery() {
 }
 
 #[test]
+fn without_keys_opened_by_who_frees_a_place() {
+    let model = Control::new(&[Place::Limited, Place::Limited]);
+    finds(WAKES, model, |guards| guards.open_at_free = false);
+}
+
+#[test]
 fn without_work_counted_by_heartbeats() {
     let model = Control { kills: 1, ..Control::new(&[Place::High]) };
     finds(WAKES, model, |guards| guards.counted_at_beat = false);

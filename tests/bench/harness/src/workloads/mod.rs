@@ -103,7 +103,8 @@ impl Workload {
     fn takes(self, setting: &str, scale: Scale, contender: &Contender) -> bool {
         // `redis-benchmark`, and variants that make a difference where jobs are drained, and there alone.
         if contender.only_drains {
-            return self == Self::Drain;
+            let picks_up = self == Self::Idle && setting == "pickup" && contender.is_hworker();
+            return self == Self::Drain || picks_up;
         }
         if scale == Scale::Smoke && !self.smoke(setting) {
             return false;

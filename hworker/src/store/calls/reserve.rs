@@ -36,6 +36,8 @@ pub(crate) enum Reserved {
 pub(crate) struct Listed {
     /// Entries that the inbox had: a ticket is one.
     handed: u64,
+    /// How many jobs still wait that may be taken for free slots alone, since they have limits.
+    pub(crate) for_slots: u64,
     /// The job types whose jobs belong to lists with a limit of that name, each with a blank behind it.
     pub(crate) types: String,
 }
@@ -128,7 +130,11 @@ pub(super) fn reserved(mut reply: Reply) -> Result<Reserved, Fault> {
         "ok" => {}
         "listed" => {
             let (left, set_aside) = (reply.count()?, reply.count()?);
-            let listed = Some(Listed { handed: reply.count()?, types: reply.text()? });
+            let listed = Some(Listed {
+                handed: reply.count()?,
+                for_slots: reply.count()?,
+                types: reply.text()?,
+            });
             let jobs = reply.rest(|reply| Ok((Lease::read(reply)?, reply.payload()?)))?;
             return Ok(Reserved::Jobs { jobs, left, set_aside, listed });
         }

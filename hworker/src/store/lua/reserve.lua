@@ -19,8 +19,8 @@
 --
 -- Returns {'ok', jobs left, set aside as broken or, where there is no room, parked, first token, envelope, envelope, ...}: the
 -- leases are the tokens, counted up from the first; {'listed', jobs left that may be taken, set aside, how many entries the inbox
--- had, names of job types whose jobs belong to lists with a limit of that name, each with a blank behind it, lease, envelope, lease,
--- envelope, ...} where the queue has more than its plain list; {'closed', ms for which it is still paused, or -1} where no job may be taken; {'void'} when the worker was
+-- had, jobs left that may be taken for free slots alone, since they have limits, names of job types whose jobs belong to lists with a
+-- limit of that name, each with a blank behind it, lease, envelope, lease, envelope, ...} where the queue has more than its plain list; {'closed', ms for which it is still paused, or -1} where no job may be taken; {'void'} when the worker was
 -- declared dead or is not known; {'stale'} under an old session.
 -- Invariant: an envelope leaves its list and enters `progress` in the same script.
 -- Called by Queue::reserve, by Queue::reserve_when_handed behind a BLMOVE (want 0), and from settle_and_reserve.
@@ -90,7 +90,7 @@ if mark then
       handed = of_queue.n
     end
   end
-  reply = {'listed', 0, 0, handed, since[9] or ''}
+  reply = {'listed', 0, 0, handed, 0, since[9] or ''}
   local aging = tonumber(call('HGET', record, 'aging')) or math.huge
   -- How many workers looked in vain because of the ticket that this one was handed; what leases hold.
   local in_vain, holds = 0, {}
@@ -263,30 +263,36 @@ if mark then
       room = room - share + serve(level, share)
     end
   end
-  waiting = 0
-  local needs_ticket, others_need_one = false, false
+  local is_passed_over = {}
   for level = 1, 5 do
-    local is_passed_over, waits = room <= 0, 0
+    is_passed_over[level] = room <= 0
     if by_level[level][1] then room = serve(level, room) end
+  end
+  -- What is left, whoever has slots for it.
+  waiting, slots = 0, math.huge
+  local of_slots, needs_ticket, others_need_one = 0, false, false
+  for level = 1, 5 do
+    local waits = 0
     for _, from in ipairs(by_level[level]) do
       local left = count(from)
       waits = waits + left
+      if from.of and from.of.limits[1] then of_slots = of_slots + left else waiting = waiting + left end
       if from.list ~= '' then
         needs_ticket = needs_ticket or left > 0
         others_need_one = others_need_one or left == 0 and string.find(from.list, '@', 1, true) and count(from, true) > 0
         if call('EXISTS', from.keys or jobs .. ':' .. from.list) == 0 then call('ZREM', lists, from.list) end
       end
     end
-    waiting = waiting + waits
     -- When a level was first passed over, which is a figure: where it cannot be kept, none is passed over for long.
     if since.err then
       -- The key is of another type.
-    elseif waits == 0 or not is_passed_over then
+    elseif waits == 0 or not is_passed_over[level] then
       if since[level] then call('HDEL', control, 'since:' .. level) end
     elseif not since[level] then
       call('HSET', control, 'since:' .. level, string.format('%.0f', now))
     end
   end
+  reply[5] = of_slots
   if needs_ticket then
     leave_ticket()
   elseif others_need_one and (filled > 0 or in_vain < 3) then

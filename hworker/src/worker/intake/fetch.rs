@@ -13,7 +13,7 @@ use crate::worker::intake::accept::{accept, give_all_back, report_set_aside};
 use crate::worker::intake::in_flight::{
     CallInFlight, CallsInFlight, Replies, Target, answered, call,
 };
-use crate::worker::intake::plan::{Awaits, HOLD, Known, until};
+use crate::worker::intake::plan::{Awaits, HOLD, Known, More, until};
 use crate::worker::intake::reconcile::{Left, connect, leave, retire};
 use crate::worker::intake::refused::report_slow;
 use crate::worker::intake::settling::{REFUSED_PAUSE, Settling};
@@ -33,8 +33,7 @@ pub(crate) async fn run(session: Arc<Session>, consumer: Arc<Consumer>) {
 struct Fetch {
     session: Arc<Session>,
     consumer: Arc<Consumer>,
-    /// The server may have waiting jobs.
-    more: bool,
+    more: More,
     /// Ask the server, even without room.
     look: bool,
     /// How many jobs one call may claim: half of the last claim without an answer or with a late one, then twice as many after each early
@@ -55,7 +54,7 @@ impl Fetch {
         Self {
             session,
             consumer,
-            more: true,
+            more: More::Jobs,
             look: false,
             may_ask: SCRIPT_JOBS,
             settling: Settling::default(),
@@ -104,9 +103,9 @@ impl Fetch {
                 Left::Reconnect(why) => {
                     say!(DEBUG, { queue = self.consumer.queue.name.clone(), why = why.clone() }, %queue, "making a new connection: {why}");
                     broken = Some(why);
-                    self.more = true;
+                    self.more = More::Jobs;
                 }
-                Left::CutOff => self.more = true,
+                Left::CutOff => self.more = More::Jobs,
                 Left::Void => {
                     self.consumer.leases.abandon();
                     // After the last call for a queue that is served no more this is no news: the reply to it was lost.
@@ -174,7 +173,11 @@ impl Fetch {
             consumer.outbox.set_wake_at(WakeAt::LastOr(1));
             // Kept until a call is sent: the calls in flight may have been answered before.
             self.look |= consumer.take_look();
-            self.more |= self.look | consumer.has_made_room();
+            if self.look {
+                self.more = More::Jobs;
+            } else if consumer.has_made_room() {
+                self.more = self.more.max(More::ForSlots);
+            }
             let plan = self.known(calls, came_free.is_some(), held_since).plan();
             consumer.pace.set_ahead(plan.ahead);
             consumer.slots.set_backlog(plan.has_backlog);
@@ -296,15 +299,20 @@ impl Fetch {
             Ok(None) => {}
             Ok(Some(Reserved::Jobs { mut jobs, left, set_aside, listed })) => {
                 report_set_aside(&self.session.core, &consumer, set_aside);
-                consumer.is_open(!jobs.is_empty(), listed);
                 consumer.leases.reserved(session_number, &mut jobs);
-                self.more = left > 0;
-                consumer.pace.set_backlog(self.more);
+                let for_slots = listed.as_ref().map_or(0, |listed| listed.for_slots);
+                self.more = match left {
+                    0 if for_slots > 0 => More::ForSlots,
+                    0 => More::Nothing,
+                    _ => More::Jobs,
+                };
+                consumer.is_open(!jobs.is_empty(), listed);
+                consumer.pace.set_backlog(self.more > More::Nothing);
                 accept(&self.session.core, &consumer, jobs, slots, ahead);
             }
             Ok(Some(Reserved::Closed { left })) => {
                 consumer.is_closed(left);
-                self.more = false;
+                self.more = More::Nothing;
                 consumer.pace.set_backlog(false);
             }
             Ok(Some(Reserved::Void)) => return Some(Left::Void),

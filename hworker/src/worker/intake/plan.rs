@@ -38,6 +38,15 @@ pub(crate) struct Plan {
     pub(crate) alone_until: Option<Instant>,
 }
 
+/// What the server may have waiting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum More {
+    Nothing,
+    /// Jobs that have limits, none of which is fetched ahead.
+    ForSlots,
+    Jobs,
+}
+
 /// The condition without which nothing is reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Awaits {
@@ -56,8 +65,7 @@ pub(crate) struct Known<'a> {
     pub(crate) calls: usize,
     pub(crate) coming: usize,
     pub(crate) looks: bool,
-    /// The server may have waiting jobs.
-    pub(crate) more: bool,
+    pub(crate) more: More,
     /// Ask the server, even without room.
     pub(crate) look: bool,
     /// How many jobs one call may claim.
@@ -78,14 +86,15 @@ impl Known<'_> {
         // Otherwise, if a body blocks the runtime, this worker would reserve jobs for all free slots, hold them, and reserve them again.
         let stalled = !consumer.buffer.are_runners_running();
         let takes = !stopping && !stalled && alone_until.is_none();
-        let reserving = self.more && takes && fresh;
+        let reserving = self.more > More::Nothing && takes && fresh;
         let (waiting, bytes) = consumer.buffer.ahead();
         let due = waiting + coming;
         // Waiting jobs, and those on their way, come first for the free slots.
         let free = consumer.slots.free() + came_free;
         let unclaimed = free.saturating_sub(due);
 
-        let target = if bytes < AHEAD_BYTES { self.target() } else { 0 };
+        let is_ahead = bytes < AHEAD_BYTES && self.more != More::ForSlots;
+        let target = if is_ahead { self.target() } else { 0 };
         let most = CALL_JOBS.min(self.may_ask);
         let slots = if reserving { unclaimed.min(most) } else { 0 };
         let ahead = if reserving { target.saturating_sub(due).min(most - slots) } else { 0 };
@@ -118,7 +127,7 @@ impl Known<'_> {
         Plan {
             claim: send.then_some(ClaimRequest { slots, ahead, look: self.look }),
             ahead: if send { due + ahead } else { due },
-            awaits: match self.more {
+            awaits: match self.more > More::Nothing {
                 _ if !takes => Awaits::Nothing,
                 true if !fresh => Awaits::Heartbeat,
                 false if unclaimed > 0 => Awaits::Job,

@@ -9,7 +9,7 @@
 -- include pause
 -- include timers
 local control, overrides, rates = jobs .. ':control', jobs .. ':overrides', jobs .. ':rates'
-local of_limits, rooms, has_overrides = {}, {}, nil
+local of_limits, rooms, has_overrides, has_timers = {}, {}, nil, nil
 local now_us = time[1] * 1000000 + time[2]
 
 -- What is in force on a limit, without what is said of one key.
@@ -40,7 +40,8 @@ local function room_of(limit)
     end
   end
   room.holder = limit .. (string.sub(limit, -1) == '@' and progress or '')
-  local opens = redis.pcall('ZSCORE', timers, limit)
+  if has_timers == nil then has_timers = call('EXISTS', timers) == 1 end
+  local opens = has_timers and redis.pcall('ZSCORE', timers, limit)
   if is_paused(of[5]) or is_paused(of[6]) or is_paused(of_key[4]) or type(opens) == 'table' or tonumber(opens or 0) > now then
     room.n = 0
     return room

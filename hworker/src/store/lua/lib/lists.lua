@@ -1,6 +1,7 @@
 -- lists: the lists of a queue beside its plain one. Jobs of another priority than the normal one, and those that have limits, wait in
 -- `<jobs>:<list>`; a lease `<token>.<list>` tells that its job was taken from there, and which limits it holds.
--- Needs call, jobs. Makes lists, held, read, list_of, look_at_list, is_ticket, leave_ticket, open_gate, push, later, front, open, free and tell_of_room.
+-- Needs call, jobs. Makes lists, held, read, list_of, look_at_list, is_ticket, leave_ticket, open_gate, push, later, front, open, free
+-- and tell_of_room.
 --
 -- A list is named by its priority, nothing for the normal one, and its limits, each behind a `+`. The last one may have a key:
 -- `high+db+mail=acme`, with `~` for `=` where the jobs of a key run in order. All up to there, `high+db+mail=`, is the group of the list.
@@ -105,10 +106,9 @@ local function push(how, list, envelope)
 end
 
 -- The jobs of a key may be taken again, in all groups that have its limit.
-local function open(limit)
-  local by_key, key = string.match(limit, '^([^=]*=)(.*)$')
+local function open_key(by_key, key)
   group_names = group_names or redis.pcall('ZRANGE', lists, 0, 199)
-  for _, group in ipairs(by_key and group_names or {}) do
+  for _, group in ipairs(group_names) do
     local of, keys = read(group), jobs .. ':keys:' .. group
     local turn = of and of.by_key == by_key and tonumber(call('ZSCORE', keys, key) or nil)
     if turn and turn >= shut then
@@ -117,12 +117,21 @@ local function open(limit)
   end
 end
 
+local function open(limit)
+  local by_key, key = string.match(limit, '^([^=]*=)(.*)$')
+  if by_key then open_key(by_key, key) end
+end
+
 -- Its job runs no more: what it held is free. `owner` is the key under which its worker holds leases.
-local has_freed = false
+local has_freed, is_any_held, has_arguments = false, nil, nil
 local function free(lease, owner)
-  local list = named(lease)
-  if not list then return end
-  local of, token = read(list), string.match(lease, '^%d+')
+  local token, list = string.match(lease, '^(%d+)%.(.*)$')
+  local of = token and read(list)
+  if not of then return end
+  if is_any_held == nil then
+    is_any_held, has_arguments = call('EXISTS', held) == 1, call('EXISTS', jobs .. ':overrides') == 1
+  end
+  if not is_any_held then return end
   local members = {'* ' .. token}
   for i, limit in ipairs(of.limits) do
     members[i + 1] = limit .. (string.sub(limit, -1) == '@' and owner or '') .. ' ' .. token
@@ -131,9 +140,9 @@ local function free(lease, owner)
   has_freed = true
   if not of.key then return end
   local limit = of.limits[#of.limits]
-  open(limit)
+  open_key(of.by_key, of.key)
   -- How many may run at once, as the arguments said, is kept while a job of the key waits or runs.
-  if redis.pcall('HEXISTS', jobs .. ':overrides', 'args:' .. limit) == 1
+  if has_arguments and redis.pcall('HEXISTS', jobs .. ':overrides', 'args:' .. limit) == 1
     and call('ZLEXCOUNT', held, '[' .. limit .. ' ', '(' .. limit .. '!') == 0
     and call('EXISTS', jobs .. ':' .. list) == 0 then
     call('HDEL', jobs .. ':overrides', 'args:' .. limit)

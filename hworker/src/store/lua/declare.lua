@@ -25,7 +25,7 @@ for i = 2, #ARGV, 2 do
     if value == '' then call('HDEL', control, field) else call('HSET', control, field, value) end
     -- More may run at once than before.
     local limit = string.match(field, '^%a*:(.*=)$')
-    if limit then set_timer('!' .. limit, now, 'CH') end
+    if limit and call('EXISTS', jobs .. ':lists') == 1 then set_timer('!' .. limit, now, 'CH') end
   end
 end
 call('HSET', control, 'declared:' .. ARGV[1], time[1])

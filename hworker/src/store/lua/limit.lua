@@ -45,8 +45,9 @@ if job_type ~= '' then
   if call('HEXISTS', key, 'paused:' .. limit) == 1 then note_type(job_type) else forget_type(job_type) end
 end
 -- include mark
-if opens then set_timer('!' .. limit, opens, 'CH') end
-if call('ZCARD', lists) > 0 then leave_ticket() end
+local has_lists = call('ZCARD', lists) > 0
+if opens and (has_lists or opens > now) then set_timer('!' .. limit, opens, 'CH') end
+if has_lists then leave_ticket() end
 if limit == '*' then
   -- All that wait until the queue gives jobs again: they may take as many as there is room for.
   local live = math.min(call('ZCOUNT', KEYS[3], now - 60000, '+inf'), 1000)

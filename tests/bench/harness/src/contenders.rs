@@ -67,7 +67,13 @@ const ALL: &[Known] = &[
         only_drains: true,
         ..KNOWN
     },
-    Known { name: "hworker:limit", program: "hworker", variant: "limit", only_drains: true, ..KNOWN },
+    Known {
+        name: "hworker:limit",
+        program: "hworker",
+        variant: "limit",
+        only_drains: true,
+        ..KNOWN
+    },
     Known { name: "hworker:keys", program: "hworker", variant: "keys", only_drains: true, ..KNOWN },
     Known { name: "limit", program: "limit", ..KNOWN },
     Known { name: "limit:two", program: "limit", variant: "two", only_drains: true, ..KNOWN },

@@ -20,8 +20,9 @@
 -- Returns {'ok', jobs left, set aside as broken or, where there is no room, parked, first token, envelope, envelope, ...}: the
 -- leases are the tokens, counted up from the first; {'listed', jobs left that may be taken, set aside, how many entries the inbox
 -- had, jobs left that may be taken for free slots alone, since they have limits, names of job types whose jobs belong to lists with a
--- limit of that name, each with a blank behind it, lease, envelope, lease, envelope, ...} where the queue has more than its plain list; {'closed', ms for which it is still paused, or -1} where no job may be taken; {'void'} when the worker was
--- declared dead or is not known; {'stale'} under an old session.
+-- limit of that name, each with a blank behind it, lease, envelope, lease, envelope, ...} where the queue has more than its plain list;
+-- {'closed', ms for which it is still paused, or -1} where no job may be taken; {'void'} when the worker was declared dead or is not
+-- known; {'stale'} under an old session.
 -- Invariant: an envelope leaves its list and enters `progress` in the same script.
 -- Called by Queue::reserve, by Queue::reserve_when_handed behind a BLMOVE (want 0), and from settle_and_reserve.
 

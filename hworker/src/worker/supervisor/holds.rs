@@ -1,7 +1,9 @@
 //! Frees limits that no lease holds: somebody removed their leases by hand.
 
+use std::collections::HashSet;
+
 use crate::log::say;
-use crate::store::{Connection, Fault, Queue};
+use crate::store::{Connection, Fault, Lease, Queue};
 
 /// Looks at what has held a limit for longer than so many ms. What is younger may have been freed since it was read.
 const OLDER_MS: u64 = 60_000;
@@ -14,9 +16,12 @@ pub(crate) async fn free_left(queue: &Queue, on: &Connection, now: u64) -> Resul
         return Ok(());
     }
     for worker in queue.worker_ids(on).await? {
-        let leases = queue.leases(on, &queue.keys.worker(&worker)).await?;
-        let tokens: std::collections::HashSet<_> =
-            leases.iter().map(crate::store::Lease::token).collect();
+        let leases = match queue.leases(on, &queue.keys.worker(&worker)).await {
+            // Somebody made the key another type: there are no leases in it.
+            Err(fault) if fault.is_of_another_type() => continue,
+            leases => leases?,
+        };
+        let tokens: HashSet<_> = leases.iter().map(Lease::token).collect();
         held.retain(|(_, token)| !tokens.contains(token));
     }
     let left: Vec<_> = held.into_iter().map(|(member, _)| member).collect();

@@ -183,7 +183,7 @@ impl Contender {
     }
 
     pub fn is_hworker(&self) -> bool {
-        !self.is_limit() && self.stores_plainly()
+        !self.is_limit() && self.name != crate::check::BENCHMARK && self.stores_plainly()
     }
 
     pub fn is_limit(&self) -> bool {

@@ -90,7 +90,7 @@ fn meant(key: &str) -> Option<&'static str> {
         | "max_running" | "threads" | "workers" => "`concurrency`",
         "fairness" | "round_robin" => "`fair`",
         "fifo" | "ordered" | "sequential" => "`concurrency(key = .., order = \"strict\")`",
-        "limit" | "max_waiting" | "order" | "per" | "when_full" => {
+        "after_failure" | "limit" | "max_waiting" | "order" | "per" | "when_full" => {
             "`concurrency(..)`, in whose brackets it stands"
         }
         "burst" | "rate" => "`rate_limit(..)`, in whose brackets it stands",

@@ -25,6 +25,7 @@ const INNER: [(&str, &[(&str, &str)]); 3] = [
             ("key", "tenant"),
             ("name", "\"db\""),
             ("order", "\"strict\""),
+            ("after_failure", "\"halt\""),
             ("per", "\"worker\""),
             ("when_full", "\"keep_newest\""),
             ("max_waiting", "100"),
@@ -57,6 +58,7 @@ pub(crate) struct Entry {
     rate: Option<Rate>,
     burst: u32,
     ordered: bool,
+    halts: bool,
     per_worker: bool,
     when_full: WhenFull,
     max_waiting: Option<u32>,
@@ -125,6 +127,7 @@ impl Entry {
             rate: None,
             burst: 0,
             ordered: false,
+            halts: false,
             per_worker: false,
             when_full: WhenFull::Wait,
             max_waiting: None,
@@ -204,6 +207,7 @@ impl Entry {
             "key" => self.key = Some(self::key(whole)?),
             "name" => self.name = Some(name(whole)?),
             "order" => self.ordered = only(key, "strict", whole)?,
+            "after_failure" => self.halts = only(key, "halt", whole)?,
             "per" => self.per_worker = only(key, "worker", whole)?,
             "when_full" => self.when_full = when_full(whole)?,
             "max_waiting" => self.max_waiting = Some(count(key, 1, u32::MAX, whole)?),
@@ -238,6 +242,10 @@ impl Entry {
         let has_key = self.given("key").is_some();
         if let Some(order) = self.given("order").filter(|_| !has_key && !self.per_worker) {
             errors.at(order, "jobs run in order within a key: add one, as in `key = tenant`");
+        }
+        if let Some(halt) = self.given("after_failure").filter(|_| self.given("order").is_none()) {
+            let message = "after a failure the jobs behind it can be halted where they run in order: add `order = \"strict\"`";
+            errors.at(halt, message);
         }
         if let Some(max) = self.given("max_waiting").filter(|_| !has_key) {
             errors.at(max, "`max_waiting` counts the jobs of a key: add one, as in `key = tenant`");

@@ -3,6 +3,7 @@
 mod builder;
 mod coalesce;
 mod connections;
+mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -15,6 +16,7 @@ use tokio::runtime::Handle;
 
 use self::coalesce::Coalescers;
 use self::connections::{Connections, Purpose};
+use self::room::Bounds;
 use crate::config::{EncryptionConfig, Limits, NO_KEYS};
 use crate::context::state_in_body;
 use crate::durability::Durability;
@@ -25,11 +27,8 @@ use crate::job::Definition;
 use crate::keys::KeySpace;
 use crate::limit::{List, written_key};
 use crate::reconnect::Reconnect;
-use crate::shards;
-use crate::store::{
-    Address, Connection, Fault, FaultKind, LAST_MOMENT, Meta, MetaKey, Queue, lock, server_time,
-};
-use crate::time::{millis, within};
+use crate::store::{Address, Connection, Fault, FaultKind, LAST_MOMENT, Meta, MetaKey, Queue};
+use crate::time::within;
 
 pub use builder::ClientBuilder;
 
@@ -65,6 +64,7 @@ struct Inner {
     encryption: EncryptionConfig,
     connections: Connections,
     coalescers: Coalescers,
+    bounds: Bounds,
 }
 
 impl fmt::Debug for Inner {
@@ -160,14 +160,18 @@ impl Client {
 
     /// The queue, or the shard of it that has all jobs of these limits or of this key.
     pub(crate) fn queue_of(&self, name: &str, list: &List) -> Queue {
-        let spread = self.inner.spread.get(name).filter(|_| list.has_limits());
-        let Some(spread) = spread else { return self.queue(name).at(list.clone()) };
+        let shard = self.shard_of(name, list).cloned();
+        shard.unwrap_or_else(|| self.queue(name)).at(list.clone())
+    }
+
+    /// The shard that has all jobs of these limits or of this key, where the queue is spread; `None` where any will do.
+    pub(crate) fn shard_of(&self, name: &str, list: &List) -> Option<&Queue> {
+        let spread = self.inner.spread.get(name).filter(|_| list.has_limits())?;
         let whose = list.key().map_or_else(|| list.limits().last(), |(_, key)| Some(key));
         let whose = whose.unwrap_or_default();
         // The highest random weight (Thaler and Ravishankar 1998): another shard takes only those that it is to have.
         let weight = |shard: &&Queue| fnv::hash(format!("{whose} {}", shard.label).as_bytes());
-        let shard = spread.shards.iter().max_by_key(weight).cloned();
-        shard.unwrap_or_else(|| self.queue(name)).at(list.clone())
+        spread.shards.iter().max_by_key(weight)
     }
 
     /// As [`Client::queue`], of a queue that is spread.
@@ -217,6 +221,11 @@ impl Client {
         self.connection_for(queue.slot, Purpose::Inspect).await
     }
 
+    /// The connection to the server of this slot, for writes.
+    pub(crate) async fn connection_to_slot(&self, slot: u16) -> Result<Connection, Fault> {
+        self.connection_for(slot, Purpose::Write(None)).await
+    }
+
     async fn connection_for(&self, slot: u16, purpose: Purpose) -> Result<Connection, Fault> {
         let runtime = Handle::try_current().map_err(|_| Fault::outside_runtime())?;
         let home = self.inner.address.home(slot).await?;
@@ -237,65 +246,6 @@ impl Client {
     /// Over how many shards a queue is spread.
     pub(crate) fn shard_count(&self, queue: &str) -> usize {
         self.inner.spread.get(queue).map_or(1, |spread| spread.shards.len())
-    }
-
-    /// Notes that all queues are paused, for who serves one that comes later.
-    pub(crate) async fn mark_all_paused(&self, duration: Option<Duration>) -> Result<(), Fault> {
-        let (meta, on) = self.meta(MetaKey::Queues).await?;
-        let until = match duration {
-            None => 0,
-            Some(duration) => server_time(&on).await?.saturating_add(millis(duration)),
-        };
-        meta.mark_all_paused(&on, until).await
-    }
-
-    pub(crate) async fn unmark_all_paused(&self) -> Result<(), Fault> {
-        let (meta, on) = self.meta(MetaKey::Queues).await?;
-        meta.unmark_all_paused(&on).await
-    }
-
-    /// For how long all queues are still paused, if they are: `Some(None)` until they are resumed.
-    pub(crate) async fn all_paused(&self) -> Result<Option<Option<Duration>>, Fault> {
-        let (meta, on) = self.meta(MetaKey::Queues).await?;
-        let Some(until) = meta.all_paused(&on).await? else { return Ok(None) };
-        let now = server_time(&on).await?;
-        Ok(match until {
-            0 => Some(None),
-            until if until > now => Some(Some(Duration::from_millis(until - now))),
-            _ => None,
-        })
-    }
-
-    /// Takes, keeps or gives back a lock.
-    pub(crate) async fn lock_call(
-        &self,
-        name: &str,
-        token: &str,
-        ms: u64,
-        what: &str,
-    ) -> Result<bool, Fault> {
-        let on = self.connection_for(shards::slot(name), Purpose::Write(None)).await?;
-        lock(&on, &self.inner.space.lock(name), token, ms, what).await
-    }
-
-    /// What all workers of a label are ordered.
-    pub(crate) async fn order_of_label(
-        &self,
-        label: &str,
-        field: &str,
-    ) -> Result<Option<String>, Fault> {
-        let (meta, on) = self.meta(MetaKey::Labels).await?;
-        meta.order_of_label(&on, label, field).await
-    }
-
-    pub(crate) async fn set_order_of_label(
-        &self,
-        label: &str,
-        field: &str,
-        value: &str,
-    ) -> Result<(), Fault> {
-        let (meta, on) = self.meta(MetaKey::Labels).await?;
-        meta.set_order_of_label(&on, label, field, value).await
     }
 
     /// How many queues the registry has.

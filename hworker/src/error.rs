@@ -64,7 +64,7 @@ pub enum Error {
         /// How many wait.
         waiting: u64,
         /// How many may.
-        ceiling: u64,
+        max_waiting: u64,
     },
     /// An argument could not be turned into JSON (a float that is not a number, a map with keys that are no names), or into JSON
     /// that no worker could read (more than 126 lists or objects one inside the other, an `i128` or a map with numbers for keys in a tagged
@@ -143,13 +143,13 @@ impl fmt::Display for Error {
                 )
             }
             Self::Refused { doing, source } => write!(f, "could not {doing}, refused: {source}"),
-            Self::Full { doing, key, waiting, ceiling } => {
+            Self::Full { doing, key, waiting, max_waiting } => {
                 write!(f, "could not {doing}: {waiting} jobs wait ")?;
                 match key {
                     Some(key) => write!(f, "of the key {key}")?,
                     None => write!(f, "on the queue")?,
                 }
-                write!(f, ", and {ceiling} may")
+                write!(f, ", and {max_waiting} may")
             }
             Self::Encode { job, source } => {
                 write!(
@@ -273,7 +273,7 @@ mod tests {
             Error::NotDurable { id: JobId::fresh(), source: cause() },
             Error::Unanswered { doing: doing(), source: cause() },
             Error::Refused { doing: doing(), source: cause() },
-            Error::Full { doing: "the why".into(), key: None, waiting: 3, ceiling: 3 },
+            Error::Full { doing: "the why".into(), key: None, waiting: 3, max_waiting: 3 },
             Error::Encode { job, source: cause() },
             Error::Invalid { jobs: vec![(0, unavailable())] },
             Error::Bulk { jobs: Vec::new(), source: cause() },

@@ -6,7 +6,8 @@ use crate::client::Client;
 use crate::error::Error;
 use crate::keys::check_name;
 use crate::runtime;
-use crate::store::Fault;
+use crate::shards;
+use crate::store::{Fault, lock};
 use crate::time::millis;
 
 /// A lock that this program holds; [`Client::lock`] takes one. It ends when its time is over, or when it is released: dropping it does
@@ -83,8 +84,12 @@ impl Lock {
 
     async fn call(&self, ms: u64, what: &str) -> Result<bool, Error> {
         runtime::current("a lock was asked for outside a tokio runtime; await it inside one")?;
-        let asked = self.client.lock_call(&self.name, &self.token, ms, what).await;
-        asked.map_err(|fault: Fault| {
+        let asked = async {
+            let on = self.client.connection_to_slot(shards::slot(&self.name)).await?;
+            let key = self.client.key_space().lock(&self.name);
+            lock(&on, &key, &self.token, ms, what).await
+        };
+        asked.await.map_err(|fault: Fault| {
             let fault = fault.at(self.client.address());
             fault.into_error_of_change(format!("{what} the lock {}", self.name))
         })

@@ -608,7 +608,8 @@ impl Step {
                     End::Release { later: flag },
                 ];
                 let end = match *other.get(&ends) {
-                    release @ End::Release { .. } => release,
+                    // A body has to run to ask for a delay; two without an id would be one among the scheduled ones.
+                    End::Release { later } => End::Release { later: later && job != HUSK },
                     _ if job == HUSK => End::Husk,
                     end => end,
                 };

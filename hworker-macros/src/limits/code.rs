@@ -38,7 +38,7 @@ fn one(private: &TokenStream, limit: &Limit) -> TokenStream {
         quote!(#limits::Rate { count: #count, period_ms: #period_ms, burst: #burst })
     }));
     let max_waiting = option(limit.max_waiting.map(|max| quote!(#max)));
-    let name = &limit.name;
+    let (name, halts) = (&limit.name, limit.halts);
     quote! {
         #limits::Limit {
             name: #name,
@@ -47,6 +47,7 @@ fn one(private: &TokenStream, limit: &Limit) -> TokenStream {
             rate: #rate,
             when_full: #limits::WhenFull::#when_full,
             max_waiting: #max_waiting,
+            halts: #halts,
         }
     }
 }

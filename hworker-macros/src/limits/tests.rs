@@ -44,8 +44,8 @@ fn shown(args: TokenStream) -> Vec<String> {
             WhenFull::KeepNewest => " newest",
             WhenFull::KeepOldest => " oldest",
         };
-        let name = limit.name.value();
-        format!("{name} {scope} {at_once}{}{when_full}{max}", rate.unwrap_or_default())
+        let (name, halts) = (limit.name.value(), if limit.halts { " halts" } else { "" });
+        format!("{name} {scope} {at_once}{}{when_full}{max}{halts}", rate.unwrap_or_default())
     });
     shown.collect()
 }
@@ -68,6 +68,8 @@ fn each_form() {
         shown(quote!(concurrency(limit = 1, key = tenant, order = "strict"))),
         ["job ordered 1"]
     );
+    let halts = quote!(concurrency(key = tenant, order = "strict", after_failure = "halt"));
+    assert_eq!(shown(halts), ["job ordered 1 halts"]);
     assert_eq!(shown(quote!(concurrency(limit = 2, per = "worker"))), ["job worker 2"]);
     assert_eq!(shown(quote!(concurrency(limit = 2, when_full = "wait"))), ["job all 2"]);
     let kept =
@@ -185,6 +187,10 @@ fn each_error_is_reported() {
         (
             quote!(concurrency(limit = 1, when_full = "keep_newest", max_waiting = 1)),
             &["`max_waiting` counts the jobs of a key", "`keep_newest` and `keep_oldest` keep"],
+        ),
+        (
+            quote!(concurrency(limit = 1, key = tenant, after_failure = "halt")),
+            &["after a failure the jobs behind it can be halted"],
         ),
         (
             quote!(concurrency(limit = 1, key = tenant, max_waiting = 0)),

@@ -26,6 +26,7 @@ pub(super) struct Limit {
     pub(super) rate: Option<(Rate, u32)>,
     pub(super) when_full: WhenFull,
     pub(super) max_waiting: Option<u32>,
+    pub(super) halts: bool,
 }
 
 /// Which jobs a limit counts together, in the order in which limits are listed.
@@ -112,7 +113,7 @@ impl Limits {
 impl Limit {
     fn new(name: LitStr, scope: Scope) -> Self {
         let when_full = WhenFull::Wait;
-        Self { name, scope, at_once: None, rate: None, when_full, max_waiting: None }
+        Self { name, scope, at_once: None, rate: None, when_full, max_waiting: None, halts: false }
     }
 
     /// Takes over what an entry of the same jobs says.
@@ -135,6 +136,7 @@ impl Limit {
         self.scope = self.scope.max(entry.scope());
         self.when_full = entry.when_full;
         self.max_waiting = entry.max_waiting;
+        self.halts = entry.halts;
     }
 }
 

@@ -104,6 +104,7 @@ impl ::hworker::__private::Job for sync {
                 rate: ::core::option::Option::None,
                 when_full: ::hworker::__private::limit::WhenFull::Wait,
                 max_waiting: ::core::option::Option::None,
+                halts: false,
             },
             ::hworker::__private::limit::Limit {
                 name: "sync",
@@ -116,6 +117,7 @@ impl ::hworker::__private::Job for sync {
                 }),
                 when_full: ::hworker::__private::limit::WhenFull::Wait,
                 max_waiting: ::core::option::Option::None,
+                halts: false,
             },
             ::hworker::__private::limit::Limit {
                 name: "sync",
@@ -124,6 +126,7 @@ impl ::hworker::__private::Job for sync {
                 rate: ::core::option::Option::None,
                 when_full: ::hworker::__private::limit::WhenFull::KeepNewest,
                 max_waiting: ::core::option::Option::Some(100u32),
+                halts: false,
             },
         ],
         place: ::hworker::__private::Place {

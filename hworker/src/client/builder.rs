@@ -165,6 +165,7 @@ impl ClientBuilder {
                 encryption,
                 connections: Connections::default(),
                 coalescers: Coalescers::default(),
+                bounds: super::Bounds::default(),
             }),
         })
     }

@@ -15,6 +15,12 @@ use crate::time::millis;
 /// The name under which a queue's own limit is kept.
 const OF_QUEUE: &str = "*";
 
+const NOT_TOLD: &str = "no worker of the queue {queue} has told of a limit `{name}` so far: mend the name, start a worker first, or say which \
+     kind it is: `{name}=` is one with a key, `{name}@` one of each worker";
+
+const NO_KEY: &str = "`{name}` on the queue {queue} has no key, and how many may wait is said of each key, or of the whole queue: \
+     `.queue_limit()`";
+
 /// Steers a limit of a queue; [`Control::limit`], [`Control::job`] and [`Control::queue_limit`] make one. What is set here holds for all workers
 /// at once, wins over what code declares, and lasts until it is unset.
 ///
@@ -48,7 +54,9 @@ pub struct LimitInfo {
     /// How many may start in a time.
     #[serde(serialize_with = "as_text")]
     pub rate: Option<Rate>,
-    /// Whether one of the two was set by a person, and not by code.
+    /// How many jobs may wait, where a person set it; what code says of it is known to producers alone.
+    pub max_waiting: Option<u64>,
+    /// Whether one of them was set by a person, and not by code.
     pub is_set: bool,
     /// Its jobs are not taken.
     pub paused: Option<Pause>,
@@ -88,7 +96,7 @@ impl Control {
     /// The limits of the queue, by their names.
     ///
     /// # Errors
-    /// Where the server cannot be asked.
+    /// [`Error::Config`] for a name of the queue that is none; else where the server cannot be asked.
     pub async fn limits(&self) -> Result<Vec<LimitInfo>, Error> {
         let mut limits: BTreeMap<String, LimitInfo> = BTreeMap::new();
         for shard in self.shards()? {
@@ -155,28 +163,46 @@ impl LimitControl {
         self.change("set", &[("set_rate", rate.kept())]).await.map(drop)
     }
 
+    /// So many jobs may wait, of each key, of this key or, for the limit of a queue, in all: an enqueue of one more is
+    /// [`Error::Full`](crate::Error::Full). The jobs that wait already stay.
+    ///
+    /// Of a queue delayed jobs count too, and what it holds for producers within 2 s. Producers that enqueue at the same moment may go beyond
+    /// it by what they have under way, as may those in other languages, retries and recovered jobs.
+    ///
+    /// # Errors
+    /// As [`set`](Self::set); [`Error::Config`] also for a limit that has no key.
+    pub async fn set_max_waiting(&self, jobs: u32) -> Result<(), Error> {
+        if jobs == 0 {
+            let why = "at least one job may wait; an enqueue that is to be refused is not made";
+            return Err(Error::Config(Problems(vec![why.into()])));
+        }
+        self.change("set", &[("max", jobs.to_string())]).await.map(drop)
+    }
+
     /// What code declares holds again, or nothing. False where nothing was set.
     ///
     /// # Errors
     /// As [`set`](Self::set).
     pub async fn unset(&self) -> Result<bool, Error> {
-        let nothing = [("set", String::new()), ("set_rate", String::new())];
+        let nothing = ["set", "set_rate", "max"].map(|field| (field, String::new()));
         Ok(self.change("unset", &nothing).await? > 0)
     }
 
     /// Holds its jobs up: workers take none. What runs goes on, enqueues go on, and nothing is lost or counted.
     ///
     /// # Errors
-    /// As [`set`](Self::set).
+    /// As [`set`](Self::set), but for any name; [`Error::Config`] for a whole queue, for which there is [`Control::pause`].
     pub async fn pause(&self) -> Result<(), Error> {
+        self.is_no_queue()?;
         self.change("pause", &[("paused", "0".into())]).await.map(drop)
     }
 
     /// The same for so long, by the server's clock.
     ///
     /// # Errors
-    /// As [`set`](Self::set); [`Error::Config`] for no time at all.
+    /// As [`pause`](Self::pause); [`Error::Config`] for no time at all.
     pub async fn pause_for(&self, duration: Duration) -> Result<(), Error> {
+        self.is_no_queue()?;
         if duration.is_zero() {
             let why = "a pause of no time is none; write how long, or `.pause()`";
             return Err(Error::Config(Problems(vec![why.into()])));
@@ -193,6 +219,17 @@ impl LimitControl {
         Ok(self.change("resume", &[("paused", String::new())]).await? > 0)
     }
 
+    fn is_no_queue(&self) -> Result<(), Error> {
+        if self.name != OF_QUEUE {
+            return Ok(());
+        }
+        let queue = &self.control.name;
+        let why = format!(
+            "to hold up all jobs of the queue {queue}, pause the queue: `.control(\"{queue}\").pause()`"
+        );
+        Err(Error::Config(Problems(vec![why])))
+    }
+
     /// Gives how many of the fields were set before.
     async fn change(&self, what: &str, fields: &[(&str, String)]) -> Result<u64, Error> {
         let shards = self.control.shards()?;
@@ -202,22 +239,25 @@ impl LimitControl {
             let asked = async {
                 let on = self.control.client.connection(&shard).await?;
                 let names = self.names(&shard, &on, fields).await?;
+                let counts_waiting = |name: &String| name.contains('=') || name == OF_QUEUE;
+                if fields.iter().any(|(field, value)| *field == "max" && !value.is_empty())
+                    && !names.iter().all(counts_waiting)
+                {
+                    return Ok(Some(NO_KEY));
+                }
                 for name in &names {
                     let job_type = if self.job_type { &*self.name } else { "" };
                     were_set += shard.set_limit(&on, name, job_type, fields).await?;
                 }
-                Ok(!names.is_empty())
+                Ok(names.is_empty().then_some(NOT_TOLD))
             };
             let doing =
                 || format!("{what} the limit {} of the queue {}", self.name, self.control.name);
-            let is_known =
+            let wrong =
                 asked.await.map_err(|fault| self.control.client.not_done(&doing(), fault))?;
-            if !is_known {
+            if let Some(why) = wrong {
                 let (name, queue) = (&self.name, &self.control.name);
-                let why = format!(
-                    "no worker of the queue {queue} has told of a limit `{name}` so far: mend the name, start a worker first, or say \
-                     which kind it is: `{name}=` is one with a key, `{name}@` one of each worker"
-                );
+                let why = why.replace("{name}", name).replace("{queue}", queue);
                 return Err(Error::Config(Problems(vec![why])));
             }
         }
@@ -232,20 +272,28 @@ impl LimitControl {
         on: &Connection,
         fields: &[(&str, String)],
     ) -> Result<Vec<String>, Fault> {
-        if let Some(key) = &self.key {
-            return Ok(vec![format!("{}={key}", self.name.trim_end_matches('='))]);
-        }
+        let one = match &self.key {
+            Some(key) => Some(format!("{}={key}", self.name.trim_end_matches('='))),
+            None => self.name.contains(['=', '@', '*']).then(|| self.name.clone()),
+        };
         let is_pause = fields.iter().all(|(field, value)| *field == "paused" && !value.is_empty());
-        if is_pause || self.name.contains(['=', '@', '*']) {
-            return Ok(vec![self.name.clone()]);
-        }
-        let forms = ["", "=", "@"].map(|mark| [&*self.name, mark].concat());
-        if fields.iter().all(|(_, value)| value.is_empty()) {
-            return Ok(forms.to_vec());
+        let is_lifted = fields.iter().all(|(_, value)| value.is_empty());
+        let forms = match one {
+            Some(one) if is_pause || is_lifted || !one.contains('=') || one.ends_with('=') => {
+                return Ok(vec![one]);
+            }
+            Some(one) => vec![one],
+            None if is_pause => return Ok(vec![self.name.clone()]),
+            None => ["", "=", "@"].map(|mark| [&*self.name, mark].concat()).to_vec(),
+        };
+        if is_lifted {
+            return Ok(forms);
         }
         let known = shard.limits_in_force(on).await?;
         let is_known = |form: &String| {
-            known.iter().any(|(field, _)| field.strip_prefix("limit:") == Some(form))
+            let all = form.split_once('=').map(|(name, _)| [name, "="].concat());
+            let all = all.as_ref().unwrap_or(form);
+            known.iter().any(|(field, _)| field.strip_prefix("limit:") == Some(all))
         };
         Ok(forms.into_iter().find(is_known).into_iter().collect())
     }
@@ -283,13 +331,14 @@ async fn of_shard(shard: &Queue, on: &Connection) -> Result<Vec<LimitInfo>, Faul
     let mut limits: BTreeMap<String, LimitInfo> = BTreeMap::new();
     for (field, value) in shard.limits_in_force(on).await? {
         let Some((what, name)) = field.split_once(':') else { continue };
-        if !["limit", "args", "set", "rate", "set_rate", "paused"].contains(&what) {
+        if !["limit", "args", "set", "rate", "set_rate", "max", "paused"].contains(&what) {
             continue;
         }
         let limit = limits.entry(name.to_owned()).or_insert_with(|| LimitInfo {
             name: name.to_owned(),
             at_once: None,
             rate: None,
+            max_waiting: None,
             is_set: false,
             paused: None,
             running: 0,
@@ -297,6 +346,7 @@ async fn of_shard(shard: &Queue, on: &Connection) -> Result<Vec<LimitInfo>, Faul
         match what {
             "set" => (limit.at_once, limit.is_set) = (value.parse().ok(), true),
             "set_rate" => (limit.rate, limit.is_set) = (Rate::of_kept(&value), true),
+            "max" => (limit.max_waiting, limit.is_set) = (value.parse().ok(), true),
             "limit" | "args" => limit.at_once = limit.at_once.or(value.parse().ok()),
             "rate" => limit.rate = limit.rate.or(Rate::of_kept(&value)),
             _ => {

@@ -10,7 +10,8 @@ use crate::error::{Error, Problems};
 use crate::keys::check_name;
 use crate::pause::Pause;
 use crate::runtime;
-use crate::store::{Fault, Queue, server_time};
+use crate::store::{Fault, MetaKey, Queue, server_time};
+use crate::time::millis;
 
 pub use limits::{LimitControl, LimitInfo};
 pub use workers::WorkerControl;
@@ -46,9 +47,9 @@ impl Client {
     pub async fn pause_all(&self, duration: Option<Duration>) -> Result<(), Error> {
         in_a_runtime()?;
         let marked = self.mark_all_paused(duration).await;
-        marked.map_err(|fault| self.not_done("pause all queues", fault))?;
+        let order = marked.map_err(|fault| self.not_done("pause all queues", fault))?;
         for name in self.list_names("pause all queues").await? {
-            self.control(&name).pause_with(duration).await?;
+            self.control(&name).pause_with(duration, Some(order)).await?;
         }
         Ok(())
     }
@@ -59,13 +60,36 @@ impl Client {
     /// As [`Control::resume`]; some may be resumed then.
     pub async fn resume_all(&self) -> Result<usize, Error> {
         in_a_runtime()?;
-        let marked = self.unmark_all_paused().await;
-        marked.map_err(|fault| self.not_done("resume all queues", fault))?;
+        let unmarked = async {
+            let (meta, on) = self.meta(MetaKey::Queues).await?;
+            meta.unmark_all_paused(&on).await
+        };
+        unmarked.await.map_err(|fault| self.not_done("resume all queues", fault))?;
         let mut resumed = 0;
         for name in self.list_names("resume all queues").await? {
             resumed += usize::from(self.control(&name).resume().await?);
         }
         Ok(resumed)
+    }
+
+    /// Notes that all queues are paused, for who serves one that comes later; gives the order's time.
+    async fn mark_all_paused(&self, duration: Option<Duration>) -> Result<u64, Fault> {
+        let (meta, on) = self.meta(MetaKey::Queues).await?;
+        let now = server_time(&on).await?;
+        let until = duration.map_or(0, |duration| now.saturating_add(millis(duration)));
+        meta.mark_all_paused(&on, until, now).await.map(|()| now)
+    }
+
+    /// For how long all queues are still paused, if they are, until they are resumed or for so long, and by the order of which time.
+    pub(crate) async fn all_paused(&self) -> Result<Option<(Option<Duration>, u64)>, Fault> {
+        let (meta, on) = self.meta(MetaKey::Queues).await?;
+        let Some((until, order)) = meta.all_paused(&on).await? else { return Ok(None) };
+        let now = server_time(&on).await?;
+        Ok(match until {
+            0 => Some((None, order)),
+            until if until > now => Some((Some(Duration::from_millis(until - now)), order)),
+            _ => None,
+        })
     }
 
     async fn list_names(&self, doing: &str) -> Result<Vec<String>, Error> {
@@ -87,7 +111,7 @@ impl Control {
     /// # Errors
     /// [`Error::Config`] for a name that is none; [`Error::Unanswered`] where the answer was lost; else where the server cannot be asked.
     pub async fn pause(&self) -> Result<(), Error> {
-        self.pause_with(None).await
+        self.pause_with(None, None).await
     }
 
     /// The same for so long, by the server's clock. Then workers take jobs again by themselves.
@@ -99,14 +123,18 @@ impl Control {
             let why = "a pause of no time is none; write how long, or `.pause()`";
             return Err(Error::Config(Problems(vec![why.into()])));
         }
-        self.pause_with(Some(duration)).await
+        self.pause_with(Some(duration), None).await
     }
 
-    pub(crate) async fn pause_with(&self, duration: Option<Duration>) -> Result<(), Error> {
+    async fn pause_with(
+        &self,
+        duration: Option<Duration>,
+        order: Option<u64>,
+    ) -> Result<(), Error> {
         for shard in self.shards()? {
             let on = self.client.connection(&shard).await;
             let paused = match on {
-                Ok(on) => shard.pause(&on, duration).await,
+                Ok(on) => shard.pause(&on, duration, order).await,
                 Err(fault) => Err(fault),
             };
             paused.map_err(|fault| self.error("pause", fault))?;
@@ -136,7 +164,7 @@ impl Control {
     /// Whether the queue is paused, and until when.
     ///
     /// # Errors
-    /// Where the server cannot be asked.
+    /// [`Error::Config`] for a name that is none; else where the server cannot be asked.
     pub async fn paused(&self) -> Result<Option<Pause>, Error> {
         let mut paused = None;
         for shard in self.shards()? {

@@ -7,7 +7,7 @@ use super::in_a_runtime;
 use crate::client::Client;
 use crate::error::Error;
 use crate::keys::check_name;
-use crate::store::{Connection, Fault, MOST_SLOTS, Queue};
+use crate::store::{Connection, Fault, MOST_SLOTS, MetaKey, Queue};
 use crate::time::millis;
 
 /// Steers workers; [`Client::worker`] and [`Client::workers_of_label`] make one. A worker learns of an order with its next heartbeat, within 2 s.
@@ -103,8 +103,11 @@ impl WorkerControl {
         if let Whom::Label(label) = &self.whom {
             check_name("worker", label).map_err(Error::config)?;
             if lasts {
-                let set = self.client.set_order_of_label(label, field, value).await;
-                set.map_err(|fault| self.error(fault))?;
+                let set = async {
+                    let (meta, on) = self.client.meta(MetaKey::Labels).await?;
+                    meta.set_order_of_label(&on, label, field, value).await
+                };
+                set.await.map_err(|fault| self.error(fault))?;
             }
         }
         let told = self.tell(field, value).await.map_err(|fault| self.error(fault))?;

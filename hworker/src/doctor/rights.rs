@@ -20,7 +20,7 @@ const CALLS: &[(&str, &str)] = &[
     ("pwo", "rpush <jobs> 1"),
     ("w", "rpop <jobs>"),
     ("w", "lpop <inbox>"),
-    ("wro", "lpos <jobs> 1"),
+    ("pwro", "lpos <jobs> 1"),
     ("w", "lmove <inbox> <jobs> left right"),
     ("w", "blmove <jobs> <inbox> right left 1"),
     ("w", "blpop <bell> 1"),

@@ -9,7 +9,7 @@ use crate::durability::Durability;
 use crate::envelope::JobId;
 use crate::error::Error;
 use crate::limit::List;
-use crate::store::{Connection, Due};
+use crate::store::{Connection, Due, NoRoom};
 
 /// Where in its queue a job waits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -52,6 +52,9 @@ impl Ready {
 
 impl Ready {
     pub(super) async fn send(self, runtime: runtime::Id) -> Result<JobId, Error> {
+        if let Some(no_room) = self.client.no_room(&self.queue, 1).await {
+            return Err(self.full(no_room, None));
+        }
         let Place { list, at_once, terms, front } = &self.place;
         let sent = match self.due {
             None if *front || list.has_limits() => {
@@ -66,7 +69,7 @@ impl Ready {
                     }
                 };
                 match self.client.until_sent(queue, self.confirms, push).await {
-                    Ok(Some((_, waiting))) => return Err(self.full(waiting)),
+                    Ok(Some(no_room)) => return Err(self.full(no_room, self.key())),
                     Ok(None) => Ok(()),
                     Err(fault) => Err(fault),
                 }
@@ -94,11 +97,14 @@ impl Ready {
         }
     }
 
-    /// So many of its key wait, and no more may.
-    pub(crate) fn full(&self, waiting: u64) -> Error {
+    /// As the server keeps it.
+    pub(super) fn key(&self) -> Option<String> {
+        self.place.list.key().map(|(_, key)| key.to_owned())
+    }
+
+    /// So many wait, of its key or on its queue, and no more may.
+    pub(super) fn full(&self, no_room: NoRoom, key: Option<String>) -> Error {
         let doing = format!("enqueue job {} {} on the queue {}", self.job, self.id, self.queue);
-        let ceiling = self.place.terms.split(' ').nth(1).and_then(|most| most.parse().ok());
-        let key = self.place.list.key().map(|(_, key)| key.to_owned());
-        Error::Full { doing, key, waiting, ceiling: ceiling.unwrap_or(waiting) }
+        Error::Full { doing, key, waiting: no_room.waiting, max_waiting: no_room.most }
     }
 }

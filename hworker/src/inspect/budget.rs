@@ -177,14 +177,15 @@ impl<'a> Reader<'a> {
         let per_ms = if parked { 1000 } else { 1 };
         let rows = self.sorted(set, per_ms, |member| own_id(member).to_owned()).await?;
         for (payload, score, position) in rows {
-            let (list, payload) = match self.state {
+            let (list, at_once, payload) = match self.state {
                 JobState::Scheduled => {
-                    let (list, envelope) = of_scheduled(&payload);
-                    (list, envelope.to_vec())
+                    let (list, at_once, envelope) = of_scheduled(&payload);
+                    (list, at_once, envelope.to_vec())
                 }
-                _ => (List::default(), payload),
+                _ => (List::default(), None, payload),
             };
             let guard = Guard::of(self.shard, Stands::Sorted(score)).at(list);
+            let guard = Guard { at_once, ..guard };
             let at = Some(score / per_ms);
             let job = JobInfo::of_payload(&self.queue.name, self.state, at, payload, guard);
             self.rows.push_back((job, position));
@@ -388,7 +389,7 @@ fn own_id(payload: &[u8]) -> &str {
     const START: &str = r#"{"v":1,"id":""#;
     let text = std::str::from_utf8(payload).unwrap_or_default();
     // With the list in front.
-    let before = payload.len() - of_scheduled(payload).1.len();
+    let before = payload.len() - of_scheduled(payload).2.len();
     let id = text.get(before..).and_then(|text| text.strip_prefix(START)?.find('"'));
     id.map_or("", |end| &text[..before + START.len() + end])
 }

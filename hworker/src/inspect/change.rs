@@ -219,7 +219,9 @@ impl Inspect {
             Stands::Sorted(score) if job.state == JobState::Parked => {
                 Some(From::Parked { payload, token: *score })
             }
-            Stands::Sorted(score) => Some(From::Scheduled { payload, due: *score }),
+            Stands::Sorted(score) => {
+                Some(From::Scheduled { payload, due: *score, at_once: job.guard.at_once })
+            }
             Stands::Ended(place) => Some(From::Ended { ended: job.state.ended()?, place }),
             Stands::Broken => Some(From::Broken { payload }),
             Stands::Running(..) => None,

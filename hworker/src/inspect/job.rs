@@ -69,6 +69,8 @@ pub(super) struct Guard {
     pub(super) shard: usize,
     /// The list in which it waits or is to wait.
     pub(super) list: List,
+    /// How many jobs of its key run at once, where it is scheduled with that.
+    pub(super) at_once: Option<u32>,
     pub(super) stands: Stands,
 }
 
@@ -86,7 +88,7 @@ pub(super) enum Stands {
 
 impl Guard {
     pub(super) fn of(shard: usize, stands: Stands) -> Self {
-        Self { shard, list: List::default(), stands }
+        Self { shard, list: List::default(), at_once: None, stands }
     }
 
     pub(super) fn at(self, list: List) -> Self {

@@ -82,7 +82,15 @@ mod tests {
 
     fn limit(name: &'static str, scope: Scope, most: u32) -> Limit {
         let at_once = AtOnce::Of(most);
-        Limit { name, scope, at_once, rate: None, when_full: WhenFull::Wait, max_waiting: None }
+        Limit {
+            name,
+            scope,
+            at_once,
+            rate: None,
+            when_full: WhenFull::Wait,
+            max_waiting: None,
+            halts: false,
+        }
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Limit {
     pub when_full: WhenFull,
     /// How many may wait for each key.
     pub max_waiting: Option<u32>,
+    /// After a job that failed for good no other of its key starts until somebody resumes the key.
+    pub halts: bool,
 }
 
 /// Which jobs a limit counts together.

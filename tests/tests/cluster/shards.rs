@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use hworker::{Bulk, Client, Error, JobState, Registry, Worker};
 use hworker_tests::Records as _;
-use hworker_tests::{Act, InProcess, TestCluster, TestServer, act};
+use hworker_tests::{Act, InProcess, TestCluster, TestServer, act, act_in_order};
 
 use crate::{RECOVERED, SOON};
 
@@ -289,6 +289,45 @@ async fn a_limit_of_a_queue_is_that_of_all_its_shards() {
         most = most.max(running);
     }
     assert_eq!(most, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_jobs_of_a_key_are_in_one_shard() {
+    // One by one, in a bulk, and delayed: those of a key wait in one list of one shard, and run in order.
+    // Guard: `Client::shard_of`.
+    let server = TestServer::start();
+    let client = Client::builder().redis_url(server.url()).shards("default", 5);
+    let client = &client.build().expect("a client");
+    let job = |key: &str, number: usize| {
+        act_in_order::with(format!("{key}{number}"), key.into(), vec![]).on(client)
+    };
+    for key in ["a", "b", "c"] {
+        for number in 0..3 {
+            job(key, number).enqueue().await.expect("enqueued");
+        }
+    }
+    let bulk = |from| {
+        let numbers = (from..from + 3).flat_map(|n| ["a", "b", "c"].map(|key| (key, n)));
+        numbers.map(|(key, number)| job(key, number))
+    };
+    bulk(3).collect::<Bulk>().enqueue().await.expect("enqueued");
+    let later = bulk(6).map(|job| job.delay(Duration::from_millis(1)));
+    later.collect::<Bulk>().enqueue().await.expect("enqueued");
+    let of_key =
+        |key: &str| server.redis().keys(&format!("hworker-jobs-default*:+act_in_order~{key}"));
+    for key in ["a", "b", "c"] {
+        assert_eq!(of_key(key).len(), 1, "{:?}", of_key(key));
+    }
+    let scheduled = server.redis().keys("hworker-scheduled-default*");
+    assert!(scheduled.len() <= 3, "{scheduled:?}");
+    let _worker = server.worker_process(&[("HWORKER_SHARDS", "default=5")]);
+    server.eventually("all run", SOON, || {
+        server.begun("a8") + server.begun("b8") + server.begun("c8") == 3
+    });
+    for key in ["a", "b", "c"] {
+        let at = |number: usize| server.runs_of(&format!("{key}{number}"))[0].at;
+        assert!((0..5).all(|number| at(number) < at(number + 1)), "{key}");
+    }
 }
 
 #[test]

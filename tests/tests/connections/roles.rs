@@ -178,6 +178,7 @@ async fn a_producer_enqueues_and_nothing_more() {
     let counts = server.inspect().counts().await.expect("counted");
     assert_eq!((counts.waiting, counts.scheduled), (3002, 1));
     assert_eq!(server.client().inspect("other").counts().await.expect("counted").scheduled, 2001);
+    server.client().control("limited").queue_limit().set_max_waiting(100).await.expect("set");
     let limit = server.client().control("limited").limit("draw_oldest").of_key("7");
     limit.pause().await.expect("paused");
     // The first finds room, the third a job that waits already.
@@ -187,7 +188,7 @@ async fn a_producer_enqueues_and_nothing_more() {
     }
     enqueue_limited(&client).await;
     // `push` has parts that only workers reach; what is refused in it stands in the log.
-    needs_what_it_has(&role, &server, &["schedule"], &[]);
+    needs_what_it_has(&role, &server, &["schedule", "room"], &[]);
     let limit = server.client().control("limited").limit("draw_newest").of_key("7");
     limit.pause().await.expect("paused");
     let newest = draw_newest::with(7).queue("limited").on(&client).enqueue().await;

@@ -205,6 +205,8 @@ fn a_job_with_a_limit_that_is_deleted_while_it_waits() {
     };
     let gone = [of("b"), of("c"), of("f")];
     block_on(inspect.change(&gone, &Action::Delete)).expect("deleted");
+    let found = block_on(server.client().doctor()).expect("examined");
+    assert!(!found.iter().any(|finding| finding.text.contains("deleted")), "{found:?}");
     block_on(inspect.change(&[of("e")], &Action::Promote)).expect("moved");
     let _worker = server.worker_process(&[("HWORKER_CONCURRENCY", "1")]);
     server.eventually("the others run", SOON, || {

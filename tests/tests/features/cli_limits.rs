@@ -15,7 +15,7 @@ fn ok(server: &TestServer, arguments: &[&str]) -> Said {
     said
 }
 
-/// Of `limits ls`: how many at once, the rate, how many run, and the state.
+/// Of `limits ls`: how many at once, the rate, how many may wait, how many run, and the state.
 fn row(server: &TestServer, name: &str) -> Vec<String> {
     let said = ok(server, &["ls"]);
     let row = said.lines().into_iter().find(|row| row[0] == name);
@@ -49,11 +49,11 @@ async fn cc8_limits_are_set_and_unset_from_the_command_line() {
     server.eventually("two run", SOON, || {
         ["held", "a", "b c"].iter().all(|name| server.begun(name) == 2)
     });
-    assert_eq!(row(&server, "act_by_twos"), ["2", "-", "2", ""]);
+    assert_eq!(row(&server, "act_by_twos"), ["2", "-", "-", "2", ""]);
     let set = ok(&server, &["set", "act_by_twos", "--at-once", "5", "--rate", "1000/s"]);
     assert!(set.out.contains("set to 5 at once, 1000/s"), "{}", set.out);
     server.eventually("five run", SOON, || server.begun("held") == 5);
-    assert_eq!(row(&server, "act_by_twos"), ["5", "1000/s", "5", "set"]);
+    assert_eq!(row(&server, "act_by_twos"), ["5", "1000/s", "-", "5", "set"]);
     let shown = &ok(&server, &["show", "act_by_twos", "--json"]).json()[0];
     assert_eq!(
         (&shown["at_once"], &shown["rate"], &shown["is_set"], &shown["running"]),
@@ -69,21 +69,22 @@ async fn cc8_limits_are_set_and_unset_from_the_command_line() {
     assert!(shown.out.contains("act_of_key=b%20c") && shown.out.contains("of one key"));
     assert_eq!(ok(&server, &["show", "act_of_key=b%20c"]).out, shown.out, "as `ls` has it");
     assert!(ok(&server, &["show", "act_of_key"]).out.contains("of each key"));
-    ok(&server, &["set", "--of-queue", "--at-once", "50"]);
-    assert_eq!(row(&server, "*")[0], "50");
+    ok(&server, &["set", "--of-queue", "--at-once", "50", "--max-waiting", "2000"]);
+    assert_eq!(row(&server, "*"), ["50", "-", "2,000", "0", "set"]);
+    assert!(ok(&server, &["show", "*"]).out.contains("2,000"));
     assert!(ok(&server, &["unset", "--of-queue"]).out.contains("unset"));
 
     assert!(ok(&server, &["unset", "act_by_twos"]).out.contains("unset"));
     assert!(ok(&server, &["unset", "act_by_twos"]).out.contains("was not set"));
-    assert_eq!(row(&server, "act_by_twos"), ["2", "-", "5", ""]);
+    assert_eq!(row(&server, "act_by_twos"), ["2", "-", "-", "5", ""]);
     ok(&server, &["set", "act_by_twos", "--at-once", "4"]);
     ok(&server, &["pause", "--job", "act_by_twos"]);
-    assert_eq!(row(&server, "act_by_twos")[3], "set, paused");
+    assert_eq!(row(&server, "act_by_twos")[4], "set, paused");
     let refused = call(&server, &["limits", "reset"]);
     assert!(refused.code == 6 && refused.err.contains("--yes"), "{}", refused.err);
     let reset = &ok(&server, &["reset", "--yes", "--json"]).json()[0];
     assert_eq!(reset["reset"], serde_json::json!(["act_by_twos", "act_of_key=b%20c"]));
-    assert_eq!(row(&server, "act_by_twos"), ["2", "-", "5", ""]);
+    assert_eq!(row(&server, "act_by_twos"), ["2", "-", "-", "5", ""]);
     assert!(row(&server, "act_of_key=b%20c").is_empty());
     assert!(ok(&server, &["reset"]).out.contains('0'), "there is nothing to ask");
     server.open("go");
@@ -93,7 +94,7 @@ async fn cc8_limits_are_set_and_unset_from_the_command_line() {
     for (action, what) in [
         ("set", "limit act_by_twos to 5 at once, 1000/s"),
         ("set", "limit act_of_key of the key b c to 3 at once"),
-        ("set", "limit * to 50 at once"),
+        ("set", "limit * to 50 at once, 2000 waiting"),
         ("unset", "limit act_by_twos"),
         ("pause", "jobs act_by_twos until it is resumed"),
         ("reset", "limits act_by_twos, act_of_key=b%20c"),
@@ -113,8 +114,8 @@ async fn ct14_a_type_is_paused_from_the_command_line() {
     let _worker = worker(&server);
     ok(&server, &["pause", "--job", "act_without_context"]);
     ok(&server, &["pause", "act_of_key", "--key", "t7", "--for", "1h"]);
-    assert_eq!(row(&server, "act_without_context"), ["-", "-", "0", "paused"]);
-    assert!(row(&server, "act_of_key=t7")[3].starts_with("paused until 20"));
+    assert_eq!(row(&server, "act_without_context"), ["-", "-", "-", "0", "paused"]);
+    assert!(row(&server, "act_of_key=t7")[4].starts_with("paused until 20"));
     let job = act_without_context::with("plain".into(), Vec::new());
     job.on(server.client()).enqueue().await.expect("enqueued");
     for key in ["t7", "t8"] {

@@ -3,7 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use hworker::{BoxError, Bulk, Context, Control, Error, JobState, Outcome, Rate};
+use hworker::{
+    Action, BoxError, Bulk, Context, Control, Error, JobState, Outcome, Priority, Rate, When,
+};
+use hworker_tests::Records as _;
 use hworker_tests::{
     Act, InProcess, Run, Runs, TestServer, act, act_by_rate, act_by_twos, act_in_order, act_of_key,
 };
@@ -273,8 +276,67 @@ async fn cc11_a_limit_from_the_arguments() {
     assert_eq!(most_at_once(&server.runs_of("three")), 3);
     assert_eq!(most_at_once(&server.runs_of("one")), 1);
     assert_eq!(server.redis().len("hworker-jobs-default:overrides"), 0);
+    // What a person sets wins over the arguments.
+    control(&server).limit("as_told").set(2).await.expect("set");
+    for _ in 0..6 {
+        enqueue("six", "u6", 6).await.expect("enqueued");
+    }
+    server.drained(SOON);
+    assert_eq!(most_at_once(&server.runs_of("six")), 2);
     let refused = enqueue("none", "u0", 0).await.expect_err("no limit");
     assert!(matches!(refused, Error::Config(_)), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cc11_a_limit_from_the_arguments_lasts_as_long_as_its_jobs() {
+    // Jobs of one key in two priorities, delayed ones, and ones from elsewhere: never more at once than the arguments say, also when one of its
+    // lists is empty; and nothing is left behind.
+    // Guard: `forget_arguments` in lib/lists.lua, `note_arguments` for routed jobs.
+    let server = TestServer::start();
+    let job =
+        |name: &str, priority| as_told::with(name, "u", 1).priority(priority).on(server.client());
+    for number in 0..6 {
+        let priority = if number == 0 { Priority::High } else { Priority::Normal };
+        job("one", priority).enqueue().await.expect("enqueued");
+    }
+    for _ in 0..2 {
+        let later = job("later", Priority::Normal).delay(Duration::from_millis(1));
+        later.enqueue().await.expect("enqueued");
+    }
+    let _worker = InProcess::run(server.worker().register::<as_told>().concurrency(8));
+    server.drained(SOON);
+    let mut runs = server.runs_of("one");
+    runs.extend(server.runs_of("later"));
+    assert_eq!(most_at_once(&runs), 1, "of one key");
+    for number in 0..4 {
+        let args = r#"{"name":"foreign","user":"v","at_once":1}"#;
+        let envelope = format!(r#"{{"job":"as_told","id":"f{number}","args":{args}}}"#);
+        let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &envelope]);
+    }
+    server.drained(SOON);
+    assert_eq!(most_at_once(&server.runs_of("foreign")), 1, "from elsewhere");
+    assert_eq!(server.redis().len("hworker-jobs-default:overrides"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_scheduled_job_with_a_limit_from_its_arguments_can_be_changed() {
+    let server = TestServer::start();
+    let later = |name: &str| {
+        as_told::with(name, "u", 1).on(server.client()).delay(Duration::from_secs(3600))
+    };
+    let mut ids = Vec::new();
+    for name in ["promoted", "promoted too", "moved", "deleted"] {
+        ids.push(later(name).enqueue().await.expect("enqueued"));
+    }
+    let soon = Action::Reschedule(When::In(Duration::from_millis(1)));
+    let actions = [Action::Promote, Action::Promote, soon, Action::Delete];
+    for (id, action) in ids.iter().zip(&actions) {
+        let changed = server.inspect().change_by_id(id, action).await;
+        changed.unwrap_or_else(|error| panic!("{action:?}: {error}"));
+    }
+    let _worker = InProcess::run(server.worker().register::<as_told>().concurrency(8));
+    server.drained(SOON);
+    assert_eq!(server.counter("processed"), 3);
 }
 
 /// Shares its limit with another type.
@@ -405,6 +467,50 @@ async fn pr10_strict_order_of_a_key() {
     }
 }
 
+/// In order, where a failure holds up those behind it.
+#[hworker::job(concurrency(key = account, order = "strict", after_failure = "halt"))]
+async fn booked(name: &str, account: &str, context: Context, #[inject] runs: Runs) -> Outcome {
+    let _ = account;
+    runs.note(name, "begin", 0, &context);
+    if name.starts_with("bad") && !runs.is_open("mended") {
+        return Outcome::Failure("no such account".into());
+    }
+    Outcome::Success
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pr10_a_failure_halts_its_key() {
+    // A job fails for good -> those behind it wait, with other workers too; other keys go on. An operator lets it run again and resumes the
+    // key -> it is the first, and the others follow in order. Another outcome than a failure halts nothing.
+    // Guard: the duty `halt` in lib/duties.lua.
+    let server = TestServer::start();
+    let registry = || hworker::Registry::new().with::<booked>();
+    let start = || InProcess::run(server.worker().registry(registry()).concurrency(4));
+    let _workers = [start(), start()];
+    for name in ["first", "bad", "second", "third"] {
+        booked::with(name, "a 1").on(server.client()).enqueue().await.expect("enqueued");
+        let other = format!("other-{}", name.trim_start_matches("bad"));
+        booked::with(&other, "b").on(server.client()).enqueue().await.expect("enqueued");
+    }
+    server.eventually("it failed", SOON, || server.counter("failed") == 1);
+    server.eventually("others go on", SOON, || server.begun("other-third") == 1);
+    server.holds("those behind it wait", LONG, || server.begun("second") == 0);
+    let key = control(&server).limit("booked").of_key("a 1");
+    assert!(key.info().await.expect("known")[0].paused.is_some());
+    server.open("mended");
+    let failed = server.inspect().failed(0, 10).await.expect("failed");
+    let id = failed[0].id.parse().expect("an id");
+    server.inspect().change_by_id(&id, &Action::Retry).await.expect("retried");
+    server.eventually("it is where it belongs", SOON, || {
+        server.redis().ask::<u64>(&["LLEN", "hworker-jobs-default:+booked~a%201"]) == 3
+    });
+    assert!(key.resume().await.expect("resumed"));
+    server.drained(SOON);
+    let at = |name: &str| server.runs_of(name).last().expect("it ran").at;
+    assert!(at("bad") < at("second") && at("second") < at("third"));
+    assert_eq!(server.begun("bad"), 2);
+}
+
 /// At most two on each worker.
 #[hworker::job(concurrency(limit = 2, per = "worker"))]
 async fn on_each(name: &str, context: Context, #[inject] runs: Runs) -> Outcome {
@@ -460,7 +566,7 @@ async fn en21_a_ceiling_of_waiting_jobs() {
         enqueue("t 1").await.expect("enqueued");
     }
     match enqueue("t 1").await {
-        Err(Error::Full { key, waiting: 3, ceiling: 3, .. }) => {
+        Err(Error::Full { key, waiting: 3, max_waiting: 3, .. }) => {
             assert_eq!(key.as_deref(), Some("t%201"));
         }
         other => panic!("{other:?}"),
@@ -473,6 +579,111 @@ async fn en21_a_ceiling_of_waiting_jobs() {
     assert_eq!(counts.waiting, 4, "nothing was written");
     let _worker = InProcess::run(server.worker().register::<bounded>());
     server.drained(SOON);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn en21_a_ceiling_that_a_person_set() {
+    // For all keys, and for one, which wins; a job type without one in code has it too. Unset -> what code says. For what counts no waiting jobs
+    // it is refused.
+    let server = TestServer::start();
+    let registry = || hworker::Registry::new().with::<bounded>().with::<act_of_key>().with::<act>();
+    let worker = InProcess::run(server.worker().registry(registry().with::<act_by_twos>()));
+    server.eventually("its limits are known", SOON, || {
+        server.redis().len("hworker-jobs-default:control") >= 4
+    });
+    worker.stop().await;
+    let fits = async |key: &str| match bounded::with(key).on(server.client()).enqueue().await {
+        Ok(_) => true,
+        Err(Error::Full { .. }) => false,
+        Err(error) => panic!("{error}"),
+    };
+    let limit = control(&server).limit("bounded");
+    limit.set_max_waiting(1).await.expect("set");
+    limit.of_key("b").set_max_waiting(5).await.expect("set");
+    assert!(fits("a").await && !fits("a").await);
+    let high = bounded::with("a").priority(Priority::High).on(server.client()).enqueue().await;
+    assert!(matches!(high, Err(Error::Full { .. })), "of all priorities together: {high:?}");
+    for _ in 0..5 {
+        assert!(fits("b").await);
+    }
+    assert!(!fits("b").await);
+    assert!(limit.unset().await.expect("unset") && limit.of_key("b").unset().await.expect("unset"));
+    assert!(fits("a").await && fits("a").await && !fits("a").await, "three, as code says");
+    assert!(!fits("b").await, "it has five already");
+
+    control(&server).limit("act_of_key").set_max_waiting(1).await.expect("set");
+    of_key(&server, "one", "k", vec![]).await;
+    let another = act_of_key::with("another".into(), Some("k".into()), vec![]);
+    let refused = another.on(server.client()).enqueue().await.expect_err("one waits");
+    assert!(matches!(refused, Error::Full { waiting: 1, max_waiting: 1, .. }), "{refused}");
+    let other = control(&server).limit("boundet").of_key("a");
+    assert!(matches!(other.set(3).await, Err(Error::Config(_))), "a misspelt name");
+    assert!(matches!(control(&server).queue_limit().pause().await, Err(Error::Config(_))));
+    for wrong in [
+        limit.set_max_waiting(0).await,
+        control(&server).job("act_by_twos").set_max_waiting(5).await,
+    ] {
+        assert!(matches!(wrong, Err(Error::Config(_))), "{wrong:?}");
+    }
+    let shown = control(&server).limits().await.expect("limits");
+    let shown = shown.iter().find(|limit| limit.name == "act_of_key=").expect("it is there");
+    assert_eq!((shown.max_waiting, shown.is_set), (Some(1), true));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn en21_a_ceiling_of_a_queue() {
+    // As many as may wait: of each priority, with keys and without, and delayed ones; nothing more, from each way to enqueue, and nothing is
+    // written. Some are done -> as many more may. A client that has enqueued before knows it within 2 s. Unset -> all may.
+    let server = TestServer::start();
+    let old = server.client();
+    let enqueue = async |client: &hworker::Client| {
+        act::with("plain".into(), vec![]).on(client).enqueue().await
+    };
+    enqueue(old).await.expect("enqueued");
+    let queue = control(&server).queue_limit();
+    queue.set_max_waiting(6).await.expect("set");
+    of_key(&server, "key", "k", vec![]).await;
+    of_key(&server, "key", "l", vec![]).await;
+    let high = act::with("high".into(), vec![]).on(old).priority(Priority::High);
+    high.enqueue().await.expect("enqueued");
+    let later = || act::with("later".into(), vec![]).on(old).delay(Duration::from_secs(3600));
+    later().enqueue().await.expect("enqueued");
+    act::with("front".into(), vec![]).on(old).front().enqueue().await.expect("enqueued");
+    let is_full = |result: Result<hworker::JobId, Error>| match result {
+        Err(Error::Full { key: None, waiting: 6.., max_waiting: 6, .. }) => true,
+        Ok(_) => false,
+        Err(error) => panic!("{error}"),
+    };
+    let new = &hworker::Client::new(server.url()).expect("a client");
+    assert!(is_full(enqueue(new).await), "a new client knows it at once");
+    let keyed = || act_of_key::with("key".into(), Some("m".into()), vec![]).on(new);
+    assert!(is_full(keyed().enqueue().await));
+    assert!(is_full(later().on(new).enqueue().await));
+    let front = act::with("front".into(), vec![]).on(new).front();
+    assert!(is_full(front.enqueue().await));
+    let bulk = || (0..3).map(|_| act::with("bulk".into(), vec![])).collect::<Bulk>().on(new);
+    assert!(matches!(bulk().enqueue().await, Err(Error::Full { waiting: 6, .. })));
+    let waiting = async || {
+        let counts = server.inspect().counts().await.expect("counts");
+        counts.waiting + counts.scheduled
+    };
+    assert_eq!(waiting().await, 6, "nothing was written");
+    let began = Instant::now();
+    while !is_full(enqueue(old).await) {
+        assert!(began.elapsed() < Duration::from_secs(2), "an old one knows it soon");
+        // It asks once a second.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    queue.set_max_waiting(3).await.expect("set");
+    let worker = worker(&server, 2);
+    let done = async || waiting().await == 1;
+    server.eventually_async("the delayed one alone is left", SOON, done).await;
+    worker.stop().await;
+    assert!(matches!(bulk().enqueue().await, Err(Error::Full { waiting: 1, .. })), "one too many");
+    enqueue(new).await.expect("there is room for two");
+    assert!(queue.unset().await.expect("unset"));
+    bulk().enqueue().await.expect("enqueued");
+    assert_eq!(waiting().await, 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -508,6 +719,8 @@ async fn ct14_pause_one_job_type() {
     assert_eq!(counts.waiting, 10);
     let limits = control(&server).limits().await.expect("limits");
     assert_eq!(limits.iter().filter(|limit| limit.paused.is_some()).count(), 3, "{limits:?}");
+    // What is set, or no longer, on the limits of a type leaves its pause.
+    assert!(!plain.unset().await.expect("nothing was set"));
     assert!(plain.resume().await.expect("resumed") && !plain.resume().await.expect("no error"));
     assert!(control(&server).job("act_by_twos").resume().await.expect("resumed"));
     let key = control(&server).limit("act_of_key").of_key("t7");
@@ -734,7 +947,23 @@ async fn damage_by_hand_is_mended() {
     server.enqueue("plain", vec![]).await;
     server.eventually("plain jobs go on", SOON, || server.ended("plain") == 1);
     ask(&["DEL", "hworker-jobs-default:held"]);
+    // In the hands of a worker while somebody makes its limits another type: each end reaches its place.
+    for plan in
+        [vec![vec![Act::RetryIn(10)], vec![]], vec![vec![Act::Snooze(10)], vec![]], sleep(1)]
+    {
+        let mut plan = plan;
+        plan[0].insert(0, Act::Gate("damaged".into()));
+        of_key(&server, "held", "h", plan).await;
+    }
+    server.eventually("two run", SOON, || server.begun("held") == 2);
+    ask(&["DEL", "hworker-jobs-default:held"]);
+    let _: String = server.redis().ask(&["SET", "hworker-jobs-default:held", "somebody else's"]);
+    server.open("damaged");
+    let ended = async || server.inspect().counts().await.expect("counts").running == 0;
+    server.eventually_async("they ended", SOON, ended).await;
+    ask(&["DEL", "hworker-jobs-default:held"]);
     by_twos(&server, "last", vec![]).await;
     server.eventually("so do the others", SOON, || server.ended("last") == 1);
     server.drained(SOON);
+    assert_eq!(server.begun("held"), 5);
 }

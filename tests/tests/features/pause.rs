@@ -144,6 +144,32 @@ async fn everything_is_paused_and_what_comes_later_too() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn everything_is_paused_once() {
+    // One queue of all that are paused is resumed -> a worker that starts later does not pause it again; one that was paused for ever is not
+    // resumed by the end of a pause of all.
+    // Guard: `order` in pause.lua.
+    let server = TestServer::start();
+    let client = server.client();
+    let (resumed, for_ever) = (control(&server, "resumed"), control(&server, "for-ever"));
+    for_ever.pause().await.expect("paused");
+    job(&server, "known").queue("resumed").enqueue().await.expect("enqueued");
+    client.pause_all(Some(Duration::from_secs(3600))).await.expect("paused");
+    assert!(for_ever.paused().await.expect("asked").expect("paused").until.is_none());
+    assert!(resumed.resume().await.expect("resumed"));
+    let worker = server.worker().register::<act>().queues(["+resumed", "+later"]);
+    let _worker = InProcess::run(worker.concurrency(2));
+    server.eventually("it runs", SOON, || server.ended("known") == 1);
+    server
+        .eventually_async("what comes later is paused", SOON, async || {
+            control(&server, "later").paused().await.expect("asked").is_some()
+        })
+        .await;
+    assert!(resumed.paused().await.expect("asked").is_none());
+    client.pause_all(None).await.expect("paused");
+    assert!(resumed.paused().await.expect("asked").is_some(), "by another order");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_paused_queue_is_not_polled_and_resumes_at_once() {
     // Guard: the wait at the gate.
     let _machine = Machine::claim();

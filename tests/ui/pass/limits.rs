@@ -134,7 +134,15 @@ fn twice(job: &by_a_macro) -> u8 {
 }
 
 const fn limit(name: &'static str, scope: Scope, at_once: AtOnce) -> Limit {
-    Limit { name, scope, at_once, rate: None, when_full: WhenFull::Wait, max_waiting: None }
+    Limit {
+        name,
+        scope,
+        at_once,
+        rate: None,
+        when_full: WhenFull::Wait,
+        max_waiting: None,
+        halts: false,
+    }
 }
 
 /// Of these arguments, as they are stored.

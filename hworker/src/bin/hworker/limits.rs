@@ -15,8 +15,8 @@ pub(crate) async fn run(context: &Context, command: Limits) -> Result<(), Stop> 
     match command {
         Limits::Ls { queue } => ls(context, queue.name()).await,
         Limits::Show { which } => show(context, &Target::limit(&which)).await,
-        Limits::Set { which, at_once, rate } => {
-            set(context, &Target::limit(&which), at_once, rate).await
+        Limits::Set { which, at_once, rate, max_waiting } => {
+            set(context, &Target::limit(&which), at_once, rate, max_waiting).await
         }
         Limits::Unset { which } => lift(context, &Target::limit(&which), "unset", "set").await,
         Limits::Pause { which, duration } => {
@@ -93,11 +93,13 @@ impl<'a> Target<'a> {
 async fn ls(context: &Context, queue: &str) -> Result<(), Stop> {
     let limits = context.client.control(queue).limits().await?;
     let or_none = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
-    context.output.rows(&["NAME", "AT ONCE", "RATE", "RUNNING", "STATE"], &limits, |limit| {
+    let titles = ["NAME", "AT ONCE", "RATE", "MAX WAITING", "RUNNING", "STATE"];
+    context.output.rows(&titles, &limits, |limit| {
         vec![
             limit.name.clone(),
             or_none(limit.at_once.map(number)),
             or_none(limit.rate.map(|rate| rate.to_string())),
+            or_none(limit.max_waiting.map(number)),
             number(limit.running),
             state(limit),
         ]
@@ -133,6 +135,7 @@ async fn show(context: &Context, target: &Target<'_>) -> Result<(), Stop> {
             ("counts", form.to_owned()),
             ("at once", limit.at_once.map_or_else(|| "no limit".to_owned(), number)),
             ("rate", limit.rate.map_or_else(|| "no limit".to_owned(), |rate| rate.to_string())),
+            ("max waiting", limit.max_waiting.map_or_else(|| "not set".to_owned(), number)),
             ("running", number(limit.running)),
             ("state", state(&limit)),
         ];
@@ -146,25 +149,42 @@ async fn set(
     target: &Target<'_>,
     at_once: Option<u32>,
     rate: Option<Rate>,
+    max_waiting: Option<u32>,
 ) -> Result<(), Stop> {
     let control = target.control(context);
-    let values = [at_once.map(|n| format!("{n} at once")), rate.map(|rate| rate.to_string())];
-    let values = values.into_iter().flatten().collect::<Vec<_>>().join(", ");
+    let values = [
+        at_once.map(|n| format!("{n} at once")),
+        rate.map(|rate| rate.to_string()),
+        max_waiting.map(|n| format!("{n} waiting")),
+    ];
+    let values: Vec<_> = values.into_iter().flatten().collect();
+    let all = values.join(", ");
+    let mut done = 0;
     context
-        .audited("set", target.queue, &format!("{} to {values}", target.shown()), async {
-            if let Some(at_once) = at_once {
-                control.set(at_once).await?;
-            }
-            if let Some(rate) = rate {
-                control.set_rate(rate).await.map_err(|error| match at_once {
-                    None => Stop::from(error),
-                    Some(at_once) => Stop::from(error).after(&format!("set {at_once} at once")),
-                })?;
-            }
+        .audited("set", target.queue, &format!("{} to {all}", target.shown()), async {
+            let setting = async {
+                if let Some(at_once) = at_once {
+                    control.set(at_once).await?;
+                    done += 1;
+                }
+                if let Some(rate) = rate {
+                    control.set_rate(rate).await?;
+                    done += 1;
+                }
+                if let Some(jobs) = max_waiting {
+                    control.set_max_waiting(jobs).await?;
+                }
+                Ok(())
+            };
+            let set: Result<(), hworker::Error> = setting.await;
+            set.map_err(|error| match done {
+                0 => Stop::from(error),
+                done => Stop::from(error).after(&format!("set {}", values[..done].join(", "))),
+            })?;
             Ok(((), "set".to_owned()))
         })
         .await?;
-    target.print(context, "set", true, &format!("set to {values}"))
+    target.print(context, "set", true, &format!("set to {all}"))
 }
 
 async fn pause(

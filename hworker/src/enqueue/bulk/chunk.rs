@@ -26,11 +26,11 @@ pub(super) struct Chunk<'a> {
 
 impl<'a> Chunk<'a> {
     fn for_jobs_like(job: &'a Ready) -> Self {
-        let delayed = job.due.is_some();
-        let queue = job.client.queue(&job.queue).at(job.place.list.priority);
+        let (delayed, list) = (job.due.is_some(), &job.place.list);
+        let queue = job.client.queue_of(&job.queue, list);
         Self {
             client: &job.client,
-            queue: if delayed { queue.at(job.place.list.clone()) } else { queue },
+            queue: if delayed { queue } else { queue.at(list.priority) },
             front: job.place.front,
             listed: job.place.list.has_limits(),
             delayed,
@@ -59,7 +59,8 @@ pub(super) fn chunks(bulk: &[Ready]) -> Vec<Chunk<'_>> {
         let (place, delayed) = (&job.place, job.due.is_some());
         // Of jobs that have limits each goes to a list of its own, but for delayed ones.
         let limited = place.list.has_limits().then(|| delayed.then_some(&place.list));
-        let wanted = (place.list.priority, place.front, limited);
+        let shard = job.client.shard_of(&job.queue, &place.list).map(|shard| &*shard.label);
+        let wanted = (place.list.priority, place.front, limited, shard);
         let kind = (job.client.identity(), &*job.queue, wanted, delayed, job.confirms);
         // Most jobs go where the one before them went.
         let last = before.filter(|(before, _)| *before == kind).map(|(_, last)| last);

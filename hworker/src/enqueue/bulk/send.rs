@@ -1,5 +1,6 @@
 //! Sends the chunks of a bulk, several at a time.
 
+use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
@@ -10,7 +11,7 @@ use super::chunk::{Chunk, chunks};
 use crate::envelope::JobId;
 use crate::error::{Cause, Error, Fate};
 use crate::join::join_all;
-use crate::store::{Connection, Fault, FaultKind, LAST_MOMENT, WRITE_BYTES};
+use crate::store::{Connection, Fault, FaultKind, LAST_MOMENT, NoRoom, WRITE_BYTES};
 
 /// Chunks under way at once, where their bytes are no more than those of one write.
 const CHUNKS: usize = 8;
@@ -58,8 +59,8 @@ impl Chunk<'_> {
     }
 }
 
-/// Which job of a chunk had no room, and how many of its key wait, if the server refused it for that.
-type Sent = Option<(usize, u64)>;
+/// Which job of a chunk had no room, if the server refused it for that.
+type Sent = Option<NoRoom>;
 
 /// Which of the chunks that are sent side by side are on their way, or at their end. Each of them awaits a connection, or the end of
 /// a pause, and may be told of it before one that was asked for earlier.
@@ -91,7 +92,26 @@ impl<'a> Order<'a> {
     }
 }
 
+/// Why a queue has no room for all of its jobs, if one has not.
+async fn full(bulk: &[Ready]) -> Option<Error> {
+    let mut queues = HashMap::new();
+    for job in bulk {
+        let (_, jobs) =
+            queues.entry((job.client.identity(), &*job.queue)).or_insert((job, 0_usize));
+        *jobs += 1;
+    }
+    for (job, jobs) in queues.into_values() {
+        if let Some(no_room) = job.client.no_room(&job.queue, jobs).await {
+            return Some(job.full(no_room, None));
+        }
+    }
+    None
+}
+
 pub(super) async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
+    if let Some(full) = full(&bulk).await {
+        return Err(full);
+    }
     let mut fates = vec![Fate::NotEnqueued; bulk.len()];
     let mut failed: Option<Fault> = None;
     let mut full = None;
@@ -119,9 +139,9 @@ pub(super) async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
                 Ok(Some(_)) | Err(_) => Fate::NotEnqueued,
             };
             chunk.jobs.iter().for_each(|index| fates[*index] = fate);
-            if let Ok(Some((which, waiting))) = result {
-                let job = chunk.jobs.get(which).map(|index| &bulk[*index]);
-                full = full.or(job.map(|job| job.full(waiting)));
+            if let Ok(Some(no_room)) = result {
+                let job = chunk.jobs.get(no_room.which).map(|index| &bulk[*index]);
+                full = full.or(job.map(|job| job.full(no_room, job.key())));
             }
             if let Err(fault) = result {
                 // What one queue refuses another may take; without the server, or room in it, there is no point.

@@ -5,7 +5,7 @@ use crate::fnv;
 use crate::inspect::job::{Guard, JobInfo, Stands};
 use crate::inspect::position::Position;
 use crate::inspect::state::{JobState, Order};
-use crate::store::{DEEPEST, Fault, HUSK, Places, TICKET, read_list};
+use crate::store::{DEEPEST, Fault, HUSK, Places, is_ticket, read_list};
 
 /// As far around its place a row is looked for first.
 const AROUND: u64 = 64;
@@ -50,7 +50,7 @@ impl Reader<'_> {
         let taken = if is_end { read } else { (read - 1).max(1) };
         let mut next = is_end.then_some(NOTHING);
         for (at, payload) in payloads.into_iter().enumerate().rev() {
-            if payload == HUSK || payload == TICKET {
+            if payload == HUSK || is_ticket(&payload) {
                 continue;
             }
             let hash = fnv::hash(&payload);
@@ -160,7 +160,7 @@ impl Reader<'_> {
         let (_, first) = self.list(low, 2).await?;
         let is_before = |row: &&Vec<u8>| {
             *row == HUSK
-                || *row == TICKET
+                || is_ticket(row)
                 || enqueued_at(row).is_some_and(|time| self.comes_before(time, at))
         };
         Ok(low + first.iter().take_while(is_before).count() as u64)

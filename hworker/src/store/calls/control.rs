@@ -11,15 +11,18 @@ use crate::store::{CALL_WITHIN, Script};
 use crate::time::millis;
 
 impl Queue {
-    /// Has workers take no job, for so long or until it is resumed.
+    /// Has workers take no job, for so long or until it is resumed. `order`: that of all queues, which is obeyed once and shortens no other
+    /// pause.
     pub(crate) async fn pause(
         &self,
         on: &Connection,
         duration: Option<Duration>,
+        order: Option<u64>,
     ) -> Result<(), Fault> {
         let mut call = Call::new(Script::Pause, &[&self.keys.jobs, &self.keys.token]);
         // Zero is until it is resumed.
         call.number(duration.map_or(0, |duration| millis(duration).clamp(1, 1 << 52)));
+        call.arg(order.map_or_else(String::new, |order| order.to_string()));
         on.run(&call, CALL_WITHIN).await.map(drop)
     }
 

@@ -10,8 +10,13 @@ use crate::store::reply::Reply;
 /// Of the waiting jobs, so many have been taken out of their lists by hand: each left a byte in its place. A field of the counters.
 const HUSKS: &str = "husks";
 
-/// What has an idle worker look at other lists than the plain one.
-pub(crate) const TICKET: &[u8] = b"!";
+/// What has an idle worker look at other lists than the plain one; with how many looked in vain because of limits of their own.
+const TICKETS: [&[u8]; 4] = [b"!", b"!1", b"!2", b"!3"];
+
+/// Whether an entry of a list is a ticket, and no job.
+pub(crate) fn is_ticket(entry: &[u8]) -> bool {
+    entry.len() <= 2 && entry.first() == Some(&b'!')
+}
 
 /// What there is to do on a queue now.
 #[derive(Debug)]
@@ -79,13 +84,10 @@ impl Queue {
             commands(&mut ask);
             ask.cmd("HGET").arg(&keys.stat).arg(HUSKS);
             // A ticket was put there while there was no job, so it is at the end from which they are taken, or was until jobs were put in front.
-            ask.cmd("LPOS")
-                .arg(&keys.jobs)
-                .arg(TICKET)
-                .arg("RANK")
-                .arg(-1)
-                .arg("MAXLEN")
-                .arg(1_000);
+            for ticket in TICKETS {
+                let place = ask.cmd("LPOS").arg(&keys.jobs).arg(ticket);
+                place.arg("RANK").arg(-1).arg("MAXLEN").arg(1_000);
+            }
             for list in &lists {
                 ask.cmd("LLEN").arg(keys.list(list));
             }
@@ -102,12 +104,13 @@ impl Queue {
             let too_few = || Fault::reply("lengths", "too few");
             let (known, rest) = counts.split_first().ok_or_else(too_few)?;
             let (counts, rest) = rest.split_first_chunk::<N>().ok_or_else(too_few)?;
-            let ([husks, ticket], rest) = rest.split_first_chunk().ok_or_else(too_few)?;
+            let ([husks], rest) = rest.split_first_chunk().ok_or_else(too_few)?;
+            let (tickets, rest) = rest.split_at_checked(TICKETS.len()).ok_or_else(too_few)?;
             let (waiting, held) = rest.split_at_checked(lists.len()).ok_or_else(too_few)?;
             // Else others have come since they were looked up.
             if known.unwrap_or(0) == workers.len() as u64 {
                 let sum = |counts: &[Option<u64>]| counts.iter().flatten().sum::<u64>();
-                let no_jobs = husks.unwrap_or(0) + u64::from(ticket.is_some());
+                let no_jobs = husks.unwrap_or(0) + tickets.iter().flatten().count() as u64;
                 let waiting = sum(waiting).saturating_sub(no_jobs);
                 return Ok((counts.map(|count| count.unwrap_or(0)), waiting, sum(held)));
             }

@@ -21,6 +21,8 @@ pub(crate) enum From<'a> {
     Scheduled {
         payload: &'a [u8],
         due: u64,
+        /// How many jobs of its key run at once, where it stands there with that.
+        at_once: Option<u32>,
     },
     Parked {
         payload: &'a [u8],
@@ -80,8 +82,8 @@ impl Queue {
             From::Waiting { payload, before } => {
                 call.arg("waiting").arg(payload).number(before).arg(instead)
             }
-            From::Scheduled { payload, due } => {
-                let member = scheduled(&self.list, None, payload);
+            From::Scheduled { payload, due, at_once } => {
+                let member = scheduled(&self.list, at_once, payload);
                 call.arg("scheduled").arg(member).number(due).arg("")
             }
             From::Parked { payload, token } => {
@@ -93,14 +95,18 @@ impl Queue {
             From::Broken { payload } => call.arg("broken").arg(payload).arg("").arg(""),
         };
         call.number(self.limits.broken as u64).number(DAY_TTL_S);
+        let at_once = match from {
+            From::Scheduled { at_once: Some(at_once), .. } => at_once.to_string(),
+            _ => String::new(),
+        };
         match duty {
             Duty::Nothing | Duty::Stay(_) => {}
             Duty::Push { front, envelope } => {
                 call.arg("push").arg(if *front { "RPUSH" } else { "LPUSH" });
-                call.arg(to.list.to_string()).arg(envelope);
+                call.arg(to.list.to_string()).arg(at_once).arg(envelope);
             }
             Duty::At { due, envelope } => {
-                call.arg("at").number(*due).arg(to.list.to_string()).arg(envelope);
+                call.arg("at").number(*due).arg(to.list.to_string()).arg(at_once).arg(envelope);
             }
         }
         let mut reply = on.run(&call, CALL_WITHIN).await?;

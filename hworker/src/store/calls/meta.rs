@@ -97,22 +97,31 @@ impl Meta {
         Ok(entries.into_iter().filter_map(read).filter(|(name, _)| is_name(name)).collect())
     }
 
-    pub(crate) async fn mark_all_paused(&self, on: &Connection, until: u64) -> Result<(), Fault> {
-        on.ask("HSET", (&self.queues, ALL, format!(r#"{{"paused":{until}}}"#))).await.map(drop)
+    /// Notes that all queues are paused until this time, 0 until they are resumed, by an order of that time, in ms.
+    pub(crate) async fn mark_all_paused(
+        &self,
+        on: &Connection,
+        until: u64,
+        order: u64,
+    ) -> Result<(), Fault> {
+        let entry = format!(r#"{{"paused":{until},"order":{order}}}"#);
+        on.ask("HSET", (&self.queues, ALL, entry)).await.map(drop)
     }
 
     pub(crate) async fn unmark_all_paused(&self, on: &Connection) -> Result<(), Fault> {
         on.ask("HDEL", (&self.queues, ALL)).await.map(drop)
     }
 
-    /// Until when all queues are paused, in ms; 0 until they are resumed.
-    pub(crate) async fn all_paused(&self, on: &Connection) -> Result<Option<u64>, Fault> {
+    /// Until when all queues are paused, and by the order of which time.
+    pub(crate) async fn all_paused(&self, on: &Connection) -> Result<Option<(u64, u64)>, Fault> {
         #[derive(serde::Deserialize)]
         struct Entry {
             paused: u64,
+            order: u64,
         }
         let entry = field(on, &self.queues, ALL).await?;
-        Ok(entry.and_then(|entry| Some(serde_json::from_slice::<Entry>(&entry).ok()?.paused)))
+        let entry = entry.and_then(|entry| serde_json::from_slice::<Entry>(&entry).ok());
+        Ok(entry.map(|Entry { paused, order }| (paused, order)))
     }
 
     /// How many were added.

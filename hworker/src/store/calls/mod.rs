@@ -26,9 +26,10 @@ mod wait;
 mod watch;
 
 pub(crate) use control::lock;
-pub(crate) use counts::{Load, TICKET};
+pub(crate) use counts::{Load, is_ticket};
 pub(crate) use doctor::{info, own_user, refused, set_aside, slow_calls, types, users};
 pub(crate) use edit::{Duty, Edited, From, HUSK};
+pub(crate) use enqueue::{Bound, NoRoom};
 pub(crate) use heartbeat::{Asked, Beat, Heard, MOST_SLOTS, Orders};
 pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry};
 pub(crate) use lease::{Lease, LeaseMap};

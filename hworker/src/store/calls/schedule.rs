@@ -39,15 +39,16 @@ pub(super) fn scheduled<'a>(
     Cow::Owned([format!(":{list}{at_once}\n").as_bytes(), envelope].concat())
 }
 
-/// The list and the envelope of what stands there.
-pub(crate) fn of_scheduled(member: &[u8]) -> (List, &[u8]) {
+/// The list and the envelope of what stands there, and how many of its key run at once.
+pub(crate) fn of_scheduled(member: &[u8]) -> (List, Option<u32>, &[u8]) {
     let marked = member.strip_prefix(b":").and_then(|rest| {
         let end = rest.iter().take(1_000).position(|byte| *byte == b'\n')?;
         let name = std::str::from_utf8(&rest[..end]).ok()?;
-        let list = List::parse(name.split('#').next()?)?;
-        (!list.is_plain()).then_some((list, &rest[end + 1..]))
+        let (list, at_once) = name.split_once('#').unwrap_or((name, ""));
+        let list = List::parse(list)?;
+        (!list.is_plain()).then_some((list, at_once.parse().ok(), &rest[end + 1..]))
     });
-    marked.unwrap_or((List::default(), member))
+    marked.unwrap_or((List::default(), None, member))
 }
 
 impl Queue {

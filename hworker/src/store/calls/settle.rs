@@ -166,22 +166,28 @@ impl Queue {
                 }
                 End::Broken { .. } | End::Parked { .. } | End::Husk | End::Routed { .. } => "",
             };
+            let halts = matches!(settlement.end, End::Recorded { halts: true, .. });
             // With how many duties.
-            call.arg("end").arg(job).lease(lease).number(1);
+            call.arg("end").arg(job).lease(lease).number(1 + u64::from(halts));
             match &settlement.end {
                 End::Acked { .. } | End::Released { .. } => &mut call,
                 End::Retried { delay_ms, envelope, .. } => {
                     call.arg("retry").number(*delay_ms).arg(envelope)
                 }
-                End::Recorded { record, .. } => {
+                End::Recorded { record, halts, .. } => {
                     let kept = self.limits.records(record.ended);
                     call.arg("record").arg(record.ended.name()).arg(&record.id).arg(&record.group);
                     call.number(kept.count).number(kept.bytes);
-                    call.arg(&record.text).arg(&record.sample)
+                    call.arg(&record.text).arg(&record.sample);
+                    if *halts { call.arg("halt") } else { &mut call }
                 }
                 End::Broken { reason, .. } => call.arg("break").arg(reason),
                 End::Husk => call.arg("husk").arg("it is no envelope"),
-                End::Routed { list, .. } => call.arg("route").arg(list.to_string()),
+                End::Routed { list, front, at_once, .. } => {
+                    let how = if *front { "RPUSH" } else { "LPUSH" };
+                    let at_once = at_once.map_or_else(String::new, |at_once| at_once.to_string());
+                    call.arg("route").arg(how).arg(list.to_string()).arg(at_once)
+                }
                 End::Slowed { job, delay_ms, envelope } => {
                     call.arg("slow").number(*delay_ms).arg(job).arg(envelope)
                 }

@@ -26,6 +26,8 @@ pub(crate) enum End {
     Recorded {
         job: &'static str,
         record: Box<NewRecord>,
+        /// No other of its key starts before somebody resumes the key.
+        halts: bool,
     },
     Broken {
         reason: String,
@@ -41,6 +43,10 @@ pub(crate) enum End {
     /// It was met in another list than this one, to which it belongs.
     Routed {
         list: List,
+        /// It is the next there.
+        front: bool,
+        /// How many jobs of its key run at once, where its arguments say so.
+        at_once: Option<u32>,
         /// Of the payload, which stays at the server.
         bytes: usize,
     },
@@ -85,8 +91,9 @@ impl End {
             Self::Retried { .. } | Self::Released { .. } => {
                 format!("{} or {}", keys.scheduled, keys.bell)
             }
-            Self::Recorded { record, .. } => {
-                format!("{}, {} or {}", keys.ended(record.ended), keys.record, keys.groups)
+            Self::Recorded { record, halts, .. } => {
+                let of_halt = if *halts { keys.overrides() + ", " } else { String::new() };
+                format!("{of_halt}{}, {} or {}", keys.ended(record.ended), keys.record, keys.groups)
             }
             Self::Broken { .. } | Self::Husk => {
                 format!("{}, {} or {}", keys.broken, keys.parked, keys.token)

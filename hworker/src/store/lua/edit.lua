@@ -24,8 +24,8 @@
 -- ARGV[5] broken_limit how many broken payloads are kept
 -- ARGV[6] day_ttl      seconds that the counters of a day are kept
 -- ARGV[7] then its duties: those of lib/duties, and
---   'push', 'RPUSH' to the front or 'LPUSH', list, envelope    waits; '' is the plain list
---   'at', due in ms, list, envelope                            is scheduled
+--   'push', 'RPUSH' to the front or 'LPUSH', list, how many at once, envelope    waits; '' is the plain list
+--   'at', due in ms, list, how many at once, envelope                            is scheduled; by its arguments, or ''
 --
 -- Returns 'done'; 'missing' when it is not there any more; 'changed' when it is there with another score.
 -- Invariant: it leaves its place in the script that does its duties, once however many ask.
@@ -49,17 +49,18 @@ local progress = ''
 -- include limits
 -- include duties
 
-arguments.push, arguments.at = 3, 3
-function duties.push(_, _, _, how, list, envelope)
+arguments.push, arguments.at = 4, 4
+function duties.push(_, _, _, how, list, at_once, envelope)
   if list ~= '' then
     local token_key = KEYS[17]
     -- include mark
+    note_arguments(list, at_once)
   end
   push(how, list, envelope)
 end
-function duties.at(_, _, _, at, list, envelope)
+function duties.at(_, _, _, at, list, at_once, envelope)
   local first, due = call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2], tonumber(at)
-  call('ZADD', scheduled, at, later(list, envelope))
+  call('ZADD', scheduled, at, later(list, envelope, at_once))
   -- include wake
 end
 

@@ -55,6 +55,7 @@ scripts! {
     Resume = "resume";
     Retire = "retire";
     Revoke = "revoke";
+    Room = "room";
     Schedule = "schedule";
     SetAside = "set_aside";
     Settle = "settle";
@@ -68,6 +69,11 @@ const PARTS: &[(&str, &str)] = &[
     ("clock", include_str!("lib/clock.lua")),
     ("count", include_str!("lib/count.lua")),
     ("duties", include_str!("lib/duties.lua")),
+    ("gate", include_str!("lib/gate.lua")),
+    ("keys", include_str!("lib/keys.lua")),
+    ("lease", include_str!("lib/lease.lua")),
+    ("left", include_str!("lib/left.lua")),
+    ("levels", include_str!("lib/levels.lua")),
     ("limits", include_str!("lib/limits.lua")),
     ("lists", include_str!("lib/lists.lua")),
     ("mark", include_str!("lib/mark.lua")),
@@ -75,6 +81,7 @@ const PARTS: &[(&str, &str)] = &[
     ("portion", include_str!("lib/portion.lua")),
     ("quarantine", include_str!("lib/quarantine.lua")),
     ("records", include_str!("lib/records.lua")),
+    ("serve", include_str!("lib/serve.lua")),
     ("timers", include_str!("lib/timers.lua")),
     ("token", include_str!("lib/token.lua")),
     ("types", include_str!("lib/types.lua")),

@@ -83,9 +83,7 @@ while moved < want and at_once > 0 do
         -- include mark
         is_marked = true
       end
-      if of.key and at_once ~= '' and redis.pcall('HEXISTS', overrides, 'args:' .. of.limits[#of.limits]) == 0 then
-        call('HSET', overrides, 'args:' .. of.limits[#of.limits], at_once)
-      end
+      note_arguments(list, at_once)
       push('LPUSH', list, string.sub(member, from))
     else
       plain[#plain + 1] = member

@@ -7,7 +7,7 @@
 -- ARGV[2] now list, terms, envelope; repeated, the first of them ahead of the others: '' is the plain list; terms are '' or, in a list
 --   with a key, '<how many run at once, by the arguments, or -> <how many may wait, or -> <wait, newest or oldest>'
 --
--- Returns {'ok'}; {'full', which, how many wait} where more would wait than may: nothing was written then.
+-- Returns {'ok'}; {'full', which, how many wait, how many may} where more would wait than may: nothing was written then.
 -- Invariant: all are there or, where the server refuses the first write, none is; and a worker is told.
 local call = redis.call
 local jobs, token_key, bell = KEYS[1], KEYS[2], KEYS[3]
@@ -16,20 +16,39 @@ local progress = ''
 local how = ARGV[1]
 
 -- include lists
-local more, is_plain, needs_limits = {}, true, false
+-- How many may wait in a list with a key, where somebody set it for the key or for all of them.
+local function set_max(list)
+  local of = read(list)
+  if not (of and of.key) then return end
+  local of_key = redis.pcall('HMGET', jobs .. ':overrides', 'max:' .. of.limits[#of.limits])
+  local of_all = redis.pcall('HMGET', jobs .. ':control', 'max:' .. of.by_key)
+  return tonumber(of_key[1] or of_all[1] or nil)
+end
+
+-- The lists of all priorities with these limits.
+local function alike(list)
+  local limits = string.match(list, '^%l*(.*)$')
+  return {limits, 'highest' .. limits, 'high' .. limits, 'low' .. limits, 'lowest' .. limits}
+end
+
+local more, most_set, is_plain, needs_limits = {}, {}, true, false
 for i = 2, #ARGV, 3 do
   local list, terms = ARGV[i], ARGV[i + 1]
   if not noted[list] then
     noted[list] = true
     look_at_list(list)
+    most_set[list] = set_max(list)
+    for _, same in ipairs((most_set[list] or terms ~= '') and alike(list) or {}) do call('LLEN', jobs .. ':' .. same) end
   end
   is_plain = is_plain and list == ''
-  if terms ~= '' then
-    needs_limits = true
-    local most = tonumber(string.match(terms, '^%S+ (%S+)'))
-    local waits = most and call('LLEN', jobs .. ':' .. list) + (more[list] or 0)
-    if most and waits >= most then return {'full', (i - 2) / 3, waits} end
-    more[list] = (more[list] or 0) + 1
+  needs_limits = needs_limits or terms ~= ''
+  local most = most_set[list] or tonumber(string.match(terms, '^%S+ (%S+)'))
+  if most then
+    local waits, any = 0, alike(list)
+    for _, same in ipairs(any) do waits = waits + call('LLEN', jobs .. ':' .. same) end
+    waits = waits + (more[any[1]] or 0)
+    if waits >= most then return {'full', (i - 2) / 3, waits, most} end
+    more[any[1]] = (more[any[1]] or 0) + 1
   end
 end
 noted = {}
@@ -52,11 +71,13 @@ if needs_limits then
     end
     if when == 'wait' or room_of(limit).n > 0 then return list end
     local superseded = 'highest+!superseded'
-    if when == 'oldest' then return call('EXISTS', jobs .. ':' .. list) == 1 and superseded or list end
-    for _ = 1, 1000 do
-      local envelope = call('RPOP', jobs .. ':' .. list)
-      if not envelope then break end
-      push('LPUSH', superseded, envelope)
+    for _, same in ipairs(alike(list)) do
+      if when == 'oldest' and call('EXISTS', jobs .. ':' .. same) == 1 then return superseded end
+      for _ = 1, when == 'newest' and 1000 or 0 do
+        local envelope = call('RPOP', jobs .. ':' .. same)
+        if not envelope then break end
+        push('LPUSH', superseded, envelope)
+      end
     end
     return list
   end

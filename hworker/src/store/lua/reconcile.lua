@@ -31,18 +31,21 @@ call('ZADD', workers, now, worker)
 local session = call('HINCRBY', record, 'session', 1)
 
 -- include token
+-- include lists
+-- include pause
+-- Where somebody made another type of it, nothing is in force.
+local of_queue = redis.pcall('HMGET', jobs .. ':control', 'paused', 'set:*', 'set_rate:*')
+call('LLEN', jobs)
 local handed, moved = call('RPOP', inbox, 1000) or {}, {}
-local of_queue = handed[1] and call('HMGET', jobs .. ':control', 'paused', 'set:*', 'set_rate:*') or {}
-local paused = tonumber(of_queue[1])
-if paused and (paused == 0 or paused > now) or of_queue[2] or of_queue[3] then
+if is_paused(of_queue[1]) or of_queue[2] or of_queue[3] then
   for i = #handed, 1, -1 do
-    if string.byte(handed[i]) ~= 33 then call('RPUSH', jobs, handed[i]) end
+    if not is_ticket(handed[i]) then call('RPUSH', jobs, handed[i]) end
   end
   handed = {}
 end
 for _, envelope in ipairs(handed) do
   -- A ticket: the worker looks at once.
-  if string.byte(envelope) ~= 33 then
+  if not is_ticket(envelope) then
     token = token + 1
     moved[#moved + 1] = token
     moved[#moved + 1] = envelope

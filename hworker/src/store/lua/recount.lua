@@ -11,16 +11,27 @@ local jobs, stat = KEYS[1], KEYS[2]
 local set = ARGV[1] == '1'
 
 local counted = tonumber(call('HGET', stat, 'husks')) or 0
+-- include lists
 local lengths, found, bytes = 0, 0, 0
-for _, list in ipairs({'', ':highest', ':high', ':low', ':lowest'}) do
-  local length = call('LLEN', jobs .. list)
-  lengths = lengths + length
+-- Whether there was time for it.
+local function look_through(list)
+  local length = call('LLEN', (list == '' and jobs or jobs .. ':' .. list))
+  lengths = lengths + math.max(length, 1)
   for first = 0, length - 1, 10 do
-    if lengths > 1000 or bytes > 1048576 then return {-1, counted} end
-    for _, payload in ipairs(call('LRANGE', jobs .. list, first, first + 9)) do
+    if lengths > 1000 or bytes > 1048576 then return false end
+    for _, payload in ipairs(call('LRANGE', (list == '' and jobs or jobs .. ':' .. list), first, first + 9)) do
       bytes = bytes + #payload
       if payload == '-' then found = found + 1 end
     end
+  end
+  return lengths <= 1000
+end
+
+if not look_through('') then return {-1, counted} end
+for _, group in ipairs(call('ZRANGE', lists, 0, 199)) do
+  local of = read(group)
+  for _, key in ipairs(of and of.key and call('ZRANGE', jobs .. ':keys:' .. group, 0, 1000) or {''}) do
+    if not look_through(group .. key) then return {-1, counted} end
   end
 end
 if set and found ~= counted then call('HSET', stat, 'husks', found) end

@@ -13,9 +13,6 @@ local jobs, workers = KEYS[1], KEYS[2]
 local was_paused = is_paused(call('HGET', jobs .. ':control', 'paused') or nil)
 call('HDEL', jobs .. ':control', 'paused')
 if was_paused then
-  local live = math.min(call('ZCOUNT', workers, now - 60000, '+inf'), 1000)
-  for _ = 1, live do call('RPUSH', jobs .. ':gate', '!') end
-  -- Not for those who do not wait.
-  if live > 0 then call('PEXPIRE', jobs .. ':gate', 60000) end
+  -- include gate
 end
 return was_paused and 1 or 0

@@ -28,7 +28,9 @@
 --     'record', outcome, id, group, most records, most bytes, record, sample of the group    does not run again
 --     'break', reason                         cannot be decoded; parked where `broken` is full
 --     'park', envelope                        cannot be run by this worker ('' keeps the bytes)
---     'route', list                           was met in the plain list, and belongs to the back of this one
+--     'route', 'LPUSH', list, how many at once  was met in the plain list, and belongs to this one: 'RPUSH' to its front; by its arguments,
+--                                             or ''
+--     'halt'                                  behind 'record': holds its key up, where its list is one in order
 --     'husk', reason                          stands for a job that was taken out of the list by hand; for the reason it is broken if not
 --   What needs the payload, which is 'break', 'park' and 'route', is the first duty.
 --
@@ -77,7 +79,7 @@ if ARGV[at] then
     local lease, n = ARGV[at + 2], tonumber(ARGV[at + 3])
     at = at + 4
     for _ = 1, n do
-      look_at(lease, ARGV[at], ARGV[at + 1])
+      look_at(lease, ARGV[at], ARGV[at + 1], ARGV[at + 2])
       at = at + 1 + arguments[ARGV[at]]
     end
   end

@@ -26,9 +26,10 @@ call('LLEN', jobs)
 call('HDEL', progress, '')
 
 -- include clock
+-- include pause
 local of_queue = call('HMGET', jobs .. ':control', 'paused', 'set:*', 'set_rate:*')
-local paused, is_limited = tonumber(of_queue[1]), of_queue[2] or of_queue[3]
-if paused and (paused == 0 or paused > now) then return {'closed'} end
+local is_limited = of_queue[2] or of_queue[3]
+if is_paused(of_queue[1]) then return {'closed'} end
 -- include token
 
 local reply, taken = {'ok', string.format('%.0f', token + 1)}, {}

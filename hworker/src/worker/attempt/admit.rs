@@ -45,8 +45,10 @@ fn check(
 ) -> Result<Admitted, End> {
     let job = read(core, lease, payload);
     let job = Arc::new(job.map_err(|(why, payload)| why.end(core, consumer, &payload))?);
-    if let Some(list) = elsewhere(core, consumer, &job) {
-        return Err(End::Routed { list, bytes: job.payload.len() });
+    if let Some((list, at_once)) = elsewhere(core, consumer, &job) {
+        // One that an operator lets run again was ahead of those that wait.
+        let front = list.is_in_order() && job.number > 1;
+        return Err(End::Routed { list, front, at_once, bytes: job.payload.len() });
     }
     if job.lease.list().is_some_and(List::is_superseded) {
         let why = "another job of its key came, and only one waits while the limit is used up";
@@ -86,7 +88,7 @@ fn check(
 /// by who does not know its type, or the type is held up. It waits where it belongs.
 ///
 /// A job never leaves a limit that it has: another build of the program may have other limits, and would send it back.
-fn elsewhere(core: &Core, consumer: &Consumer, job: &Job) -> Option<List> {
+fn elsewhere(core: &Core, consumer: &Consumer, job: &Job) -> Option<(List, Option<u32>)> {
     let (definition, taken_from) = (job.definition, job.lease.list());
     let is_held_up = consumer.is_held_up(definition.name);
     // The fast path: plain jobs.
@@ -98,15 +100,16 @@ fn elsewhere(core: &Core, consumer: &Consumer, job: &Job) -> Option<List> {
         return None;
     }
     let priority = if found.is_plain() { job.priority } else { found.priority };
-    let mut list = found.at(priority);
+    let (mut list, mut at_once) = (found.at(priority), None);
     if !found.has_limits() && !definition.limits.is_empty() {
         // Arguments that do not fit are found when the attempt starts.
         let values = (definition.limit_values)(job.args()?).ok()?;
         let key = values.key.and_then(|key| core.client.written_key(definition, &key).ok());
         list = List::of(priority, definition.limits, key.as_deref());
+        at_once = key.and(values.limit).and_then(Result::ok);
     }
     if is_held_up && !list.has_limit(definition.name) {
         list = list.with(definition.name);
     }
-    (list != found).then_some(list)
+    (list != found).then_some((list, at_once))
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::backoff::Backoff;
 use crate::envelope::bounded;
 use crate::job::{OnFault, Policy};
+use crate::limit::List;
 use crate::log::{one_line, say};
 use crate::outcome::Returned;
 use crate::store::{End, Settlement};
@@ -88,6 +89,13 @@ pub(crate) fn conclude(
         Transition::Fail(evidence) => {
             say!(ERROR, { kind = evidence.kind, message = one_line(&evidence.message) },
                 job = name, %id, %queue, attempt, kind, "job failed: {message}");
+            if let Some((limit, key)) = job.lease.list().and_then(List::key)
+                && record::halts(job)
+            {
+                let (id, queue) = (job.id.clone(), consumer.queue.name.clone());
+                say!(WARN, { limit = format!("{limit}={key}") }, job = name, %id, %queue, limit,
+                    "the other jobs of its key are held up until somebody resumes the limit");
+            }
         }
     }
     record::end(core, consumer, job, ran, transition)

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::envelope::{AttemptError, Crash, JobId, Rewrite, bounded};
 use crate::keys::Ended;
+use crate::limit::List;
 use crate::store::{End, NewRecord};
 use crate::time::millis;
 use crate::worker::attempt::decide::{Evidence, Transition};
@@ -153,7 +154,14 @@ fn recorded(
         group: group.unwrap_or_else(|| "-".to_owned()),
         id: id.as_str().to_owned(),
     };
-    Some(End::Recorded { job: name, record: Box::new(record) })
+    let halts = ended == Ended::Failed && halts(job);
+    Some(End::Recorded { job: name, record: Box::new(record), halts })
+}
+
+/// Whether its failure holds up the jobs of its key.
+pub(crate) fn halts(job: &Job) -> bool {
+    let is_in_order = job.lease.list().is_some_and(List::is_in_order);
+    is_in_order && job.definition.limits.iter().any(|limit| limit.halts)
 }
 
 fn attempt_error(

@@ -306,12 +306,12 @@ impl Fetch {
                     0 => More::Nothing,
                     _ => More::Jobs,
                 };
-                consumer.is_open(!jobs.is_empty(), listed);
+                consumer.set_open(!jobs.is_empty(), listed);
                 consumer.pace.set_backlog(self.more > More::Nothing);
                 accept(&self.session.core, &consumer, jobs, slots, ahead);
             }
             Ok(Some(Reserved::Closed { left })) => {
-                consumer.is_closed(left);
+                consumer.set_closed(left);
                 self.more = More::Nothing;
                 consumer.pace.set_backlog(false);
             }

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use crate::log::say;
 use crate::reconnect::Reconnect;
-use crate::store::{Connection, End, Fault, Reconciled, Settlement};
+use crate::store::{Connection, End, Fault, MetaKey, Reconciled, Settlement};
 use crate::worker::intake::accept::report_lost;
 use crate::worker::report::log_outage;
 use crate::worker::state::{Consumer, Session, Side};
@@ -35,14 +35,13 @@ pub(crate) async fn connect(
     let address = session.core.client.address();
     let connection = address.connect(&consumer.queue, Some(&consumer.line)).await?;
     let connection = connection.confirming(session.core.config.settles());
-    let mut record = record(session);
+    let record = record(session);
     if first {
         // Before it asks for orders: who gives one later finds the worker by its queue. A refusal only keeps the queue out of the list.
         let _ = session.core.client.register_queues(&[&consumer.queue.name], None).await;
         pause_with_all(session, consumer, &connection).await?;
         // Before the first of its jobs is taken.
         consumer.queue.declare(&connection, &session.core.limits).await?;
-        record.extend(orders_of_label(session).await);
     }
     let believed = consumer.leases.believed();
     let reconciled = consumer
@@ -54,6 +53,12 @@ pub(crate) async fn connect(
         return Ok(None);
     };
     session.core.clock.heard(now);
+    if first {
+        // Who gives an order from now on finds this worker. The first heartbeat brings it back, before a job may start.
+        for (field, value) in orders_of_label(session).await {
+            consumer.queue.order(&connection, &consumer.worker, field, &value).await?;
+        }
+    }
 
     let comparison = consumer.leases.begin(session_number, &believed, leases);
     // After the comparison: only calls that are sent from now on bring new jobs.
@@ -84,7 +89,7 @@ async fn pause_with_all(
     connection: &Connection,
 ) -> Result<(), Fault> {
     match session.core.client.all_paused().await {
-        Ok(Some(left)) => consumer.queue.pause(connection, left).await,
+        Ok(Some((left, order))) => consumer.queue.pause(connection, left, Some(order)).await,
         Ok(None) => Ok(()),
         // Jobs come before an order that may not be there.
         Err(fault) => {
@@ -94,12 +99,16 @@ async fn pause_with_all(
     }
 }
 
-/// What the workers of this label are ordered. The first heartbeat brings it back, before a job may start.
+/// What the workers of this label are ordered.
 async fn orders_of_label(session: &Session) -> Vec<(&'static str, String)> {
     let (client, label) = (&session.core.client, &session.core.config.name);
     let mut orders = Vec::new();
     for field in ["quiet", "slots"] {
-        match client.order_of_label(label, field).await {
+        let asked = async {
+            let (meta, on) = client.meta(MetaKey::Labels).await?;
+            meta.order_of_label(&on, label, field).await
+        };
+        match asked.await {
             Ok(order) => orders.extend(order.map(|value| (field, value))),
             Err(fault) => say!(DEBUG, "the orders of this worker's label are not known: {fault}"),
         }

@@ -134,7 +134,7 @@ async fn serve(
         let fault = brought.map(|brought| match brought {
             Reserved::Jobs { mut jobs, left, set_aside, listed } => {
                 report_set_aside(&session.core, consumer, set_aside);
-                consumer.is_open(!jobs.is_empty(), listed);
+                consumer.set_open(!jobs.is_empty(), listed);
                 consumer.leases.reserved(session_number, &mut jobs);
                 // A wait is sent while a slot is free. It is still free, or will be soon.
                 let count = jobs.len();
@@ -149,7 +149,7 @@ async fn serve(
             }
             // The next wait is at the gate.
             Reserved::Closed { left } => {
-                consumer.is_closed(left);
+                consumer.set_closed(left);
                 consumer.changed.notify_one();
             }
             // The new session takes the jobs that entered the inbox since.

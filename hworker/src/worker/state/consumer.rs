@@ -82,8 +82,8 @@ pub(crate) struct Consumer {
     pub(crate) wait_lost: Notify,
     /// It is ordered to take no more jobs.
     quiet: AtomicBool,
-    /// The queue is paused for so many ms more, or for longer; 0 while it is not.
-    pub(crate) paused_ms: AtomicU64,
+    /// The queue gives no job for so many ms more, or for longer; 0 while it does.
+    pub(crate) closed_ms: AtomicU64,
     /// The job types whose jobs belong to lists with a limit of that name, as `reserve` told it last.
     types: Mutex<String>,
     has_types: AtomicBool,
@@ -138,7 +138,7 @@ impl Consumer {
             differs: AtomicBool::new(false),
             wait_lost: Notify::new(),
             quiet: AtomicBool::new(false),
-            paused_ms: AtomicU64::new(0),
+            closed_ms: AtomicU64::new(0),
             types: Mutex::default(),
             has_types: AtomicBool::new(false),
             made_room: AtomicBool::new(false),
@@ -258,15 +258,15 @@ impl Consumer {
         self.look();
     }
 
-    /// The server gives no job: the queue is paused for so long, or until it is resumed.
-    pub(crate) fn is_closed(&self, left: Option<Duration>) {
+    /// The server gives no job: the queue is paused for so long, or until it is resumed, or its limit is used up.
+    pub(crate) fn set_closed(&self, left: Option<Duration>) {
         let ms = left.map_or(u64::MAX, |left| millis(left).max(1));
-        self.paused_ms.store(ms, Ordering::Release);
+        self.closed_ms.store(ms, Ordering::Release);
     }
 
     /// The server gives jobs, these or others, and tells of which types they may be routed.
-    pub(crate) fn is_open(&self, has_jobs: bool, listed: Option<Listed>) {
-        self.paused_ms.store(0, Ordering::Release);
+    pub(crate) fn set_open(&self, has_jobs: bool, listed: Option<Listed>) {
+        self.closed_ms.store(0, Ordering::Release);
         let types = match listed {
             Some(listed) => listed.types,
             // It had nothing to tell.
@@ -292,9 +292,9 @@ impl Consumer {
         self.made_room.load(Ordering::Relaxed) && self.made_room.swap(false, Ordering::AcqRel)
     }
 
-    /// For how long the queue is paused still, as far as this is known.
+    /// For how long the queue gives no job still, as far as this is known.
     pub(crate) fn closed_for(&self) -> Option<Duration> {
-        let ms = self.paused_ms.load(Ordering::Acquire);
+        let ms = self.closed_ms.load(Ordering::Acquire);
         (ms > 0).then(|| Duration::from_millis(ms))
     }
 

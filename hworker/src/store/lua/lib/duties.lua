@@ -4,16 +4,23 @@
 -- and outcomes where there are records. Makes duties, arguments: how many each has, look_at, needed, and where there are records
 -- drop, and write_records, which must be the last.
 local duties = {}
-local arguments = {retry = 2, slow = 3, route = 1, record = 7, ['break'] = 1, park = 1, husk = 1}
+local arguments = {retry = 2, slow = 3, route = 3, record = 7, halt = 0, ['break'] = 1, park = 1, husk = 1}
 local needed, drop, write_records = {}, nil, nil
 
 -- Notes the keys that a duty needs and how to look at them: a key that somebody made another type of is an error before the first
 -- write, and not half-way.
-local function look_at(lease, duty, argument)
+local function look_at(lease, duty, argument, list)
+  if duty == 'slow' then
+    local of = list_of(lease) ~= '' and read(list_of(lease))
+    needed[control] = 'HLEN'
+    if not (of and of.limits[1]) then look_at_list(list_of(lease) .. '+' .. list) end
+  end
   if duty == 'retry' and argument == '0' then
     look_at_list(list_of(lease))
   elseif duty == 'route' then
-    look_at_list(argument)
+    look_at_list(list)
+  elseif duty == 'halt' then
+    needed[overrides] = 'HLEN'
   elseif duty == 'retry' and not is_in_order(lease) then
     needed[scheduled], needed[bell] = 'ZCARD', 'LLEN'
   elseif duty == 'retry' or duty == 'slow' then
@@ -59,9 +66,16 @@ function duties.slow(_, lease, _, delay, name, envelope)
 end
 
 -- It was met in the plain list, and belongs to another.
-function duties.route(_, _, payload, list)
+function duties.route(_, _, payload, how, list, at_once)
   -- include mark
-  push('LPUSH', list, payload)
+  note_arguments(list, at_once)
+  push(how, list, payload)
+end
+
+-- It failed for good, and those behind it are to wait until somebody resumes its key.
+function duties.halt(_, lease)
+  local of = read(list_of(lease))
+  if of and of.in_order then call('HSET', overrides, 'paused:' .. of.limits[#of.limits], '0') end
 end
 
 -- Under a token above all that were given before, so no worker has looked past it.

@@ -46,7 +46,7 @@ local function room_of(limit)
     room.n = 0
     return room
   end
-  local at_once = tonumber(of_key[1] or of_key[2] or of[2] or of[1])
+  local at_once = tonumber(of_key[1] or of[2] or of_key[2] or of[1])
   if at_once then
     local holds = redis.pcall('ZLEXCOUNT', held, '[' .. room.holder .. ' ', '(' .. room.holder .. '!')
     room.n = type(holds) == 'number' and math.max(at_once - holds, 0) or 0

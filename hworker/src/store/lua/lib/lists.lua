@@ -1,7 +1,7 @@
 -- lists: the lists of a queue beside its plain one. Jobs of another priority than the normal one, and those that have limits, wait in
 -- `<jobs>:<list>`; a lease `<token>.<list>` tells that its job was taken from there, and which limits it holds.
--- Needs call, jobs. Makes lists, held, read, list_of, look_at_list, is_ticket, leave_ticket, open_gate, push, later, front, open, free
--- and tell_of_room.
+-- Needs call, jobs. Makes lists, held, read, list_of, look_at_list, is_ticket, leave_ticket, open_gate, push, later, note_arguments, front,
+-- open, free and tell_of_room.
 --
 -- A list is named by its priority, nothing for the normal one, and its limits, each behind a `+`. The last one may have a key:
 -- `high+db+mail=acme`, with `~` for `=` where the jobs of a key run in order. All up to there, `high+db+mail=`, is the group of the list.
@@ -66,12 +66,19 @@ local function open_gate()
   call('PEXPIRE', jobs .. ':gate', 60000)
 end
 
--- What stands for a job among the scheduled ones; with how many may run at once, where the arguments say so.
-local function later(list, envelope)
+-- What stands for a job among the scheduled ones; with how many may run at once, where its arguments, or others of its key, say so.
+local function later(list, envelope, at_once)
   if list == '' then return envelope end
   local of = read(list)
-  local at_once = of.key and redis.pcall('HGET', jobs .. ':overrides', 'args:' .. of.limits[#of.limits])
+  at_once = at_once ~= '' and at_once or of.key and redis.pcall('HGET', jobs .. ':overrides', 'args:' .. of.limits[#of.limits])
   return ':' .. list .. (type(at_once) == 'string' and '#' .. at_once or '') .. '\n' .. envelope
+end
+
+-- How many jobs of its key may run at once, as the arguments of this one say ('' if they do not), where none said so before.
+local function note_arguments(list, at_once)
+  local of = at_once ~= '' and read(list)
+  local field = of and of.key and 'args:' .. of.limits[#of.limits]
+  if field and redis.pcall('HEXISTS', jobs .. ':overrides', field) == 0 then call('HSET', jobs .. ':overrides', field, at_once) end
 end
 
 -- Whose turn is next in a group.
@@ -110,7 +117,8 @@ local function open_key(by_key, key)
   group_names = group_names or redis.pcall('ZRANGE', lists, 0, 199)
   for _, group in ipairs(group_names) do
     local of, keys = read(group), jobs .. ':keys:' .. group
-    local turn = of and of.by_key == by_key and tonumber(call('ZSCORE', keys, key) or nil)
+    local turn = of and of.by_key == by_key and redis.pcall('ZSCORE', keys, key)
+    turn = type(turn) == 'string' and tonumber(turn)
     if turn and turn >= shut then
       call('ZADD', keys, string.format('%.0f', math.max(turn - shut, front(keys))), key)
     end
@@ -123,13 +131,15 @@ local function open(limit)
 end
 
 -- Its job runs no more: what it held is free. `owner` is the key under which its worker holds leases.
-local has_freed, is_any_held, has_arguments = false, nil, nil
+local has_freed, is_any_held, freed_keys = false, nil, {}
 local function free(lease, owner)
   local token, list = string.match(lease, '^(%d+)%.(.*)$')
   local of = token and read(list)
   if not of then return end
   if is_any_held == nil then
-    is_any_held, has_arguments = call('EXISTS', held) == 1, call('EXISTS', jobs .. ':overrides') == 1
+    -- Where somebody made another type of it, nothing is held.
+    local size = redis.pcall('ZCARD', held)
+    is_any_held = type(size) == 'number' and size > 0
   end
   if not is_any_held then return end
   local members = {'* ' .. token}
@@ -139,19 +149,25 @@ local function free(lease, owner)
   if call('ZREM', held, unpack(members)) == 0 then return end
   has_freed = true
   if not of.key then return end
-  local limit = of.limits[#of.limits]
   open_key(of.by_key, of.key)
-  -- How many may run at once, as the arguments said, is kept while a job of the key waits or runs.
-  if has_arguments and redis.pcall('HEXISTS', jobs .. ':overrides', 'args:' .. limit) == 1
-    and call('ZLEXCOUNT', held, '[' .. limit .. ' ', '(' .. limit .. '!') == 0
-    and call('EXISTS', jobs .. ':' .. list) == 0 then
-    call('HDEL', jobs .. ':overrides', 'args:' .. limit)
-  end
+  freed_keys[of.limits[#of.limits]] = of
 end
 
--- After `free`: somebody may take what waits for it.
+-- How many jobs of a key may run at once, as the arguments of one said, is kept while one of the key waits or runs, in whatever list.
+local function forget_arguments(limit, of)
+  if redis.pcall('HEXISTS', jobs .. ':overrides', 'args:' .. limit) ~= 1
+    or redis.pcall('ZLEXCOUNT', held, '[' .. limit .. ' ', '(' .. limit .. '!') ~= 0 then return end
+  for _, group in ipairs(redis.pcall('ZRANGE', lists, 0, 199)) do
+    local other = read(group)
+    if other and other.by_key == of.by_key and redis.pcall('ZSCORE', jobs .. ':keys:' .. group, of.key) then return end
+  end
+  call('HDEL', jobs .. ':overrides', 'args:' .. limit)
+end
+
+-- After `free`, and after what became of the job: somebody may take what waits for it.
 local function tell_of_room()
   if not has_freed then return end
+  for limit, of in pairs(freed_keys) do forget_arguments(limit, of) end
   if call('ZCARD', lists) > 0 then leave_ticket() end
   local of_queue = redis.pcall('HMGET', jobs .. ':control', 'set:*', 'set_rate:*')
   if of_queue[1] or of_queue[2] then open_gate() end

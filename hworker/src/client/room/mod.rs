@@ -1,0 +1,62 @@
+//! Whether a queue takes more jobs, where a person set how many may wait.
+
+mod found;
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use self::found::{Found, Known};
+use super::Client;
+use crate::store::{Bound, Fault, FaultKind, NoRoom};
+use crate::time::within;
+
+pub(super) use found::Bounds;
+
+/// As long as a first enqueue waits for an answer, at most.
+const FIRST_ASK: Duration = Duration::from_secs(1);
+
+impl Client {
+    /// Why a queue takes no more of so many jobs, if it does not. A queue that is free is asked beside the enqueue, once a second, so no
+    /// enqueue waits for it but the first of a process.
+    pub(crate) async fn no_room(&self, queue: &str, jobs: usize) -> Option<NoRoom> {
+        match self.inner.bounds.of(queue) {
+            Known::Free => None,
+            Known::WasFree => {
+                let (client, queue) = (self.clone(), queue.to_owned());
+                tokio::spawn(async move { client.ask_for_room(&queue, jobs).await });
+                None
+            }
+            Known::Bound => Box::pin(self.ask_for_room(queue, jobs)).await,
+            Known::Nothing => {
+                let at_most = FIRST_ASK.min(self.inner.enqueue_within / 4);
+                let mut asked = Box::pin(self.ask_for_room(queue, jobs));
+                within(at_most, pin!(asked.as_mut())).await.unwrap_or_else(|| {
+                    self.inner.bounds.note(queue, Found::Free(Instant::now()));
+                    None
+                })
+            }
+        }
+    }
+
+    /// A queue that cannot be asked counts as one with room: the enqueue will say why.
+    async fn ask_for_room(&self, queue: &str, jobs: usize) -> Option<NoRoom> {
+        let asked: Result<Bound, Fault> = async {
+            // Shards would count apart, so the queue has none where there are several.
+            if self.shard_count(queue) > 1 {
+                return Ok(Bound::None);
+            }
+            let queue = self.queue(queue);
+            let on = self.connection(&queue).await?;
+            queue.room(&on, jobs, self.inner.enqueue_within).await
+        }
+        .await;
+        let (found, no_room) = match asked {
+            Ok(Bound::Over(no_room)) => (Found::Bound, Some(no_room)),
+            Ok(Bound::Kept) => (Found::Bound, None),
+            Err(fault) if fault.kind == FaultKind::Denied => (Found::Denied, None),
+            Ok(Bound::None) | Err(_) => (Found::Free(Instant::now()), None),
+        };
+        self.inner.bounds.note(queue, found);
+        no_room
+    }
+}

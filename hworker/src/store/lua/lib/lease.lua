@@ -1,0 +1,59 @@
+-- lease: lease envelopes of a list, in a queue that has more than its plain one.
+-- Needs call, jobs, lists and limits, broken, parked, stat, max_payload, broken_limit, now, quarantine, token, has_queue_limit, and what it
+-- counts: want, slots, in_vain, quarantined, beyond, held_up, bytes, largest, filled, taken, reply, holds, sets_aside. Makes lease and take.
+local function can_set_aside()
+  if sets_aside == nil then
+    sets_aside = type(redis.pcall('HLEN', broken)) == 'number' and type(redis.pcall('ZCARD', parked)) == 'number'
+  end
+  return sets_aside
+end
+
+-- Leases envelopes that were taken from the right end of a list, the oldest first; gives how many. What is beyond the bytes, or can
+-- neither be leased nor set aside, goes back there.
+local function lease(list, envelopes, bounded)
+  local leased, suffix = 0, (list ~= '' or has_queue_limit) and '.' .. list or ''
+  local limits = list ~= '' and read(list).limits or {}
+  for i, envelope in ipairs(envelopes) do
+    local too_large = #envelope > max_payload
+    if is_ticket(envelope) then
+      -- It is no job. A worker that was handed one has a slot for the job of which it tells.
+      if not bounded then want, slots = want + 1, slots + 1 end
+      in_vain = math.max(in_vain, tonumber(string.sub(envelope, 2)) or 0)
+    elseif too_large and can_set_aside() then
+      quarantined = quarantined + 1
+      if quarantine(envelope, broken, broken_limit, now) then
+        redis.pcall('HINCRBY', stat, 'broken', 1)
+      else
+        beyond = beyond or {}
+        beyond[#beyond + 1] = envelope
+      end
+    elseif too_large or bytes <= 0 and bounded then
+      held_up, bytes = too_large, 0
+      for j = #envelopes, i, -1 do push('RPUSH', list, envelopes[j]) end
+      break
+    else
+      token = token + 1
+      leased = leased + 1
+      local number = string.format('%.0f', token)
+      taken[filled + 1], taken[filled + 2] = number .. suffix, envelope
+      filled = filled + 2
+      reply[#reply + 1], reply[#reply + 2] = number .. suffix, envelope
+      for _, limit in ipairs(limits) do holds[#holds + 1] = room_of(limit).holder .. ' ' .. number end
+      if has_queue_limit then holds[#holds + 1] = '* ' .. number end
+    end
+    bytes, largest = bytes - #envelope, math.max(largest, #envelope)
+  end
+  for _, limit in ipairs(limits) do took(limit, leased) end
+  return leased
+end
+
+local function take(list, most)
+  local leased, at_once = 0, 1
+  while leased < most and bytes > 0 and quarantined < 100 and at_once > 0 do
+    local some = call('RPOP', (list == '' and jobs or jobs .. ':' .. list), math.min(most - leased, at_once))
+    if not some then break end
+    leased = leased + lease(list, some, true)
+    at_once = math.min(at_once * 2, 32, math.floor(bytes / largest))
+  end
+  return leased
+end

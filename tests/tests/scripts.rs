@@ -354,7 +354,8 @@ impl Both {
             Edit::Retry => Some("LPUSH"),
         };
         if let Some(side) = side {
-            args.extend(["push".to_owned(), side.to_owned(), String::new(), envelope(job)]);
+            let (duty, side) = ("push".to_owned(), side.to_owned());
+            args.extend([duty, side, String::new(), String::new(), envelope(job)]);
         }
         let reply = self.script("edit", &keys, &args);
         let done = text(&reply) == "done";

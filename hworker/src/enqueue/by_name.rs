@@ -161,7 +161,12 @@ impl EnqueueByName {
         let list = self.priority.unwrap_or_default().into();
         let place = Place { list, front: self.front, ..Place::default() };
         let job = "by its name";
-        Ready { client, queue, place, due, job, id, confirms, envelope }.send(runtime).await
+        let ready = Ready { client, queue, place, due, job, id, confirms, envelope };
+        // Tools that live for one enqueue call this.
+        if let Some(no_room) = ready.client.no_room(&ready.queue, 1, true).await {
+            return Err(ready.full(no_room, None));
+        }
+        ready.send(runtime).await
     }
 }
 

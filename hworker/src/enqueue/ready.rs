@@ -52,7 +52,7 @@ impl Ready {
 
 impl Ready {
     pub(super) async fn send(self, runtime: runtime::Id) -> Result<JobId, Error> {
-        if let Some(no_room) = self.client.no_room(&self.queue, 1).await {
+        if let Some(no_room) = self.client.no_room(&self.queue, 1, false).await {
             return Err(self.full(no_room, None));
         }
         let Place { list, at_once, terms, front } = &self.place;

@@ -187,8 +187,10 @@ async fn a_producer_enqueues_and_nothing_more() {
         oldest.enqueue().await.expect("enqueued");
     }
     enqueue_limited(&client).await;
+    let by_name = client.job_by_name("act", r#"{"name":"n","plan":[]}"#).queue("limited");
+    by_name.enqueue().await.expect("there is room");
     // `push` has parts that only workers reach; what is refused in it stands in the log.
-    needs_what_it_has(&role, &server, &["schedule", "room"], &[]);
+    needs_what_it_has(&role, &server, &["schedule"], &[]);
     let limit = server.client().control("limited").limit("draw_newest").of_key("7");
     limit.pause().await.expect("paused");
     let newest = draw_newest::with(7).queue("limited").on(&client).enqueue().await;

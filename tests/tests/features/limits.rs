@@ -655,7 +655,12 @@ async fn en21_a_ceiling_of_a_queue() {
         Err(error) => panic!("{error}"),
     };
     let new = &hworker::Client::new(server.url()).expect("a client");
-    assert!(is_full(enqueue(new).await), "a new client knows it at once");
+    let by_name = new.job_by_name("act", r#"{"name":"n","plan":[]}"#);
+    assert!(is_full(by_name.enqueue().await), "a new client knows it at once");
+    assert!(is_full(enqueue(new).await));
+    let newer = &hworker::Client::new(server.url()).expect("a client");
+    let bulk = (0..3).map(|_| act::with("bulk".into(), vec![])).collect::<Bulk>().on(newer);
+    assert!(matches!(bulk.enqueue().await, Err(Error::Full { waiting: 6, .. })));
     let keyed = || act_of_key::with("key".into(), Some("m".into()), vec![]).on(new);
     assert!(is_full(keyed().enqueue().await));
     assert!(is_full(later().on(new).enqueue().await));

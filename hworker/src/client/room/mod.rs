@@ -17,16 +17,20 @@ const FIRST_ASK: Duration = Duration::from_secs(1);
 
 impl Client {
     /// Why a queue takes no more of so many jobs, if it does not. A queue that is free is asked beside the enqueue, once a second, so no
-    /// enqueue waits for it but the first of a process.
-    pub(crate) async fn no_room(&self, queue: &str, jobs: usize) -> Option<NoRoom> {
+    /// enqueue waits for it: those that come at the same time keep their order. `first`: but the first to a queue, which waits.
+    pub(crate) async fn no_room(&self, queue: &str, jobs: usize, first: bool) -> Option<NoRoom> {
         match self.inner.bounds.of(queue) {
             Known::Free => None,
-            Known::WasFree => {
-                let (client, queue) = (self.clone(), queue.to_owned());
-                tokio::spawn(async move { client.ask_for_room(&queue, jobs).await });
+            Known::Bound => Box::pin(self.ask_for_room(queue, jobs)).await,
+            Known::Nothing if !first => {
+                self.inner.bounds.note(queue, Found::Free(Instant::now()));
+                self.ask_beside(queue);
                 None
             }
-            Known::Bound => Box::pin(self.ask_for_room(queue, jobs)).await,
+            Known::WasFree => {
+                self.ask_beside(queue);
+                None
+            }
             Known::Nothing => {
                 let at_most = FIRST_ASK.min(self.inner.enqueue_within / 4);
                 let mut asked = Box::pin(self.ask_for_room(queue, jobs));
@@ -36,6 +40,11 @@ impl Client {
                 })
             }
         }
+    }
+
+    fn ask_beside(&self, queue: &str) {
+        let (client, queue) = (self.clone(), queue.to_owned());
+        tokio::spawn(async move { client.ask_for_room(&queue, 1).await });
     }
 
     /// A queue that cannot be asked counts as one with room: the enqueue will say why.

@@ -101,7 +101,7 @@ async fn full(bulk: &[Ready]) -> Option<Error> {
         *jobs += 1;
     }
     for (job, jobs) in queues.into_values() {
-        if let Some(no_room) = job.client.no_room(&job.queue, jobs).await {
+        if let Some(no_room) = job.client.no_room(&job.queue, jobs, true).await {
             return Some(job.full(no_room, None));
         }
     }

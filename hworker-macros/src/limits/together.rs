@@ -136,7 +136,7 @@ impl Limit {
         self.scope = self.scope.max(entry.scope());
         self.when_full = entry.when_full;
         self.max_waiting = entry.max_waiting;
-        self.halts = entry.halts;
+        self.halts = entry.given("after_failure").is_some();
     }
 }
 

@@ -947,6 +947,27 @@ async fn damage_by_hand_is_mended() {
     }
     server.eventually("all run", SOON, || server.ended("again") == 9);
     assert_eq!(most_at_once(&server.runs_of("again")), 2);
+    // Values that are none count as not set.
+    let control = [
+        "HSET",
+        "hworker-jobs-default:control",
+        "set:act_by_twos",
+        "many",
+        "set_rate:act_by_twos",
+        "0 0 0",
+    ];
+    ask(&control);
+    ask(&["HSET", "hworker-jobs-default:overrides", "set:act_of_key=n", "-5"]);
+    for _ in 0..5 {
+        by_twos(&server, "unread", sleep(10)).await;
+        of_key(&server, "negative", "n", sleep(10)).await;
+    }
+    server.eventually("all run", SOON, || {
+        server.ended("unread") == 5 && server.ended("negative") == 5
+    });
+    assert_eq!(most_at_once(&server.runs_of("unread")), 2);
+    assert_eq!(most_at_once(&server.runs_of("negative")), 2);
+    ask(&["DEL", "hworker-jobs-default:overrides"]);
     ask(&["DEL", "hworker-jobs-default:held"]);
     let _: String = server.redis().ask(&["SET", "hworker-jobs-default:held", "somebody else's"]);
     server.enqueue("plain", vec![]).await;

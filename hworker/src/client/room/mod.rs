@@ -21,7 +21,7 @@ impl Client {
     pub(crate) async fn no_room(&self, queue: &str, jobs: usize, first: bool) -> Option<NoRoom> {
         match self.inner.bounds.of(queue) {
             Known::Free => None,
-            Known::Bound => Box::pin(self.ask_for_room(queue, jobs)).await,
+            Known::Bound => Box::pin(self.ask_for_room(queue, jobs, true)).await,
             Known::Nothing if !first => {
                 self.inner.bounds.note(queue, Found::Free(Instant::now()));
                 self.ask_beside(queue);
@@ -33,7 +33,7 @@ impl Client {
             }
             Known::Nothing => {
                 let at_most = FIRST_ASK.min(self.inner.enqueue_within / 4);
-                let mut asked = Box::pin(self.ask_for_room(queue, jobs));
+                let mut asked = Box::pin(self.ask_for_room(queue, jobs, false));
                 within(at_most, pin!(asked.as_mut())).await.unwrap_or_else(|| {
                     self.inner.bounds.note(queue, Found::Free(Instant::now()));
                     None
@@ -44,11 +44,11 @@ impl Client {
 
     fn ask_beside(&self, queue: &str) {
         let (client, queue) = (self.clone(), queue.to_owned());
-        tokio::spawn(async move { client.ask_for_room(&queue, 1).await });
+        tokio::spawn(async move { client.ask_for_room(&queue, 1, false).await });
     }
 
-    /// A queue that cannot be asked counts as one with room: the enqueue will say why.
-    async fn ask_for_room(&self, queue: &str, jobs: usize) -> Option<NoRoom> {
+    /// A queue that cannot be asked counts as one with room: the enqueue will say why. `is_bound`: as far as is known.
+    async fn ask_for_room(&self, queue: &str, jobs: usize, is_bound: bool) -> Option<NoRoom> {
         let asked: Result<Bound, Fault> = async {
             // Shards would count apart, so the queue has none where there are several.
             if self.shard_count(queue) > 1 {
@@ -56,6 +56,9 @@ impl Client {
             }
             let queue = self.queue(queue);
             let on = self.connection(&queue).await?;
+            if !is_bound && !queue.is_bound(&on).await? {
+                return Ok(Bound::None);
+            }
             queue.room(&on, jobs, self.inner.enqueue_within).await
         }
         .await;

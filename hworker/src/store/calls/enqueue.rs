@@ -27,6 +27,12 @@ pub(crate) enum Bound {
 }
 
 impl Queue {
+    /// Whether somebody set how many jobs may wait on the queue.
+    pub(crate) async fn is_bound(&self, on: &Connection) -> Result<bool, Fault> {
+        let mut set = on.ask("HMGET", (self.keys.control(), "max:*")).await?;
+        Ok(!matches!(set.value()?, redis::Value::Nil))
+    }
+
     /// Whether there is room for so many more jobs on the queue.
     pub(crate) async fn room(
         &self,

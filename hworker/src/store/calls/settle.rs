@@ -52,7 +52,7 @@ impl Queue {
         }
         let mut by_need = BTreeMap::<_, Vec<_>>::new();
         for one in batch {
-            by_need.entry(one.end.needs(&self.keys)).or_default().push(one.clone());
+            by_need.entry(one.needs(&self.keys)).or_default().push(one.clone());
         }
         let mut all = Settled::default();
         for (need, ends) in by_need {

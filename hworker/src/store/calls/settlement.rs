@@ -80,7 +80,7 @@ pub(crate) struct NewRecord {
 
 impl End {
     /// The names of the keys that it needs.
-    pub(super) fn needs(&self, keys: &Keys) -> String {
+    fn needs(&self, keys: &Keys) -> String {
         match self {
             Self::Acked { .. } => "the leases".into(),
             Self::Routed { list, .. } => keys.list(list),
@@ -104,6 +104,18 @@ impl End {
 }
 
 impl Settlement {
+    /// The names of the keys that it needs.
+    pub(super) fn needs(&self, keys: &Keys) -> String {
+        let of_end = self.end.needs(keys);
+        match self.lease.list() {
+            Some(list) if list.has_limits() => {
+                format!("{of_end}, {0}:held or {0}:lists", keys.jobs)
+            }
+            Some(_) => format!("{of_end} or {}:lists", keys.jobs),
+            None => of_end,
+        }
+    }
+
     /// About how many bytes it sends, or has the server copy.
     pub(crate) fn size(&self) -> usize {
         let copied = match &self.end {

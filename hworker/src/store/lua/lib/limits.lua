@@ -19,10 +19,19 @@ local function in_force(name)
     of = redis.pcall('HMGET', control, 'limit:' .. name, 'set:' .. name, 'rate:' .. name, 'set_rate:' .. name, 'paused:' .. name,
       'paused:' .. string.gsub(name, '[=@]$', ''))
     -- What cannot be read holds them.
-    if of.err then of = {1, 0} end
+    if of.err then of = {is_unreadable = true} end
     of_limits[name] = of
   end
   return of
+end
+
+-- A value that is none counts as not set.
+local function whole(value)
+  local n = tonumber(value or nil)
+  return n and n >= 1 and n
+end
+local function rate_of(value)
+  return value and string.find(value, '^[1-9]%d* [1-9]%d* %d+$') and value
 end
 
 local function room_of(limit)
@@ -36,22 +45,23 @@ local function room_of(limit)
     if has_overrides == nil then has_overrides = call('EXISTS', overrides) == 1 end
     if has_overrides then
       of_key = redis.pcall('HMGET', overrides, 'set:' .. limit, 'args:' .. limit, 'set_rate:' .. limit, 'paused:' .. limit)
-      if of_key.err then of_key = {0} end
+      if of_key.err then of_key = {is_unreadable = true} end
     end
   end
   room.holder = limit .. (string.sub(limit, -1) == '@' and progress or '')
   if has_timers == nil then has_timers = call('EXISTS', timers) == 1 end
   local opens = has_timers and redis.pcall('ZSCORE', timers, limit)
-  if is_paused(of[5]) or is_paused(of[6]) or is_paused(of_key[4]) or type(opens) == 'table' or tonumber(opens or 0) > now then
+  if of.is_unreadable or of_key.is_unreadable or is_paused(of[5]) or is_paused(of[6]) or is_paused(of_key[4]) or type(opens) == 'table' or tonumber(opens or 0) > now then
     room.n = 0
     return room
   end
-  local at_once = tonumber(of_key[1] or of[2] or of_key[2] or of[1])
+  local at_once = whole(of_key[1]) or whole(of[2]) or whole(of_key[2]) or whole(of[1])
   if at_once then
     local holds = redis.pcall('ZLEXCOUNT', held, '[' .. room.holder .. ' ', '(' .. room.holder .. '!')
     room.n = type(holds) == 'number' and math.max(at_once - holds, 0) or 0
   end
-  local count, period, burst = string.match(of_key[3] or of[4] or of[3] or '', '^(%d+) (%d+) (%d+)$')
+  local rate = rate_of(of_key[3]) or rate_of(of[4]) or rate_of(of[3]) or ''
+  local count, period, burst = string.match(rate, '^(%d+) (%d+) (%d+)$')
   if count and room.n > 0 then
     count, period, burst = math.max(count, 1), math.max(period, 1), tonumber(burst)
     -- What falls into 10 ms may start together, and a twentieth of all, so that timers need not be finer and what was late catches up.

@@ -67,8 +67,10 @@ async fn a_sentinel_that_is_behind_ends_no_connection_to_the_master() {
     enqueue().await.expect("enqueued");
     let connection = || {
         let clients: String = servers.redis(0).ask(&["CLIENT", "LIST", "TYPE", "normal"]);
-        // The queue is added to the registry behind the job.
-        let ours = |line: &&str| line.contains(" cmd=lpush ") || line.contains(" cmd=hset ");
+        // Behind the job the queue is added to the registry, and asked whether it has a bound.
+        let ours = |line: &&str| {
+            [" cmd=lpush ", " cmd=hset ", " cmd=hmget "].iter().any(|word| line.contains(word))
+        };
         let ours = clients.lines().find(ours)?;
         ours.split(' ').next().map(str::to_owned)
     };

@@ -92,6 +92,17 @@ impl Process {
     /// Stops it in its tracks.
     pub fn stop(&self) {
         self.signal(Signal::STOP);
+        // On a busy machine its threads may run on for a while; Linux tells when they do not.
+        let stat = format!("/proc/{}/stat", self.pid());
+        let runs = || {
+            let stat = std::fs::read_to_string(&stat).unwrap_or_default();
+            let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+            state.is_some_and(|state| "RSD".contains(state))
+        };
+        let began = Instant::now();
+        while runs() && began.elapsed() < Duration::from_secs(2) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     /// Lets it go on.

@@ -166,8 +166,8 @@ impl LimitControl {
     /// So many jobs may wait, of each key, of this key or, for the limit of a queue, in all: an enqueue of one more is
     /// [`Error::Full`](crate::Error::Full). The jobs that wait already stay.
     ///
-    /// Of a queue delayed jobs count too, and producers learn of it within 2 s of their first enqueue. Producers that enqueue at the same moment may go beyond
-    /// it by what they have under way, as may those in other languages, retries and recovered jobs.
+    /// Of a queue delayed jobs count too, and producers learn of it within 2 s of their first enqueue. Enqueues of the same moment may go
+    /// beyond it together, as may producers in other languages, retries and recovered jobs.
     ///
     /// # Errors
     /// As [`set`](Self::set); [`Error::Config`] also for a limit that has no key.

@@ -117,6 +117,7 @@ impl Meta {
         #[derive(serde::Deserialize)]
         struct Entry {
             paused: u64,
+            #[serde(default)]
             order: u64,
         }
         let entry = field(on, &self.queues, ALL).await?;

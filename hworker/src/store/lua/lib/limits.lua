@@ -51,7 +51,8 @@ local function room_of(limit)
   room.holder = limit .. (string.sub(limit, -1) == '@' and progress or '')
   if has_timers == nil then has_timers = call('EXISTS', timers) == 1 end
   local opens = has_timers and redis.pcall('ZSCORE', timers, limit)
-  if of.is_unreadable or of_key.is_unreadable or is_paused(of[5]) or is_paused(of[6]) or is_paused(of_key[4]) or type(opens) == 'table' or tonumber(opens or 0) > now then
+  local is_held_up = of.is_unreadable or of_key.is_unreadable or is_paused(of[5]) or is_paused(of[6]) or is_paused(of_key[4])
+  if is_held_up or type(opens) == 'table' or tonumber(opens or 0) > now then
     room.n = 0
     return room
   end

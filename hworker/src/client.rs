@@ -27,7 +27,9 @@ use crate::job::Definition;
 use crate::keys::KeySpace;
 use crate::limit::{List, written_key};
 use crate::reconnect::Reconnect;
-use crate::store::{Address, Connection, Fault, FaultKind, LAST_MOMENT, Meta, MetaKey, Queue};
+use crate::store::{
+    Address, Connection, Fault, FaultKind, LAST_MOMENT, ListedQueues, Meta, MetaKey, Queue,
+};
 use crate::time::within;
 
 pub use builder::ClientBuilder;
@@ -271,16 +273,13 @@ impl Client {
         Ok(names)
     }
 
-    /// The queues that have lists, each with the number of the last shard that has one.
-    pub(crate) async fn listed_queues(&self) -> Result<BTreeMap<String, usize>, Fault> {
-        let mut names = BTreeMap::new();
+    /// The queues that have lists.
+    pub(crate) async fn listed_queues(&self) -> Result<ListedQueues, Fault> {
+        let mut found = ListedQueues::new();
         for on in self.servers().await? {
-            for (queue, shard) in self.inner.meta.with_lists(&on).await? {
-                let last = names.entry(queue).or_insert(shard);
-                *last = shard.max(*last);
-            }
+            self.inner.meta.with_lists(&on, &mut found).await?;
         }
-        Ok(names)
+        Ok(found)
     }
 
     /// A connection to every server that has keys.

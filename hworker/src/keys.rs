@@ -31,13 +31,17 @@ impl KeySpace {
         format!("{}-jobs-*", self.prefix)
     }
 
-    /// The queue whose list has this key, and the number of the shard.
-    pub(crate) fn queue_of_list<'a>(&self, key: &'a str) -> Option<(&'a str, usize)> {
+    /// The queue whose list has this key, the number of the shard, and which of its lists it is: `None` for the plain one.
+    pub(crate) fn queue_of_list<'a>(&self, key: &'a str) -> Option<(&'a str, usize, Option<List>)> {
         let name = key.strip_prefix(&self.prefix)?.strip_prefix("-jobs-")?;
+        let (name, list) = match name.split_once(':') {
+            Some((name, list)) => (name, Some(List::parse(list).filter(|list| !list.is_plain())?)),
+            None => (name, None),
+        };
         let name = if self.cluster { name.strip_prefix('{')?.strip_suffix('}')? } else { name };
         let (name, shard) = name.split_once('#').unwrap_or((name, "0."));
         let shard = shard.split_once('.')?.0.parse().ok()?;
-        is_name(name).then_some((name, shard))
+        is_name(name).then_some((name, shard, list))
     }
 }
 
@@ -147,6 +151,11 @@ impl Keys {
     /// The list in which such jobs wait.
     pub(crate) fn list(&self, list: &List) -> String {
         if list.is_plain() { self.jobs.clone() } else { format!("{}:{list}", self.jobs) }
+    }
+
+    /// Which keys of a group of lists have jobs.
+    pub(crate) fn keys_of(&self, group: &str) -> String {
+        [&*self.jobs, ":keys:", group].concat()
     }
 
     /// What is in force on the queue.
@@ -288,9 +297,17 @@ mod tests {
             assert_eq!(space.meta("queues"), registry);
             assert!(!Keys::new(&space, "queues").owns(registry));
             let found = [list, shard].map(|key| space.queue_of_list(key));
-            assert_eq!(found, [Some(("a-b", 0)), Some(("a-b", 1))]);
+            assert_eq!(found, [Some(("a-b", 0, None)), Some(("a-b", 1, None))]);
+            for beside in ["high", "low+db+mail=a:b"] {
+                let found = format!("{shard}:{beside}");
+                assert_eq!(space.queue_of_list(&found), Some(("a-b", 1, List::parse(beside))));
+            }
             for other in [registry, "hworker-jobs-", "hworker-jobs-a b", "hworker2-jobs-a"] {
                 assert_eq!(space.queue_of_list(other), None, "{other}");
+            }
+            for other in ["gate", "held", "", "keys:+mail="] {
+                let other = format!("{list}:{other}");
+                assert_eq!(space.queue_of_list(&other), None, "{other}");
             }
         }
     }

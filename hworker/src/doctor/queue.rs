@@ -1,6 +1,6 @@
 //! Every queue: whether it is served, and whether what belongs together is together.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::finding::{Findings, Severity};
 use super::repair::Repair;
@@ -8,6 +8,7 @@ use super::server::CLOCKS_DIFFER;
 use crate::client::Client;
 use crate::config::defaults;
 use crate::inspect::{JobState, Order};
+use crate::limit::List;
 use crate::store::{Connection, Fault, Queue, server_time, types};
 use crate::time::millis;
 
@@ -22,14 +23,15 @@ pub(super) async fn look_at_all(findings: &mut Findings, client: &Client) -> Res
         return Ok(());
     };
     let listed = findings.look("queues without registration", client.listed_queues().await)?;
-    let listed = listed.unwrap_or_default();
+    let (listed, none) = (listed.unwrap_or_default(), BTreeMap::new());
     let mut names: Vec<_> = registered.keys().chain(listed.keys()).collect();
     names.sort_unstable();
     names.dedup();
     for name in names {
         let known = findings.0.len();
         let shards = client.shard_count(name);
-        if let Some(last) = listed.get(name).filter(|last| **last >= shards) {
+        let lists = listed.get(name).unwrap_or(&none);
+        if let Some((last, _)) = lists.last_key_value().filter(|(last, _)| **last >= shards) {
             let text = format!(
                 "jobs are in its shard {last}, and HWORKER_SHARDS says that it has {shards}: workers and tools with these settings neither \
                  run nor see them. Set {name}={} or more everywhere",
@@ -44,7 +46,7 @@ pub(super) async fn look_at_all(findings: &mut Findings, client: &Client) -> Res
             );
             findings.say(Severity::Warn, name.as_str(), text);
         }
-        look(findings, client, name).await?;
+        look(findings, client, name, lists).await?;
         if findings.0.len() == known {
             findings.say(Severity::Ok, name.as_str(), "nothing is wrong");
         }
@@ -52,14 +54,21 @@ pub(super) async fn look_at_all(findings: &mut Findings, client: &Client) -> Res
     Ok(())
 }
 
-async fn look(findings: &mut Findings, client: &Client, name: &str) -> Result<(), Fault> {
+async fn look(
+    findings: &mut Findings,
+    client: &Client,
+    name: &str,
+    lists: &BTreeMap<usize, Vec<List>>,
+) -> Result<(), Fault> {
     let (mut waiting, mut served, mut whole) = (0, false, true);
-    for shard in client.shards(name, client.limits()) {
+    for (number, shard) in client.shards(name, client.limits()).into_iter().enumerate() {
         let on = client.connection_to_inspect(&shard).await?;
-        if !look_at_keys(findings, &shard, &on).await? {
+        let lists = lists.get(&number).map_or(&[][..], Vec::as_slice);
+        if !look_at_keys(findings, &shard, &on, lists).await? {
             whole = false;
             continue;
         }
+        look_at_lists(findings, &shard, &on, lists).await?;
         let counted = look_at_shard(findings, &shard, &on).await;
         if let Some((pending, is_served)) = findings.look(name, counted)? {
             waiting += pending;
@@ -83,9 +92,12 @@ async fn look_at_keys(
     findings: &mut Findings,
     shard: &Queue,
     on: &Connection,
+    lists: &[List],
 ) -> Result<bool, Fault> {
     let name = &shard.name;
     let mut all = shard.keys.typed();
+    let groups: BTreeSet<_> = lists.iter().filter_map(List::group).collect();
+    all.extend(groups.iter().map(|group| (shard.keys.keys_of(group), "zset")));
     // Where the workers are no set, nobody knows them.
     for worker in shard.worker_ids(on).await.unwrap_or_default() {
         let keys = shard.keys.worker(worker);
@@ -100,6 +112,23 @@ async fn look_at_keys(
         }
     }
     Ok(whole)
+}
+
+/// Whether workers look into all lists that have jobs.
+async fn look_at_lists(
+    findings: &mut Findings,
+    shard: &Queue,
+    on: &Connection,
+    lists: &[List],
+) -> Result<(), Fault> {
+    let found = findings.look(&shard.name, shard.relist(on, lists, false).await)?;
+    if let Some(found @ 1..) = found {
+        let text = format!(
+            "lists that have jobs and into which no worker looks: {found}; the key that names them was removed"
+        );
+        findings.mends(Severity::Fail, &shard.name, text, Repair::lists(shard, lists));
+    }
+    Ok(())
 }
 
 /// How many jobs wait, and whether a worker serves them.

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use serde::{Serialize, Serializer};
 
 use crate::client::Client;
+use crate::limit::List;
 use crate::store::{Connection, Fault, MetaKey, Queue, set_aside};
 use crate::time::local_unix_ms;
 
@@ -22,6 +23,8 @@ enum What {
     Promote,
     Records,
     Husks,
+    /// Those beside the plain one.
+    Lists(Vec<List>),
     /// The key, and the type that it should have.
     SetAside(String, &'static str),
 }
@@ -37,6 +40,10 @@ impl Repair {
 
     pub(super) fn husks(queue: &Queue) -> Self {
         Self { what: What::Husks, queue: Some(queue.clone()) }
+    }
+
+    pub(super) fn lists(queue: &Queue, lists: &[List]) -> Self {
+        Self { what: What::Lists(lists.to_vec()), queue: Some(queue.clone()) }
     }
 
     pub(super) fn set_aside(key: &str, wanted: &'static str, queue: Option<&Queue>) -> Self {
@@ -64,6 +71,7 @@ impl Repair {
         let on = client.connection_to_inspect(queue).await?;
         match &self.what {
             What::SetAside(key, wanted) => rename(&on, key, wanted).await,
+            What::Lists(lists) => queue.relist(&on, lists, true).await,
             What::Records => queue.mend_records(&on).await,
             What::Husks => {
                 let (found, counted) = queue.recount(&on, true).await?;
@@ -98,6 +106,9 @@ impl fmt::Display for Repair {
                 "give the records of {} their places back, and drop places without a record",
                 queue.name
             ),
+            (What::Lists(_), Some(queue)) => {
+                write!(f, "have workers look into all lists of {}", queue.name)
+            }
             (What::Husks, Some(queue)) => write!(f, "recount the deleted jobs of {}", queue.name),
             (_, None) => Ok(()),
         }

@@ -99,6 +99,14 @@ impl List {
         self.limits().last()?.split_once(['=', '~'])
     }
 
+    /// What the lists have in common that differ from it in their key alone.
+    pub(crate) fn group(&self) -> Option<String> {
+        let (_, key) = self.key()?;
+        let mut name = self.to_string();
+        name.truncate(name.len() - key.len());
+        Some(name)
+    }
+
     /// Whether it has a limit of this name, with a key or without.
     pub(crate) fn has_limit(&self, name: &str) -> bool {
         self.limits().any(|limit| limit.split(['=', '~', '@']).next() == Some(name))

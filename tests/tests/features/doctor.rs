@@ -160,6 +160,29 @@ async fn ts16_operate_12_operate_23_repair_mends_what_it_can() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ts16_lists_that_workers_do_not_see_are_found_and_entered_again() {
+    // Somebody removed what says which lists have jobs, or made another type of it and let `--repair` set that aside -> their jobs stand
+    // still until the doctor has them entered again.
+    // Guard: `relist`, and the types of `:keys:` in `look_at_keys`.
+    let server = sound();
+    let lists = ["hworker-jobs-default:high", "hworker-jobs-default:low+mail=acme"];
+    for (number, list) in lists.iter().enumerate() {
+        let args = json!({"name": format!("n{number}"), "plan": []});
+        let job = json!({"id": number.to_string(), "job": "act", "args": args}).to_string();
+        let _: u64 = server.redis().ask(&["LPUSH", list, &job]);
+    }
+    let _worker = InProcess::run(server.worker().register::<act>());
+    server.eventually("it is there", SOON, || server.redis().len("hworker-workers-default") == 1);
+    has(&doctor(&server), "fail", &["lists that have jobs and into which no worker looks: 2"]);
+    let _: String = server.redis().ask(&["SET", "hworker-jobs-default:keys:low+mail=", "x"]);
+    has(&doctor(&server), "fail", &["the key hworker-jobs-default:keys:low+mail= is a string"]);
+    let mended = call(&server, &["doctor", "--repair", "--yes", "--json"]);
+    has(&mended, "ok", &["default: nothing is wrong"]);
+    server.eventually("all ran", SOON, || server.ended("n0") == 1 && server.ended("n1") == 1);
+    has(&doctor(&server), "ok", &["default: nothing is wrong"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ts16_a_user_with_few_rights_sees_what_it_may() {
     // As the operator of `SECURITY.md`: the server is skipped, queues are looked at and mended.
     // Guard: `Findings::look`.

@@ -1,15 +1,19 @@
 //! The lists of a queue whose jobs have limits.
 
 use crate::limit::List;
-use crate::store::net::{Connection, Fault};
+use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
+use crate::store::{CALL_WITHIN, Script};
 
 /// Groups of lists that are looked at; a queue serves no more.
 const MOST_GROUPS: usize = 200;
 
 /// Entries of `held` that are read with one command.
 const HELD_AT_ONCE: usize = 1000;
+
+/// Lists that are looked at with one call.
+const LISTS_AT_ONCE: usize = 200;
 
 impl Queue {
     /// What leases hold of limits, each with the token of its lease, but for those since this time, in ms.
@@ -55,11 +59,7 @@ impl Queue {
             // The name of a group is that of its list with an empty key.
             match List::parse(&name) {
                 Some(list) if list.key().is_some() => {
-                    of_keys
-                        .cmd("ZRANGE")
-                        .arg(format!("{}:keys:{name}", self.keys.jobs))
-                        .arg(0)
-                        .arg(-1);
+                    of_keys.cmd("ZRANGE").arg(self.keys.keys_of(&name)).arg(0).arg(-1);
                     groups.push(name);
                 }
                 Some(list) if list.has_limits() => lists.push(list),
@@ -74,6 +74,25 @@ impl Queue {
         }
         lists.sort_by_cached_key(ToString::to_string);
         Ok(lists)
+    }
+
+    /// How many of these lists have jobs though no worker looks into them, since what says that they have went. Has workers look if asked.
+    pub(crate) async fn relist(
+        &self,
+        on: &Connection,
+        lists: &[List],
+        set: bool,
+    ) -> Result<u64, Fault> {
+        let mut found = 0;
+        for some in lists.chunks(LISTS_AT_ONCE) {
+            let mut call = Call::new(Script::Relist, &[&self.keys.jobs, &self.keys.token]);
+            call.number(u64::from(set));
+            for list in some {
+                call.arg(list.to_string());
+            }
+            found += on.run(&call, CALL_WITHIN).await?.count()?;
+        }
+        Ok(found)
     }
 
     fn lists(&self) -> String {

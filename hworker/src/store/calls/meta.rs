@@ -6,6 +6,7 @@ use std::time::SystemTime;
 use super::read::{Places, field, fields, read_list, whole_hash};
 use super::scan::{SCAN, Scan};
 use crate::keys::{KeySpace, is_name};
+use crate::limit::List;
 use crate::shards;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::reply::Reply;
@@ -17,6 +18,9 @@ const ALL: &str = "*";
 
 /// So many dead workers are written down.
 const DEATHS: usize = 200;
+
+/// The queues that have lists, by name and number of the shard, each with those beside its plain one.
+pub(crate) type ListedQueues = BTreeMap<String, BTreeMap<usize, Vec<List>>>;
 
 /// One of the keys that belong to all queues together.
 #[derive(Debug, Clone, Copy)]
@@ -145,22 +149,23 @@ impl Meta {
         on.ask("HDEL", (&self.queues, queue)).await.map(drop)
     }
 
-    /// The queues that have lists on this server, each with the number of its last shard there.
+    /// Adds the queues that have lists on this server.
     pub(crate) async fn with_lists(
         &self,
         on: &Connection,
-    ) -> Result<BTreeMap<String, usize>, Fault> {
-        let (mut names, mut scan) = (BTreeMap::new(), Scan::new());
+        found: &mut ListedQueues,
+    ) -> Result<(), Fault> {
+        let mut scan = Scan::new();
         let options = ("MATCH", self.space.lists(), "COUNT", SCAN, "TYPE", "list");
         while let Some(mut keys) = scan.next(on, &options).await? {
             for key in keys.rest(Reply::text)? {
-                if let Some((queue, shard)) = self.space.queue_of_list(&key) {
-                    let last = names.entry(queue.to_owned()).or_insert(shard);
-                    *last = shard.max(*last);
+                if let Some((queue, shard, list)) = self.space.queue_of_list(&key) {
+                    let shards = found.entry(queue.to_owned()).or_default();
+                    shards.entry(shard).or_default().extend(list);
                 }
             }
         }
-        Ok(names)
+        Ok(())
     }
 
     /// An order to all workers of a label, as `quiet` and `slots` of their records: `<label>:<field>` is its field.

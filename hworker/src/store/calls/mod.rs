@@ -33,7 +33,7 @@ pub(crate) use enqueue::{Bound, NoRoom};
 pub(crate) use heartbeat::{Asked, Beat, Heard, MOST_SLOTS, Orders};
 pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry};
 pub(crate) use lease::{Lease, LeaseMap};
-pub(crate) use meta::{Meta, MetaKey};
+pub(crate) use meta::{ListedQueues, Meta, MetaKey};
 pub(crate) use parked::ParkedEntry;
 pub(crate) use read::{DEEPEST, Places, Range, read_list, read_set};
 pub(crate) use records::{Place, Trimmed};

@@ -50,6 +50,7 @@ scripts! {
     Recount = "recount";
     Recover = "recover";
     Release = "release";
+    Relist = "relist";
     RequeueBroken = "requeue_broken";
     Reserve = "reserve";
     Resume = "resume";

@@ -1,6 +1,6 @@
 -- lists: the lists of a queue beside its plain one. Jobs of another priority than the normal one, and those that have limits, wait in
 -- `<jobs>:<list>`; a lease `<token>.<list>` tells that its job was taken from there, and which limits it holds.
--- Needs call, jobs. Makes lists, held, read, list_of, look_at_list, is_ticket, leave_ticket, open_gate, push, later, note_arguments, front,
+-- Needs call, jobs. Makes lists, held, read, list_of, look_at_list, is_ticket, leave_ticket, open_gate, enter, push, later, note_arguments, front,
 -- open, free and tell_of_room.
 --
 -- A list is named by its priority, nothing for the normal one, and its limits, each behind a `+`. The last one may have a key:
@@ -87,15 +87,8 @@ local function front(keys)
   return (tonumber(first) or 0) % shut
 end
 
--- `how`: RPUSH, so that it is next, or LPUSH.
-local function push(how, list, envelope)
-  if list == '' then
-    call(how, jobs, envelope)
-    return
-  end
-  call(how, jobs .. ':' .. list, envelope)
-  if noted[list] then return end
-  noted[list] = true
+-- Has workers look into a list that has jobs.
+local function enter(list)
   local of, is_open = read(list), true
   if of.key then
     local keys = jobs .. ':keys:' .. of.group
@@ -110,6 +103,18 @@ local function push(how, list, envelope)
   call('ZADD', lists, 'NX', of.level * 1e15, of.group)
   -- While it is shut, a look would be in vain: who makes room for it opens it.
   if is_open then leave_ticket() end
+end
+
+-- `how`: RPUSH, so that it is next, or LPUSH.
+local function push(how, list, envelope)
+  if list == '' then
+    call(how, jobs, envelope)
+    return
+  end
+  call(how, jobs .. ':' .. list, envelope)
+  if noted[list] then return end
+  noted[list] = true
+  enter(list)
 end
 
 -- The jobs of a key may be taken again, in all groups that have its limit.

@@ -165,7 +165,7 @@ async fn ts16_lists_that_workers_do_not_see_are_found_and_entered_again() {
     // still until the doctor has them entered again.
     // Guard: `relist`, and the types of `:keys:` in `look_at_keys`.
     let server = sound();
-    let lists = ["hworker-jobs-default:high", "hworker-jobs-default:low+mail=acme"];
+    let lists = ["hworker-jobs-default:high+db", "hworker-jobs-default:low+mail=acme"];
     for (number, list) in lists.iter().enumerate() {
         let args = json!({"name": format!("n{number}"), "plan": []});
         let job = json!({"id": number.to_string(), "job": "act", "args": args}).to_string();

@@ -12,6 +12,7 @@ use crate::duration::{self, Backoff};
 use crate::errors::Errors;
 use crate::keys;
 use crate::limits::{self, Entry};
+use crate::unique::{self, Unique};
 
 const ON_ERROR: &str = "`on_error` is \"retry\", \"fail\" or the path of a \
     `fn(&(dyn Error + Send + Sync + 'static)) -> hworker::OnFault`";
@@ -37,6 +38,7 @@ pub(crate) struct Args {
     /// The arguments that no tool shows.
     pub(crate) redact: Vec<LitStr>,
     pub(crate) limits: Vec<Entry>,
+    pub(crate) unique: Option<Unique>,
     pub(crate) krate: Option<Path>,
 }
 
@@ -114,6 +116,15 @@ impl Args {
         if limits::is_limit(&name) {
             let entry = limits::parse(&key, input, errors);
             self.limits.push(entry.ok_or_else(|| needs_value(key.span()))?);
+            return Ok(());
+        }
+        if unique::is_unique(&name) {
+            let unique =
+                unique::parse(&key, input, errors).ok_or_else(|| needs_value(key.span()))?;
+            if self.unique.replace(unique).is_some() {
+                let message = "a job has one of `unique`, `debounce` and `throttle`";
+                return Err(Error::new(key.span(), message));
+            }
             return Ok(());
         }
         input.parse::<Token![=]>().map_err(|_| needs_value(key.span()))?;

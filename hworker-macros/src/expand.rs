@@ -15,7 +15,7 @@ use crate::duration::Backoff;
 use crate::limits;
 use crate::model::{JobModel, visible};
 use crate::params::{Param, Pass, mentions};
-use crate::schema;
+use crate::{schema, unique};
 
 /// The function and everything beside it.
 pub(crate) fn job(model: &JobModel) -> TokenStream {
@@ -177,6 +177,7 @@ pub(crate) fn implementation(model: &JobModel, definition: &TokenStream) -> Toke
     let mut job = model.job.clone();
     // Nothing in a job that is refused can be relied on.
     let limit_values = model.sound.then(|| limits::code::method(model)).flatten();
+    let unique_key = model.sound.then(|| unique::method(model)).flatten();
     job.set_span(job.span().located_at(model.function.sig.paren_token.span.join()));
     quote! {
         #(#[#attrs])*
@@ -186,6 +187,8 @@ pub(crate) fn implementation(model: &JobModel, definition: &TokenStream) -> Toke
             const DEFINITION: &'static #private::Definition = &#definition;
 
             #limit_values
+
+            #unique_key
         }
     }
 }
@@ -194,7 +197,7 @@ fn definition(model: &JobModel) -> TokenStream {
     let private = &model.private;
     let (policy, needs, start) = (policy(model), needs(model), start(model));
     let (aliases, blocking) = (&model.args.aliases, !model.is_async());
-    let limits = limits::code::list(model);
+    let (limits, unique) = (limits::code::list(model), unique::definition(model));
     let (redact, schema) = (schema::redacted(model), schema(model));
     let queue = model.args.queue.as_ref();
     let queue = queue.map_or_else(|| quote!(#private::DEFAULT_QUEUE), |queue| quote!(#queue));
@@ -213,6 +216,7 @@ fn definition(model: &JobModel) -> TokenStream {
             queue: #queue,
             priority: #private::Priority::#priority,
             limits: #limits,
+            unique: #unique,
             place: #private::Place {
                 module: ::core::module_path!(),
                 file: ::core::file!(),
@@ -226,6 +230,7 @@ fn definition(model: &JobModel) -> TokenStream {
             needs: #needs,
             decode: #private::decode::<Self>,
             limit_values: #private::limit_values::<Self>,
+            unique_key: #private::unique_key::<Self>,
             start: #start,
         }
     }

@@ -1,7 +1,7 @@
 //! The keys of the attribute, and what is said of others.
 
 /// The keys that work, each with an example of its value.
-pub(crate) const KEYS: [(&str, &str); 18] = [
+pub(crate) const KEYS: [(&str, &str); 21] = [
     ("name", "\"mail.welcome\""),
     ("aliases", "[\"old_name\"]"),
     ("type", "SendWelcome"),
@@ -19,12 +19,14 @@ pub(crate) const KEYS: [(&str, &str); 18] = [
     ("concurrency", "5"),
     ("rate_limit", "\"100/m\""),
     ("fair", "(key = tenant)"),
+    ("unique", "(key = user_id)"),
+    ("debounce", "(wait = \"5s\", key = document)"),
+    ("throttle", "\"1m\""),
     ("crate", "path::to::hworker"),
 ];
 
 /// The keys that are reserved for what is to come.
-const NOT_YET: [&str; 7] =
-    ["unique", "cron", "every", "timezone", "keep_result", "expires", "isolate"];
+const NOT_YET: [&str; 6] = ["cron", "every", "timezone", "keep_result", "expires", "isolate"];
 
 pub(crate) fn unknown(key: &str) -> String {
     if NOT_YET.contains(&key) {
@@ -94,7 +96,7 @@ fn meant(key: &str) -> Option<&'static str> {
             "`concurrency(..)`, in whose brackets it stands"
         }
         "burst" | "rate" => "`rate_limit(..)`, in whose brackets it stands",
-        "throttle" => "`rate_limit`",
+        "on_conflict" | "scope" | "until" => "`unique(..)`, in whose brackets it stands",
         "kind" | "task" => "`name`",
         _ => return None,
     })

@@ -2,6 +2,7 @@
 
 mod args;
 mod attributes;
+mod brackets;
 mod duration;
 mod errors;
 mod expand;
@@ -13,6 +14,7 @@ mod params;
 mod schema;
 #[cfg(test)]
 mod snapshots;
+mod unique;
 
 use proc_macro::TokenStream;
 

@@ -6,13 +6,12 @@ pub(crate) mod code;
 mod tests;
 mod together;
 
-use syn::ext::IdentExt;
 use syn::parse::ParseStream;
-use syn::{Error, Expr, Ident, LitStr, Path, Result, Token, parenthesized, token};
+use syn::{Error, Expr, Ident, LitStr, Path, Result, Token, token};
 
-use crate::args::{consists_of, number, path, peel, skip_past_comma, string, unquoted};
+use crate::args::{consists_of, number, path, peel, string, unquoted};
 use crate::errors::Errors;
-use crate::{duration, keys};
+use crate::{brackets, duration};
 
 pub(crate) use together::Limits;
 
@@ -67,7 +66,7 @@ pub(crate) struct Entry {
 
 /// The parts of a key: arguments, or functions of the arguments.
 #[derive(Clone, PartialEq)]
-pub(crate) struct Key(Vec<Path>);
+pub(crate) struct Key(pub(crate) Vec<Path>);
 
 /// How many run at once.
 #[derive(Clone)]
@@ -115,6 +114,15 @@ pub(crate) fn parse(word: &Ident, input: ParseStream<'_>, errors: &mut Errors) -
 }
 
 impl Entry {
+    pub(crate) fn word(&self) -> &Ident {
+        &self.word
+    }
+
+    /// Whether what becomes of a job depends on those that wait, or on its arguments.
+    pub(crate) fn is_of_arguments(&self) -> bool {
+        self.when_full != WhenFull::Wait || matches!(self.at_once, Some(AtOnce::OfArguments(_)))
+    }
+
     fn new(word: Ident) -> Self {
         Self {
             word,
@@ -143,46 +151,13 @@ impl Entry {
     }
 
     fn parse_brackets(&mut self, input: ParseStream<'_>, errors: &mut Errors) -> Result<()> {
-        let inside;
-        parenthesized!(inside in input);
-        while !inside.is_empty() {
-            let pair = self.parse_pair(&inside);
-            if errors.ok(pair).is_some() && !inside.is_empty() && !inside.peek(Token![,]) {
-                errors.push(inside.error("expected `,` and the next key"));
-            }
-            skip_past_comma(&inside);
-        }
-        Ok(())
-    }
-
-    fn parse_pair(&mut self, input: ParseStream<'_>) -> Result<()> {
         let word = self.word.to_string();
         let known =
             INNER.iter().find(|(known, _)| *known == word).map_or(&[][..], |(_, keys)| keys);
-        let expected = |span| {
-            let (key, example) = known.first().copied().unwrap_or_default();
-            Error::new(span, format!("expected a key and its value, as in `{key} = {example}`"))
-        };
-        let key = input.call(Ident::parse_any).map_err(|error| expected(error.span()))?;
-        let name = key.to_string();
-        let Some((_, example)) = known.iter().find(|(known, _)| *known == name) else {
-            if !input.peek(Token![=]) {
-                return Err(expected(key.span()));
-            }
-            let known = known.iter().map(|(known, _)| *known);
-            return Err(Error::new(key.span(), keys::unknown_in(&word, &name, known)));
-        };
-        if self.given(&name).is_some() {
-            return Err(Error::new(key.span(), format!("`{name}` is given twice")));
-        }
-        self.given.push(key.clone());
-        let needs_value = |_| {
-            let message = format!("`{name}` needs a value, as in `{name} = {example}`");
-            Error::new(key.span(), message)
-        };
-        input.parse::<Token![=]>().map_err(needs_value)?;
-        let value: Expr = input.parse().map_err(needs_value)?;
-        self.set(&name, value)
+        brackets::parse(&word, known, input, errors, &mut |key, value| {
+            self.given.push(key.clone());
+            value.map_or(Ok(()), |value| self.set(&key.to_string(), value))
+        })
     }
 
     /// Without brackets: `concurrency = 5`, `rate_limit = "100/m"`.
@@ -286,7 +261,7 @@ fn at_once(value: &Expr) -> Result<AtOnce> {
     path(value, &unquoted("limit", value, form)).cloned().map(AtOnce::OfArguments)
 }
 
-fn key(value: &Expr) -> Result<Key> {
+pub(crate) fn key(value: &Expr) -> Result<Key> {
     let form = "a key is an argument, several in brackets as in `(tenant, shop)`, or the path of a \
         `fn(&Args) -> impl Display`";
     let parts = match value {

@@ -79,6 +79,7 @@ impl JobModel {
         check_redacted(&args, &params, errors);
         let name = wire_name(&function.sig.ident, &args, errors);
         let limits = Limits::new(&args, &params, &name, errors);
+        args.unique.iter().for_each(|unique| unique.check_with(&args, &params, errors));
         let job = visible(args.type_name.as_ref().unwrap_or(&function.sig.ident));
         let krate = args.krate();
         let private = from_here(quote!(#krate::__private));

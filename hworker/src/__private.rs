@@ -15,7 +15,7 @@ pub use crate::error::Error;
 pub use crate::job::Tag;
 pub use crate::job::{
     Argument, Arguments, Body, Definition, Invocation, Job, OnError, OnFault, Place, Policy,
-    Registration, Schema, StartError, decode, limit_values,
+    Registration, Schema, StartError, decode, limit_values, unique_key,
 };
 /// Limits, and what they are in the arguments.
 pub mod limit {
@@ -25,6 +25,11 @@ pub mod limit {
 }
 pub use crate::outcome::{IsNested, IsOutcome, IsResult, IsValue, Returned, tag};
 pub use crate::priority::Priority;
+
+/// Unique jobs.
+pub mod unique {
+    pub use crate::unique::{OnConflict, Uniqueness, Until, of_arguments};
+}
 
 /// What `encrypted` in the attribute stands for.
 #[cfg(feature = "encryption")]

@@ -161,16 +161,17 @@ impl Client {
     }
 
     /// The queue, or the shard of it that has all jobs of these limits or of this key.
-    pub(crate) fn queue_of(&self, name: &str, list: &List) -> Queue {
-        let shard = self.shard_of(name, list).cloned();
+    pub(crate) fn queue_of(&self, name: &str, list: &List, whose: Option<&str>) -> Queue {
+        let shard = self.shard_of(name, list, whose).cloned();
         shard.unwrap_or_else(|| self.queue(name)).at(list.clone())
     }
 
-    /// The shard that has all jobs of these limits or of this key, where the queue is spread; `None` where any will do.
-    pub(crate) fn shard_of(&self, name: &str, list: &List) -> Option<&Queue> {
-        let spread = self.inner.spread.get(name).filter(|_| list.has_limits())?;
-        let whose = list.key().map_or_else(|| list.limits().last(), |(_, key)| Some(key));
-        let whose = whose.unwrap_or_default();
+    /// The shard that has all jobs of these limits or of this key, where the queue is spread; `None` where any will do. `whose`: what a job
+    /// without limits has to be in one shard with others for, if anything.
+    pub(crate) fn shard_of(&self, name: &str, list: &List, whose: Option<&str>) -> Option<&Queue> {
+        let spread = self.inner.spread.get(name)?;
+        let of_limits = list.key().map_or_else(|| list.limits().last(), |(_, key)| Some(key));
+        let whose = of_limits.or(whose)?;
         // The highest random weight (Thaler and Ravishankar 1998): another shard takes only those that it is to have.
         let weight = |shard: &&Queue| fnv::hash(format!("{whose} {}", shard.label).as_bytes());
         spread.shards.iter().max_by_key(weight)

@@ -4,6 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use crate::envelope::JobId;
+use crate::inspect::JobState;
 
 /// Any error, as a job may return it.
 pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
@@ -65,6 +66,16 @@ pub enum Error {
         waiting: u64,
         /// How many may.
         max_waiting: u64,
+    },
+    /// Another job holds the key of this one, which is to be refused then ([`OnConflict::Refuse`](crate::OnConflict::Refuse)). Nothing was
+    /// written.
+    Conflict {
+        /// What was attempted.
+        doing: String,
+        /// The other job.
+        id: JobId,
+        /// In which state that is; `None` where it has ended, and its period has not.
+        state: Option<JobState>,
     },
     /// An argument could not be turned into JSON (a float that is not a number, a map with keys that are no names), or into JSON
     /// that no worker could read (more than 126 lists or objects one inside the other, an `i128` or a map with numbers for keys in a tagged
@@ -150,6 +161,13 @@ impl fmt::Display for Error {
                     None => write!(f, "on the queue")?,
                 }
                 write!(f, ", and {max_waiting} may")
+            }
+            Self::Conflict { doing, id, state } => {
+                write!(f, "could not {doing}: the job {id} holds its key, and ")?;
+                match state {
+                    Some(state) => write!(f, "is {state}"),
+                    None => write!(f, "has ended within its period"),
+                }
             }
             Self::Encode { job, source } => {
                 write!(

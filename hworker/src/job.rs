@@ -14,6 +14,7 @@ use crate::error::BoxError;
 use crate::limit::{Limit, LimitValues};
 use crate::outcome::Returned;
 use crate::priority::Priority;
+use crate::unique::Uniqueness;
 
 pub use schema::Schema;
 #[cfg(feature = "schema")]
@@ -32,6 +33,12 @@ pub trait Job: for<'de> Arguments<'de> + Send + Sized + 'static {
     /// Everything the runtime knows about the type.
     #[doc(hidden)]
     const DEFINITION: &'static Definition;
+
+    /// The key by which the job is unique, where its type is.
+    #[doc(hidden)]
+    fn unique_key(&self) -> Option<String> {
+        None
+    }
 
     /// What these arguments say of the limits of the type.
     #[doc(hidden)]
@@ -74,6 +81,8 @@ pub struct Definition {
     pub priority: Priority,
     /// How many of its jobs run at once, start in a time, and wait.
     pub limits: &'static [Limit],
+    /// How its jobs are unique, if they are.
+    pub unique: Option<Uniqueness>,
     /// Where it is written: `module_path!()`, `file!()`, `line!()`.
     pub place: Place,
     /// What is done with attempts that do not succeed.
@@ -92,6 +101,8 @@ pub struct Definition {
     pub decode: fn(&str) -> serde_json::Result<()>,
     /// Decodes the arguments and gives what they say of the limits: [`limit_values`].
     pub limit_values: fn(&str) -> serde_json::Result<LimitValues>,
+    /// Decodes the arguments and gives the key by which the job is unique: [`unique_key`].
+    pub unique_key: fn(&str) -> serde_json::Result<Option<String>>,
     /// Decodes the arguments and makes the body, without running it.
     pub start: fn(Invocation<'_>) -> Result<Body, StartError>,
 }
@@ -208,6 +219,14 @@ pub fn decode<J: Job>(args: &str) -> serde_json::Result<()> {
 /// Where the JSON does not fit the type.
 pub fn limit_values<J: Job>(args: &str) -> serde_json::Result<LimitValues> {
     Ok(serde_json::from_str::<J>(args)?.limit_values())
+}
+
+/// The key that arguments give a job of a type that is unique.
+///
+/// # Errors
+/// Where the JSON does not fit the type.
+pub fn unique_key<J: Job>(args: &str) -> serde_json::Result<Option<String>> {
+    Ok(serde_json::from_str::<J>(args)?.unique_key())
 }
 
 /// Why an attempt could not be started.

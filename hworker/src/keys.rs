@@ -173,6 +173,16 @@ impl Keys {
         [&*self.jobs, ":held"].concat()
     }
 
+    /// The jobs that are known by their ids.
+    pub(crate) fn ids(&self) -> String {
+        [&*self.jobs, ":ids"].concat()
+    }
+
+    /// Who holds which key.
+    pub(crate) fn unique(&self) -> String {
+        [&*self.jobs, ":unique"].concat()
+    }
+
     /// Where workers wait while the queue is paused.
     pub(crate) fn gate(&self) -> String {
         [&*self.jobs, ":gate"].concat()
@@ -204,6 +214,8 @@ impl Keys {
             ("control", "hash"),
             ("overrides", "hash"),
             ("held", "zset"),
+            ("ids", "hash"),
+            ("unique", "hash"),
             ("timers", "zset"),
             ("rates", "zset"),
             ("gate", "list"),

@@ -47,6 +47,7 @@ mod shards;
 mod store;
 mod strict_json;
 mod time;
+mod unique;
 mod worker;
 
 #[doc(hidden)]
@@ -56,7 +57,7 @@ pub use audit::AuditEntry;
 pub use client::{Client, ClientBuilder};
 pub use config::defaults;
 pub use context::{Context, Inject, Needs, State};
-pub use control::{Control, LimitControl, LimitInfo, WorkerControl};
+pub use control::{Control, LimitControl, LimitInfo, LockInfo, WorkerControl};
 pub use dead_workers::{DeadWorker, HeldJob, Suspect};
 pub use doctor::{Finding, Repair, Severity};
 pub use durability::Durability;
@@ -77,6 +78,7 @@ pub use pause::Pause;
 pub use priority::Priority;
 pub use registry::Registry;
 pub use time::parse_duration;
+pub use unique::{OnConflict, Receipt, Submitted, Unique, Until};
 pub use worker::{Health, Stopped, Unhealthy, Worker, WorkerBuilder, WorkerHandle};
 
 /// Runs every job that the program links, on every queue that they name, until SIGTERM, SIGINT or SIGHUP.

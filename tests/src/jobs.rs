@@ -135,6 +135,19 @@ pub async fn act_in_order(
     perform(name, plan, Runner::from(&context), Some(&context), runs).await
 }
 
+/// The same as [`act`](fn@act), one of a key at a time, until it has ended.
+#[hworker::job(backoff = "0s", unique(key = key))]
+pub async fn act_alone(
+    name: String,
+    key: Option<String>,
+    plan: Vec<Vec<Act>>,
+    context: Context,
+    #[inject] runs: Runs,
+) -> Result<Outcome, BoxError> {
+    drop(key);
+    perform(name, plan, Runner::from(&context), Some(&context), runs).await
+}
+
 /// The same as [`act`](fn@act), at most 20 in a second.
 #[hworker::job(backoff = "0s", rate_limit = "20/s")]
 pub async fn act_by_rate(
@@ -170,6 +183,7 @@ pub fn common_jobs() -> Registry {
     let registry = registry.with::<act_blocking>().with::<weigh>();
     let registry = registry.with::<act_by_twos>().with::<act_of_key>();
     let registry = registry.with::<act_in_order>().with::<act_by_rate>();
+    let registry = registry.with::<act_alone>();
     registry.with::<strange>().with::<strange_blocking>().with::<wakes_with_a_panic>()
 }
 

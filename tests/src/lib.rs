@@ -40,8 +40,8 @@ pub use cluster::TestCluster;
 pub use deployment::Deployment;
 pub use errors::{How, strange, strange_blocking, wakes_with_a_panic};
 pub use jobs::{
-    Act, act, act_blocking, act_by_rate, act_by_twos, act_in_order, act_of_key, act_once,
-    act_unless_crashed, act_without_context, common_jobs, weigh,
+    Act, act, act_alone, act_blocking, act_by_rate, act_by_twos, act_in_order, act_of_key,
+    act_once, act_unless_crashed, act_without_context, common_jobs, weigh,
 };
 pub use process::{Process, binary, produce};
 pub use proxy::{Fault, Proxy, SCRIPTS};

@@ -6,7 +6,7 @@ use syn::spanned::Spanned;
 use syn::{Ident, Path};
 
 use super::together::{Limit, Scope, named};
-use super::{AtOnce, WhenFull};
+use super::{AtOnce, Key, WhenFull};
 use crate::model::{JobModel, visible};
 
 /// The list of the limits.
@@ -64,11 +64,7 @@ pub(crate) fn method(model: &JobModel) -> Option<TokenStream> {
     let key = model.limits.key.as_ref()?;
     let private = &model.private;
     let limits = quote!(#private::limit);
-    let parts = key.0.iter().map(|part| {
-        // The compiler complains at the part about what has no text.
-        let (place, value) = value(model, part);
-        quote_spanned!(place=> (&#limits::Key(&#value)).part())
-    });
+    let parts = parts(model, key);
     let limit = option(model.limits.list.iter().find_map(|limit| {
         let Some(AtOnce::OfArguments(path)) = &limit.at_once else { return None };
         let (place, value) = value(model, path);
@@ -88,6 +84,17 @@ pub(crate) fn method(model: &JobModel) -> Option<TokenStream> {
     })
 }
 
+/// The texts of the parts of a key.
+pub(crate) fn parts(model: &JobModel, key: &Key) -> Vec<TokenStream> {
+    let private = &model.private;
+    let part = |part| {
+        // The compiler complains at the part about what has no text.
+        let (place, value) = value(model, part);
+        quote_spanned!(place=> (&#private::limit::Key(&#value)).part())
+    };
+    key.0.iter().map(part).collect()
+}
+
 /// The argument, or what the function gives, and the place where the user names it.
 fn value(model: &JobModel, path: &Path) -> (Span, TokenStream) {
     let place = Span::mixed_site().located_at(path.span());
@@ -102,6 +109,6 @@ fn value(model: &JobModel, path: &Path) -> (Span, TokenStream) {
 
 /// The local variable that holds the arguments. With `self` in its place the compiler would say of a function that is missing, that it may be
 /// a method.
-fn job() -> Ident {
+pub(crate) fn job() -> Ident {
     Ident::new("job", Span::mixed_site())
 }

@@ -156,8 +156,20 @@ impl Entry {
 
     /// Whether the parameters that it names can be what they are to be.
     fn check_arguments(&self, args: &Args, params: &[Param], errors: &mut Errors) {
-        let parts = self.key.iter().flat_map(|key| &key.0);
-        for part in parts.clone() {
+        self.key.iter().for_each(|key| key.check(args, params, errors));
+        if let Some(AtOnce::OfArguments(path)) = &self.at_once
+            && let Some(param) = named(path, params).filter(|param| param.pass.is_injected())
+        {
+            let name = param.name.unraw();
+            errors.at(path, format!("a limit is made of arguments, and `{name}` is injected"));
+        }
+    }
+}
+
+impl Key {
+    /// Whether the parameters that it names can be parts of a key.
+    pub(crate) fn check(&self, args: &Args, params: &[Param], errors: &mut Errors) {
+        for part in &self.0 {
             let Some(param) = named(part, params) else { continue };
             let name = param.name.unraw().to_string();
             if param.pass.is_injected() {
@@ -167,12 +179,6 @@ impl Entry {
                     "a key is shown to operators: an argument that is in `redact` cannot be one";
                 errors.at(part, message);
             }
-        }
-        if let Some(AtOnce::OfArguments(path)) = &self.at_once
-            && let Some(param) = named(path, params).filter(|param| param.pass.is_injected())
-        {
-            let name = param.name.unraw();
-            errors.at(path, format!("a limit is made of arguments, and `{name}` is injected"));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Steering queues from elsewhere: pausing and resuming them.
 
 mod limits;
+mod locks;
 mod workers;
 
 use std::time::Duration;
@@ -14,6 +15,7 @@ use crate::store::{Fault, MetaKey, Queue, server_time};
 use crate::time::millis;
 
 pub use limits::{LimitControl, LimitInfo};
+pub use locks::LockInfo;
 pub use workers::WorkerControl;
 
 /// Steers a queue; [`Client::control`] makes one. What it orders is durable, holds for all workers, and needs no restart.

@@ -3,6 +3,7 @@
 mod blocking;
 mod bulk;
 mod by_name;
+mod known;
 mod ready;
 
 use std::borrow::Cow;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use self::blocking::{block_on, in_a_runtime};
+use self::known::{Asked, Known};
 use self::ready::{Place, Ready};
 use crate::backoff::CallBackoff;
 use crate::client::Client;
@@ -29,6 +31,7 @@ use crate::priority::Priority;
 use crate::store::Due;
 use crate::strict_json;
 use crate::time::{local_unix_ms, millis, since_1970};
+use crate::unique::{Receipt, Unique};
 
 pub use bulk::Bulk;
 pub use by_name::EnqueueByName;
@@ -60,6 +63,8 @@ pub struct Enqueue<J: Job> {
     front: bool,
     /// Nearly no job has any.
     notes: Option<Box<Notes>>,
+    /// Nor this.
+    known: Option<Box<Asked>>,
     durability: Option<Durability>,
 }
 
@@ -130,6 +135,7 @@ impl<J: Job> Enqueue<J> {
             priority: None,
             front: false,
             notes: None,
+            known: None,
             durability: None,
         }
     }
@@ -207,6 +213,26 @@ impl<J: Job> Enqueue<J> {
         self
     }
 
+    /// Gives the job this id: 1 to 200 bytes, no control characters, no `#`. While a job of that id lives on the queue, another is not
+    /// enqueued: so an enqueue that is repeated, as after [`Error::Uncertain`], does no harm.
+    ///
+    /// ```no_run
+    /// # #[hworker::job] async fn import(order: u64) { let _ = order; }
+    /// # async fn demo() -> Result<(), hworker::Error> {
+    /// import::with(7).id("order-7").enqueue().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.known.get_or_insert_default().id = Some(id.into());
+        self
+    }
+
+    /// Has the job be unique, in another way than its type says.
+    pub fn unique(mut self, unique: Unique) -> Self {
+        self.known.get_or_insert_default().unique = Some(unique);
+        self
+    }
+
     /// How safe the job must be before the enqueue returns; what the client says if this is not called.
     pub fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
@@ -232,10 +258,21 @@ impl<J: Job> Enqueue<J> {
     ///
     /// # Errors
     /// [`Error::Uncertain`] where the server may have it but its answer was lost, [`Error::NotDurable`] where it has it, but
-    /// not as safely as asked; with every other error the job is not enqueued.
+    /// not as safely as asked; with every other error the job is not enqueued. [`Error::Conflict`] where it is unique, and another holds its
+    /// key, if it is to be refused then; else the id is that of the job that is kept.
     pub async fn enqueue(self) -> Result<JobId, Error> {
         let runtime = in_a_runtime()?;
         self.encode(None)?.send(runtime).await
+    }
+
+    /// Enqueues the job as [`enqueue`](Self::enqueue) does, and says what became of it: whether it is new, or another of its key or id was
+    /// there.
+    ///
+    /// # Errors
+    /// As [`enqueue`](Self::enqueue).
+    pub async fn submit(self) -> Result<Receipt, Error> {
+        let runtime = in_a_runtime()?;
+        self.encode(None)?.submit(runtime).await
     }
 
     /// Enqueues the job from code that is not async, in or outside a runtime, and blocks until the server has it.
@@ -263,9 +300,6 @@ impl<J: Job> Enqueue<J> {
         if self.timeout == Some(0) {
             problems.push("timeout is 0; write how long an attempt may run".into());
         }
-        if self.front && self.due.is_some() {
-            problems.push(NOT_IN_FRONT.into());
-        }
         if let Some(Err(why)) = self.backoff.as_deref().map(CallBackoff::check) {
             problems.push(format!("backoff: {why}"));
         }
@@ -283,12 +317,16 @@ impl<J: Job> Enqueue<J> {
         if let Some(LimitValues { limit: Some(Err(why)), .. }) = &values {
             problems.push(why.clone());
         }
+        let now = since_1970(SystemTime::now());
+        let known = Known::of(&client, &self.job, self.known.as_deref(), &mut problems)?;
+        let due = self.due.or(known.put_off);
+        if self.front && due.is_some() {
+            problems.push(NOT_IN_FRONT.into());
+        }
         if !problems.is_empty() {
             return Err(Error::Config(Problems(problems)));
         }
-
-        let now = since_1970(SystemTime::now());
-        let id = JobId::fresh_at(now);
+        let id = known.id.unwrap_or_else(|| JobId::fresh_at(now));
         let refused = |source| Error::Encode { job: J::NAME, source: Cause::new(source) };
         let (args, check_sealed) = match client.keys_for(J::DEFINITION)? {
             None => (Args::Plain(&self.job), false),
@@ -304,7 +342,7 @@ impl<J: Job> Enqueue<J> {
             job: J::NAME,
             args: &args,
             enqueued_at: millis(now),
-            ready_at: self.due.map(|due| due.by_clock(millis(now))),
+            ready_at: due.map(|due| due.by_clock(millis(now))),
             tags,
             meta: meta.as_deref(),
             max_attempts: self.max_attempts,
@@ -314,7 +352,11 @@ impl<J: Job> Enqueue<J> {
             priority: self.priority.filter(|priority| *priority != J::DEFINITION.priority),
         };
         let priority = self.priority.unwrap_or(J::DEFINITION.priority);
-        let place = place::<J>(&client, priority, values, self.front)?;
+        let mut place = place::<J>(&client, priority, values, self.front)?;
+        if let Some(lock) = known.lock {
+            place.list = place.list.by_id();
+            place.lock = Some(Box::new(lock));
+        }
         let (envelope, check_plain) =
             strict_json::to_vec(&envelope).map_err(|error| refused(error.into()))?;
         if check_sealed || check_plain {
@@ -330,7 +372,7 @@ impl<J: Job> Enqueue<J> {
             None => client.durability(),
             Some(durability) => durability.asks(),
         };
-        Ok(Ready { client, queue, place, due: self.due, job: J::NAME, id, confirms, envelope })
+        Ok(Ready { client, queue, place, due, job: J::NAME, id, confirms, envelope })
     }
 }
 
@@ -351,7 +393,7 @@ fn place<J: Job>(
         Some(_) => terms(J::DEFINITION.limits, at_once),
         None => String::new(),
     };
-    Ok(Place { list, at_once, terms, front })
+    Ok(Place { list, at_once, terms, front, lock: None })
 }
 
 /// Reads arguments as a worker will.

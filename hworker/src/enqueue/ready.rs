@@ -8,8 +8,10 @@ use crate::client::Client;
 use crate::durability::Durability;
 use crate::envelope::JobId;
 use crate::error::Error;
+use crate::inspect::JobState;
 use crate::limit::List;
-use crate::store::{Connection, Due, NoRoom};
+use crate::store::{Answer, Connection, Due, Lock, NoRoom, Submission, Word};
+use crate::unique::{Receipt, Submitted};
 
 /// Where in its queue a job waits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -21,6 +23,16 @@ pub(crate) struct Place {
     pub(crate) terms: String,
     /// Ahead of the others of its list.
     pub(crate) front: bool,
+    /// What it holds, where it is known by its id.
+    pub(crate) lock: Option<Box<Lock>>,
+}
+
+impl Place {
+    /// By what its shard is chosen, where it has no limit.
+    pub(super) fn whose<'a>(&'a self, id: &'a JobId) -> Option<&'a str> {
+        let lock = self.lock.as_ref()?;
+        Some(if lock.held_by.is_empty() { id.as_str() } else { &lock.held_by[1..] })
+    }
 }
 
 /// A job encoded and checked.
@@ -52,13 +64,16 @@ impl Ready {
 
 impl Ready {
     pub(super) async fn send(self, runtime: runtime::Id) -> Result<JobId, Error> {
+        if self.place.lock.is_some() {
+            return Box::pin(self.submit_by_id()).await.map(|receipt| receipt.id);
+        }
         if let Some(no_room) = self.client.no_room(&self.queue, 1, false).await {
             return Err(self.full(no_room, None));
         }
-        let Place { list, at_once, terms, front } = &self.place;
+        let Place { list, at_once, terms, front, .. } = &self.place;
         let sent = match self.due {
             None if *front || list.has_limits() => {
-                let queue = &self.client.queue_of(&self.queue, list);
+                let queue = &self.client.queue_of(&self.queue, list, None);
                 let (name, how) = (&*list.to_string(), if *front { "RPUSH" } else { "LPUSH" });
                 let push = |connection: Connection, within| {
                     let placed = [(name, &**terms, &*self.envelope)];
@@ -79,7 +94,7 @@ impl Ready {
                 self.client.push(runtime, to, self.envelope, self.confirms).await
             }
             Some(due) => {
-                let queue = &self.client.queue_of(&self.queue, list);
+                let queue = &self.client.queue_of(&self.queue, list, None);
                 let envelope = &self.envelope;
                 let schedule = |connection, within| async move {
                     queue.schedule(&connection, &[(due, *at_once, &**envelope)], within).await
@@ -97,6 +112,70 @@ impl Ready {
         }
     }
 
+    /// Sends it, and says what became of it.
+    pub(super) async fn submit(self, runtime: runtime::Id) -> Result<Receipt, Error> {
+        if self.place.lock.is_some() {
+            return self.submit_by_id().await;
+        }
+        let id = self.send(runtime).await?;
+        Ok(Receipt { id, submitted: Submitted::New })
+    }
+
+    /// Of a job that is known by its id.
+    async fn submit_by_id(self) -> Result<Receipt, Error> {
+        if let Some(no_room) = self.client.no_room(&self.queue, 1, false).await {
+            return Err(self.full(no_room, None));
+        }
+        let Some(job) = self.submission() else { return Err(Error::config("it has no id")) };
+        let queue =
+            &self.client.queue_of(&self.queue, &self.place.list, self.place.whose(&self.id));
+        let submit = |connection: Connection, within| async move {
+            let submitted = queue.submit(&connection, std::slice::from_ref(&job), within);
+            let both = tokio::join!(biased; submitted, connection.confirm(1));
+            both.1.and(both.0)
+        };
+        match self.client.until_sent(queue, self.confirms, submit).await {
+            Ok(Err(no_room)) => Err(self.full(no_room, self.key())),
+            Ok(Ok(mut answers)) => match answers.pop() {
+                Some(answer) => self.receipt(answer),
+                None => Err(Error::Protocol { operation: "submit", detail: "no answer".into() }),
+            },
+            Err(fault) => {
+                let fault = fault.at(self.client.address());
+                Err(fault.into_error_of(self.id.clone(), |_| self.doing()))
+            }
+        }
+    }
+
+    /// As the server is to take it in, where it is known by its id.
+    pub(super) fn submission(&self) -> Option<Submission<'_>> {
+        let Place { list, terms, front, lock, .. } = &self.place;
+        let lock = lock.as_ref()?;
+        let (front, due, id) = (*front, self.due, &self.id);
+        Some(Submission { list, id, front, due, lock, terms, envelope: &self.envelope })
+    }
+
+    /// What became of it.
+    pub(super) fn receipt(&self, answer: Answer) -> Result<Receipt, Error> {
+        let state = answer.stands.map(JobState::of_standing);
+        let (own, other) = (self.id.clone(), JobId::from(answer.id));
+        let (id, submitted) = match answer.word {
+            Word::New => (own, Submitted::New),
+            Word::Exists => (other, Submitted::Exists(state)),
+            Word::Replaced => (own, Submitted::Replaced(other)),
+            Word::Moved => (other, Submitted::Moved),
+            Word::Follows => (own, Submitted::Follows(other)),
+            Word::Refused => {
+                return Err(Error::Conflict { doing: self.doing(), id: other, state });
+            }
+        };
+        Ok(Receipt { id, submitted })
+    }
+
+    fn doing(&self) -> String {
+        format!("enqueue job {} {} on the queue {}", self.job, self.id, self.queue)
+    }
+
     /// As the server keeps it.
     pub(super) fn key(&self) -> Option<String> {
         self.place.list.key().map(|(_, key)| key.to_owned())
@@ -104,7 +183,11 @@ impl Ready {
 
     /// So many wait, of its key or on its queue, and no more may.
     pub(super) fn full(&self, no_room: NoRoom, key: Option<String>) -> Error {
-        let doing = format!("enqueue job {} {} on the queue {}", self.job, self.id, self.queue);
-        Error::Full { doing, key, waiting: no_room.waiting, max_waiting: no_room.most }
+        Error::Full {
+            doing: self.doing(),
+            key,
+            waiting: no_room.waiting,
+            max_waiting: no_room.most,
+        }
     }
 }

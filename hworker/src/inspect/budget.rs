@@ -177,12 +177,9 @@ impl<'a> Reader<'a> {
         let per_ms = if parked { 1000 } else { 1 };
         let rows = self.sorted(set, per_ms, |member| own_id(member).to_owned()).await?;
         for (payload, score, position) in rows {
-            let (list, at_once, payload) = match self.state {
-                JobState::Scheduled => {
-                    let (list, at_once, envelope) = of_scheduled(&payload);
-                    (list, at_once, envelope.to_vec())
-                }
-                _ => (List::default(), None, payload),
+            let (list, at_once, payload) = {
+                let (list, at_once, envelope) = of_scheduled(&payload);
+                (list, at_once, envelope.to_vec())
             };
             let guard = Guard::of(self.shard, Stands::Sorted(score)).at(list);
             let guard = Guard { at_once, ..guard };
@@ -202,6 +199,7 @@ impl<'a> Reader<'a> {
     ) -> Result<Vec<(Vec<u8>, u64, Position)>, Fault> {
         let (newest_first, count) = (self.order == Order::Newest, self.portion());
         let of_payloads = self.state.ended().is_none();
+        let jobs = &self.queue.keys.jobs.clone();
         let range = |from: Option<u64>, skip: u64, count: u64| Range {
             since: self.times.since.saturating_mul(per_ms),
             until: self.times.until.saturating_mul(per_ms),
@@ -216,14 +214,15 @@ impl<'a> Reader<'a> {
             Position::Sorted { score, before, hash, name: last } => {
                 // From the row itself, if it is there still.
                 let from = Some(*score);
-                let mut rows = read_set(&self.on, set, range(from, *before, count + 1)).await?;
+                let mut rows =
+                    read_set(&self.on, (set, jobs), range(from, *before, count + 1)).await?;
                 let is_last = |row: &(Vec<u8>, u64)| row.1 == *score && fnv::hash(&row.0) == *hash;
                 (first, shown) = (from, *before + 1);
                 if rows.first().is_some_and(is_last) {
                     rows.remove(0);
                     if rows.is_empty() {
                         // It may be as large as a reply.
-                        rows = read_set(&self.on, set, range(from, shown, count)).await?;
+                        rows = read_set(&self.on, (set, jobs), range(from, shown, count)).await?;
                     }
                 } else if !last.is_empty() {
                     // It has left, and maybe others before it: behind it is what is ordered behind it.
@@ -234,7 +233,7 @@ impl<'a> Reader<'a> {
                     };
                     shown = 0;
                     loop {
-                        rows = read_set(&self.on, set, range(from, shown, count)).await?;
+                        rows = read_set(&self.on, (set, jobs), range(from, shown, count)).await?;
                         let gone = rows.iter().take_while(|row| comes_before(row)).count();
                         shown += gone as u64;
                         if gone < rows.len() || rows.is_empty() {
@@ -245,7 +244,7 @@ impl<'a> Reader<'a> {
                 }
                 rows
             }
-            _ => read_set(&self.on, set, range(None, 0, count)).await?,
+            _ => read_set(&self.on, (set, jobs), range(None, 0, count)).await?,
         };
         members.truncate(count as usize);
         if members.is_empty() {
@@ -401,7 +400,7 @@ const LOOKS_AT: usize = 20;
 pub(super) async fn next_waiting(queue: &Queue, on: &Connection) -> Result<Option<JobInfo>, Fault> {
     let asked = (JobState::Waiting, Order::Next);
     let mut lists = Priority::ALL.map(List::from).to_vec();
-    lists.extend(queue.limited_lists(on).await?.into_iter().take(LOOKS_AT));
+    lists.extend(queue.other_lists(on).await?.into_iter().take(LOOKS_AT));
     for list in lists {
         let queue = queue.clone().at(list);
         let mut reader = Reader::new(&queue, 0, on.clone(), asked, Times::ALL, Position::Start);

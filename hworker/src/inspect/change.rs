@@ -157,6 +157,12 @@ impl Inspect {
             self.check_edit(jobs, edit)?;
         }
         let Action::MoveTo(name) = action else { return Ok(None) };
+        if let Some(job) = jobs.iter().find(|job| job.guard.list.by_id) {
+            return Err(Error::config(format!(
+                "{} is unique on its queue: delete it, and enqueue it on the other",
+                named(job)
+            )));
+        }
         crate::keys::check_name("queue", name).map_err(Error::config)?;
         let to = self.client.shards(name, self.client.limits()).swap_remove(0);
         if self.client.address().is_cluster() && self.shards.iter().any(|own| own.slot != to.slot) {
@@ -231,12 +237,13 @@ impl Inspect {
         // What goes on keeps its priority and its limits.
         let list = job.guard.list.at(job.priority);
         let (day, to) = (day(now), &to.unwrap_or(shard).clone().at(list));
-        let mut edited = shard.edit(&on, &day, seen, to, &duty).await?;
+        let id = job.id.as_ref();
+        let mut edited = shard.edit(&on, &day, (id, seen), to, &duty).await?;
         if edited == Edited::Missing && job.state == JobState::Waiting {
             // It may only have moved far since it was seen.
             let again = waiting_again(shard, &on, job).await.map_err(Fault::certainly_not_done)?;
             if let Some(seen) = again.and_then(from) {
-                edited = shard.edit(&on, &day, seen, to, &duty).await?;
+                edited = shard.edit(&on, &day, (id, seen), to, &duty).await?;
             }
         }
         Ok(match edited {

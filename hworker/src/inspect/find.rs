@@ -9,7 +9,7 @@ use super::state::{JobState, Order};
 use crate::envelope::JobId;
 use crate::keys::WorkerKeys;
 use crate::priority::Priority;
-use crate::store::{Connection, Fault, Lease, Queue};
+use crate::store::{Connection, Fault, Lease, Queue, Stand};
 
 /// So far around the time in an id a waiting job is looked for first.
 const AROUND_MS: u64 = 2_000;
@@ -22,6 +22,9 @@ pub(super) async fn find(
     id: &JobId,
     is_cut: &AtomicBool,
 ) -> Result<Option<JobInfo>, Fault> {
+    if let Some(found) = standing(queue, shard, on, id).await? {
+        return Ok(Some(found));
+    }
     if let Some(found) = recorded(queue, shard, on, id).await? {
         return Ok(Some(found));
     }
@@ -29,7 +32,7 @@ pub(super) async fn find(
         return Ok(Some(found));
     }
     let mut lists = Priority::ALL.map(|priority| queue.clone().at(priority)).to_vec();
-    let limited = queue.limited_lists(on).await?;
+    let limited = queue.other_lists(on).await?;
     lists.extend(limited.into_iter().map(|list| queue.clone().at(list)));
     let waiting = |order, times| {
         let asked = (JobState::Waiting, order);
@@ -63,6 +66,31 @@ pub(super) async fn find(
         return Ok(Some(found));
     }
     read(asked(JobState::Broken), id, None, is_cut).await
+}
+
+/// One that is known by its id.
+async fn standing(
+    queue: &Queue,
+    shard: usize,
+    on: &Connection,
+    id: &JobId,
+) -> Result<Option<JobInfo>, Fault> {
+    let Some(standing) = queue.standing(on, id).await? else { return Ok(None) };
+    let mut holder = None;
+    let (state, at, stands) = match standing.at {
+        Stand::Waits => (JobState::Waiting, None, Stands::Waiting(0)),
+        Stand::Scheduled(due) => (JobState::Scheduled, Some(due), Stands::Sorted(due)),
+        Stand::Parked(token) => (JobState::Parked, Some(token / 1000), Stands::Sorted(token)),
+        Stand::Runs { worker, lease } => {
+            holder = Some(worker.clone());
+            let since = lease.token() / 1000;
+            (JobState::Running, Some(since), Stands::Running(worker, Some(lease)))
+        }
+    };
+    let guard = Guard::of(shard, stands).at(standing.list);
+    let mut job = JobInfo::of_payload(&queue.name, state, at, standing.payload, guard);
+    job.worker = holder;
+    Ok(Some(job))
 }
 
 /// Reads until the job comes, or one of a later time than this.

@@ -135,7 +135,7 @@ impl Jobs<'_> {
             let asked = (self.state, self.order);
             let mut reader = Reader::new(queue, *shard, on, asked, times, position.clone());
             if *walks {
-                let lists = queue.limited_lists(&reader.on).await?;
+                let lists = queue.other_lists(&reader.on).await?;
                 reader = reader.walking(lists);
             }
             // Each row notes the one behind it.

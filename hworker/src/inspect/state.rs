@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Serialize, Serializer};
+
 use crate::keys::Ended;
 
 /// Where a job is. Each job is in one of these states.
@@ -44,6 +46,16 @@ impl JobState {
         Self::Broken,
     ];
 
+    /// Of a job that is known by its id: `w`aiting, `f`ollowing another, `s`cheduled, `p`arked or `r`unning.
+    pub(crate) fn of_standing(stands: char) -> Self {
+        match stands {
+            's' => Self::Scheduled,
+            'p' => Self::Parked,
+            'r' => Self::Running,
+            _ => Self::Waiting,
+        }
+    }
+
     /// Its name, as in `state:failed`.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -80,6 +92,12 @@ impl From<Ended> for JobState {
             Ended::Expired => Self::Expired,
             Ended::Done => Self::Done,
         }
+    }
+}
+
+impl Serialize for JobState {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(self.name())
     }
 }
 

@@ -16,17 +16,20 @@ const MARKS: &[char] = &['+', '=', '~', '%', '#', '*', '@'];
 ///
 /// Its name is that of the priority, nothing for the normal one, and then each limit as `+<limit>`, with `@` behind it where it is one for
 /// each worker; that with a key is the last one, `+<limit>=<key>`, or `+<limit>~<key>` where the jobs of a key run in order. So a lease that
-/// carries the name tells where its job goes back to, and what it holds.
+/// carries the name tells where its job goes back to, and what it holds. Behind the priority stands `*` where the list has ids of jobs, and
+/// no envelopes.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub(crate) struct List {
     pub(crate) priority: Priority,
+    /// Its jobs are known by their ids.
+    pub(crate) by_id: bool,
     /// The limits as the name has them.
     limits: Box<str>,
 }
 
 impl From<Priority> for List {
     fn from(priority: Priority) -> Self {
-        Self { priority, limits: "".into() }
+        Self { priority, by_id: false, limits: "".into() }
     }
 }
 
@@ -47,16 +50,26 @@ impl List {
             };
             name.extend(["+", limit.name, mark, key]);
         }
-        Self { priority, limits: name.into() }
+        Self { priority, by_id: false, limits: name.into() }
+    }
+
+    /// The same for jobs that are known by their ids.
+    pub(crate) fn by_id(self) -> Self {
+        Self { by_id: true, ..self }
     }
 
     pub(crate) fn is_plain(&self) -> bool {
-        self.priority == Priority::Normal && self.limits.is_empty()
+        self.priority == Priority::Normal && !self.by_id && self.limits.is_empty()
+    }
+
+    /// Whether it is none of the five that differ in their priority alone.
+    pub(crate) fn is_another(&self) -> bool {
+        self.by_id || self.has_limits()
     }
 
     /// Of its name, in bytes.
     pub(crate) fn name_length(&self) -> usize {
-        self.priority.list().len() + self.limits.len()
+        self.priority.list().len() + usize::from(self.by_id) + self.limits.len()
     }
 
     pub(crate) fn has_limits(&self) -> bool {
@@ -71,12 +84,16 @@ impl List {
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let at = name.find('+').unwrap_or(name.len());
         let (priority, limits) = name.split_at(at);
+        let (priority, by_id) = match priority.strip_suffix('*') {
+            Some(priority) => (priority, true),
+            None => (priority, false),
+        };
         let priority = match priority {
             "" => Priority::Normal,
             "normal" => return None,
             named => named.parse().ok()?,
         };
-        let list = Self { priority, limits: limits.into() };
+        let list = Self { priority, by_id, limits: limits.into() };
         let keys = list.limits().filter(|limit| limit.contains(['=', '~'])).count();
         let is_sound = !limits.bytes().any(|byte| byte <= b' ' || byte == 0x7f)
             && !list.limits().any(str::is_empty)
@@ -114,7 +131,7 @@ impl List {
 
     /// The same limits under another priority.
     pub(crate) fn at(&self, priority: Priority) -> Self {
-        Self { priority, limits: self.limits.clone() }
+        Self { priority, ..self.clone() }
     }
 
     /// The same list, with a limit more.
@@ -126,6 +143,7 @@ impl List {
 impl fmt::Display for List {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.priority.list())?;
+        f.write_str(if self.by_id { "*" } else { "" })?;
         f.write_str(&self.limits)
     }
 }
@@ -208,6 +226,10 @@ mod tests {
         let without = List::of(Priority::Normal, &limits, None);
         assert_eq!(without.to_string(), "+resize@+db", "without a key it is not limited by one");
         assert!(List::of(Priority::Normal, &[], None).is_plain());
+        let by_id = list.by_id();
+        assert_eq!(by_id.to_string(), "high*+resize@+db+tenants~acme");
+        assert_eq!(List::parse(&by_id.to_string()), Some(by_id));
+        assert_eq!(List::parse("*"), Some(List::default().by_id()));
         for wrong in ["normal", "urgent", "+", "high+", "+a+", "+a=1+b", "+a b", "+a=1+b=2"] {
             assert_eq!(List::parse(wrong), None, "{wrong}");
         }

@@ -75,6 +75,7 @@ mod retries;
 mod schema;
 mod server;
 mod terminal;
+mod unique;
 mod worker;
 
 use std::time::Duration;

@@ -5,10 +5,14 @@ use std::collections::HashMap;
 use super::super::ready::Ready;
 use crate::client::Client;
 use crate::durability::Durability;
+use crate::priority::Priority;
 use crate::store::{Queue, SCRIPT_BYTES, SCRIPT_JOBS};
 
 /// A scheduled job is two arguments of its script, which takes 1000.
 const SCHEDULED_JOBS: usize = SCRIPT_JOBS / 2;
+
+/// One that is known by its id is nine.
+const SUBMITTED_JOBS: usize = SCRIPT_JOBS / 4;
 
 /// Jobs of one queue that are enqueued together or not at all.
 pub(super) struct Chunk<'a> {
@@ -17,6 +21,8 @@ pub(super) struct Chunk<'a> {
     pub(super) front: bool,
     /// Its jobs have limits.
     pub(super) listed: bool,
+    /// Its jobs are known by their ids.
+    pub(super) by_id: bool,
     pub(super) delayed: bool,
     pub(super) confirms: Option<Durability>,
     /// The places of its jobs in the bulk.
@@ -26,13 +32,15 @@ pub(super) struct Chunk<'a> {
 
 impl<'a> Chunk<'a> {
     fn for_jobs_like(job: &'a Ready) -> Self {
-        let (delayed, list) = (job.due.is_some(), &job.place.list);
-        let queue = job.client.queue_of(&job.queue, list);
+        let by_id = job.place.lock.is_some();
+        let (delayed, list) = (job.due.is_some() && !by_id, &job.place.list);
+        let queue = job.client.queue_of(&job.queue, list, job.place.whose(&job.id));
         Self {
             client: &job.client,
             queue: if delayed { queue } else { queue.at(list.priority) },
             front: job.place.front,
             listed: job.place.list.has_limits(),
+            by_id,
             delayed,
             confirms: job.confirms,
             jobs: Vec::new(),
@@ -41,7 +49,11 @@ impl<'a> Chunk<'a> {
     }
 
     fn has_room_for(&self, job: &Ready) -> bool {
-        let most = if self.delayed || self.listed { SCHEDULED_JOBS } else { SCRIPT_JOBS };
+        let most = match (self.by_id, self.delayed || self.listed) {
+            (true, _) => SUBMITTED_JOBS,
+            (_, true) => SCHEDULED_JOBS,
+            _ => SCRIPT_JOBS,
+        };
         self.jobs.len() < most && self.bytes + job.envelope.len() <= SCRIPT_BYTES
     }
 
@@ -59,8 +71,13 @@ pub(super) fn chunks(bulk: &[Ready]) -> Vec<Chunk<'_>> {
         let (place, delayed) = (&job.place, job.due.is_some());
         // Of jobs that have limits each goes to a list of its own, but for delayed ones.
         let limited = place.list.has_limits().then(|| delayed.then_some(&place.list));
-        let shard = job.client.shard_of(&job.queue, &place.list).map(|shard| &*shard.label);
-        let wanted = (place.list.priority, place.front, limited, shard);
+        let shard = job.client.shard_of(&job.queue, &place.list, place.whose(&job.id));
+        let shard = shard.map(|shard| &*shard.label);
+        let wanted = match place.lock {
+            Some(_) => (Priority::Normal, false, Some(None), shard, true),
+            None => (place.list.priority, place.front, limited, shard, false),
+        };
+        let delayed = delayed && place.lock.is_none();
         let kind = (job.client.identity(), &*job.queue, wanted, delayed, job.confirms);
         // Most jobs go where the one before them went.
         let last = before.filter(|(before, _)| *before == kind).map(|(_, last)| last);

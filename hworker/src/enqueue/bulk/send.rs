@@ -11,7 +11,7 @@ use super::chunk::{Chunk, chunks};
 use crate::envelope::JobId;
 use crate::error::{Cause, Error, Fate};
 use crate::join::join_all;
-use crate::store::{Connection, Fault, FaultKind, LAST_MOMENT, NoRoom, WRITE_BYTES};
+use crate::store::{Answer, Connection, Fault, FaultKind, LAST_MOMENT, NoRoom, WRITE_BYTES};
 
 /// Chunks under way at once, where their bytes are no more than those of one write.
 const CHUNKS: usize = 8;
@@ -24,11 +24,16 @@ impl Chunk<'_> {
             order.turn(place).await;
             let within = until.saturating_duration_since(Instant::now()).max(LAST_MOMENT);
             let jobs = self.jobs.iter().map(|index| &bulk[*index]);
-            let result = if self.delayed {
+            let result = if self.by_id {
+                let jobs: Vec<_> = jobs.filter_map(Ready::submission).collect();
+                let submitted = self.queue.submit(&connection, &jobs, within);
+                let (submitted, confirmed) = tokio::join!(biased; submitted, connection.confirm(1));
+                confirmed.and(submitted).map(|done| done.map_or_else(Sent::Full, Sent::Answered))
+            } else if self.delayed {
                 let jobs = jobs
                     .filter_map(|job| Some((job.due?, job.place.at_once, job.envelope.as_slice())));
                 let jobs: Vec<_> = jobs.collect();
-                self.queue.schedule(&connection, &jobs, within).await.map(|()| None)
+                self.queue.schedule(&connection, &jobs, within).await.map(|()| Sent::In)
             } else if self.listed {
                 let placed = jobs.map(|job| (job.place.list.to_string(), job)).collect::<Vec<_>>();
                 let placed = placed
@@ -37,7 +42,7 @@ impl Chunk<'_> {
                 let how = if self.front { "RPUSH" } else { "LPUSH" };
                 let pushed = self.queue.push_each(&connection, placed, how, within);
                 let (pushed, confirmed) = tokio::join!(biased; pushed, connection.confirm(1));
-                confirmed.and(pushed)
+                confirmed.and(pushed).map(|full| full.map_or(Sent::In, Sent::Full))
             } else {
                 let jobs: Vec<_> = jobs.map(|job| job.envelope.as_slice()).collect();
                 let enqueued = async {
@@ -48,7 +53,7 @@ impl Chunk<'_> {
                     }
                 };
                 let (enqueued, confirmed) = tokio::join!(biased; enqueued, connection.confirm(1));
-                enqueued.and(confirmed).map(|()| None)
+                enqueued.and(confirmed).map(|()| Sent::In)
             };
             order.set_sent(place, !result.as_ref().is_err_and(Fault::is_retryable));
             result
@@ -59,8 +64,14 @@ impl Chunk<'_> {
     }
 }
 
-/// Which job of a chunk had no room, if the server refused it for that.
-type Sent = Option<NoRoom>;
+/// What the server did with a chunk.
+enum Sent {
+    In,
+    /// A job had no room, so none is in.
+    Full(NoRoom),
+    /// What became of each.
+    Answered(Vec<Answer>),
+}
 
 /// Which of the chunks that are sent side by side are on their way, or at their end. Each of them awaits a connection, or the end of
 /// a pause, and may be told of it before one that was asked for earlier.
@@ -114,7 +125,8 @@ pub(super) async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
     }
     let mut fates = vec![Fate::NotEnqueued; bulk.len()];
     let mut failed: Option<Fault> = None;
-    let mut full = None;
+    let mut refused = None;
+    let mut ids: Vec<_> = bulk.iter().map(|job| job.id.clone()).collect();
     // One that waits for replicas holds up those behind it, until they would be given up.
     let waits = bulk.iter().any(|job| job.confirms.is_some());
     let chunks = chunks(&bulk);
@@ -133,20 +145,34 @@ pub(super) async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
         let mut others_may_do = true;
         for (chunk, result) in side_by_side.iter().zip(results) {
             let fate = match &result {
-                Ok(None) => Fate::Enqueued,
+                Ok(Sent::In | Sent::Answered(_)) => Fate::Enqueued,
                 Err(fault) if fault.kind == FaultKind::NotDurable => Fate::NotDurable,
                 Err(fault) if fault.sent => Fate::Uncertain,
-                Ok(Some(_)) | Err(_) => Fate::NotEnqueued,
+                Ok(Sent::Full(_)) | Err(_) => Fate::NotEnqueued,
             };
             chunk.jobs.iter().for_each(|index| fates[*index] = fate);
-            if let Ok(Some(no_room)) = result {
-                let job = chunk.jobs.get(no_room.which).map(|index| &bulk[*index]);
-                full = full.or(job.map(|job| job.full(no_room, job.key())));
-            }
-            if let Err(fault) = result {
-                // What one queue refuses another may take; without the server, or room in it, there is no point.
-                others_may_do &= fault.kind == FaultKind::Denied;
-                failed.get_or_insert(fault);
+            match result {
+                Ok(Sent::In) => {}
+                Ok(Sent::Full(no_room)) => {
+                    let job = chunk.jobs.get(no_room.which).map(|index| &bulk[*index]);
+                    refused = refused.or(job.map(|job| job.full(no_room, job.key())));
+                }
+                Ok(Sent::Answered(answers)) => {
+                    for (index, answer) in chunk.jobs.iter().zip(answers) {
+                        match bulk[*index].receipt(answer) {
+                            Ok(receipt) => ids[*index] = receipt.id,
+                            Err(conflict) => {
+                                fates[*index] = Fate::NotEnqueued;
+                                refused.get_or_insert(conflict);
+                            }
+                        }
+                    }
+                }
+                Err(fault) => {
+                    // What one queue refuses another may take; without the server, or room in it, there is no point.
+                    others_may_do &= fault.kind == FaultKind::Denied;
+                    failed.get_or_insert(fault);
+                }
             }
         }
         if !others_may_do {
@@ -154,20 +180,22 @@ pub(super) async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
         }
     }
     let count = bulk.len();
-    let ids = bulk.into_iter().map(|job| job.id);
+    let none_is_in = fates.iter().all(|fate| *fate == Fate::NotEnqueued);
     match failed {
-        None => match full {
-            None => Ok(ids.collect()),
-            Some(full) if fates.iter().all(|fate| *fate == Fate::NotEnqueued) => Err(full),
-            Some(full) => {
-                Err(Error::Bulk { jobs: ids.zip(fates).collect(), source: Cause::new(full) })
+        None => match refused {
+            None => Ok(ids),
+            Some(refused) if none_is_in => Err(refused),
+            Some(refused) => {
+                let jobs = ids.into_iter().zip(fates).collect();
+                Err(Error::Bulk { jobs, source: Cause::new(refused) })
             }
         },
-        Some(fault) if fates.iter().all(|fate| *fate == Fate::NotEnqueued) => {
+        Some(fault) if none_is_in => {
             Err(fault.into_error(format!("enqueue a bulk of {count} jobs")))
         }
         Some(fault) => {
-            Err(Error::Bulk { jobs: ids.zip(fates).collect(), source: fault.into_cause() })
+            let jobs = ids.into_iter().zip(fates).collect();
+            Err(Error::Bulk { jobs, source: fault.into_cause() })
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::fnv;
 use crate::inspect::job::{Guard, JobInfo, Stands};
 use crate::inspect::position::Position;
 use crate::inspect::state::{JobState, Order};
-use crate::store::{DEEPEST, Fault, HUSK, Places, is_ticket, read_list};
+use crate::store::{DEEPEST, Fault, HUSK, Places, is_ticket};
 
 /// As far around its place a row is looked for first.
 const AROUND: u64 = 64;
@@ -21,7 +21,7 @@ impl Reader<'_> {
     async fn list(&self, first: u64, count: u64) -> Result<(u64, Vec<Vec<u8>>), Fault> {
         let from_right = self.order == Order::Next;
         let places = Places { first, count, from_right };
-        read_list(&self.on, &self.queue.keys.list(&self.queue.list), places).await
+        self.queue.read(&self.on, places).await
     }
 
     pub(super) async fn fill_from_list(&mut self) -> Result<(), Fault> {

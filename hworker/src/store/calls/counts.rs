@@ -73,7 +73,7 @@ impl Queue {
     ) -> Result<([u64; N], u64, u64), Fault> {
         let keys = &self.keys;
         let mut lists = Priority::ALL.map(List::from).to_vec();
-        lists.extend(self.limited_lists(on).await?);
+        lists.extend(self.other_lists(on).await?);
         loop {
             let workers = match self.worker_ids(on).await {
                 Err(fault) if of_any_type && fault.is_of_another_type() => Vec::new(),

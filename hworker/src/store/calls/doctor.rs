@@ -134,7 +134,7 @@ impl Queue {
                 of_payloads: false,
             };
             loop {
-                let places = read_set(on, self.keys.ended(ended), range).await?;
+                let places = read_set(on, (self.keys.ended(ended), &self.keys.jobs), range).await?;
                 if places.is_empty() {
                     break;
                 }

@@ -2,7 +2,9 @@
 
 use super::records::Place;
 use super::schedule::scheduled;
+use crate::envelope::JobId;
 use crate::keys::Ended;
+use crate::limit::List;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::{CALL_WITHIN, DAY_TTL_S, Script};
@@ -59,13 +61,13 @@ pub(crate) enum Edited {
 }
 
 impl Queue {
-    /// Takes a job from where it was seen, in its list if it waits, and does its duty, which may be on another queue, or in
+    /// Takes a job of this id from where it was seen, in its list if it waits, and does its duty, which may be on another queue, or in
     /// another list.
     pub(crate) async fn edit(
         &self,
         on: &Connection,
         day: &str,
-        from: From<'_>,
+        (id, from): (Option<&JobId>, From<'_>),
         to: &Self,
         duty: &Duty,
     ) -> Result<Edited, Fault> {
@@ -78,7 +80,22 @@ impl Queue {
         let all = [&targets[..], &own, &keys.records(), &places].concat();
         let mut call = Call::new(Script::Edit, &all);
         let instead = if let Duty::Stay(envelope) = duty { envelope } else { HUSK };
+        let named = |list: &List| match id {
+            Some(id) if list.by_id => format!("{list}#{}", id.as_str()),
+            _ => list.to_string(),
+        };
+        let member = || format!(":{}\n", named(&self.list)).into_bytes();
         match from {
+            From::Waiting { payload, .. } if self.list.by_id => {
+                let seen = format!("={}", named(&self.list));
+                call.arg("waiting").arg(payload).arg(seen).arg(instead)
+            }
+            From::Scheduled { due, .. } if self.list.by_id => {
+                call.arg("scheduled").arg(member()).number(due).arg("")
+            }
+            From::Parked { token, .. } if self.list.by_id => {
+                call.arg("parked").arg(member()).number(token).arg("")
+            }
             From::Waiting { payload, before } => {
                 call.arg("waiting").arg(payload).number(before).arg(instead)
             }
@@ -103,10 +120,10 @@ impl Queue {
             Duty::Nothing | Duty::Stay(_) => {}
             Duty::Push { front, envelope } => {
                 call.arg("push").arg(if *front { "RPUSH" } else { "LPUSH" });
-                call.arg(to.list.to_string()).arg(at_once).arg(envelope);
+                call.arg(named(&to.list)).arg(at_once).arg(envelope);
             }
             Duty::At { due, envelope } => {
-                call.arg("at").number(*due).arg(to.list.to_string()).arg(at_once).arg(envelope);
+                call.arg("at").number(*due).arg(named(&to.list)).arg(at_once).arg(envelope);
             }
         }
         let mut reply = on.run(&call, CALL_WITHIN).await?;

@@ -16,6 +16,8 @@ pub(crate) enum Lease {
     Token(u64),
     /// The same of a job that was taken from another list than the plain one, or holds limits: `<token>.<list>`.
     Listed(u64, Arc<List>),
+    /// The same of a job that is known by its id: `<token>.<list>#<id>`.
+    ById(u64, Arc<(List, Box<str>)>),
     /// Anything else that somebody wrote there; it counts as the oldest.
     Foreign(Arc<str>),
 }
@@ -30,13 +32,22 @@ impl Lease {
         let token = token.parse().ok().filter(|token| *token <= Self::MAX_TOKEN);
         let lease = match list {
             None => token.map(Self::Token),
-            Some(list) => {
-                token.and_then(|token| Some(Self::Listed(token, Arc::new(List::parse(list)?))))
-            }
+            Some(name) => token.and_then(|token| Some(Self::of_job(token, name)?)),
         };
         // Only what would be written the same way again.
         let lease = lease.filter(|lease| lease.to_string() == name);
         lease.unwrap_or_else(|| Self::Foreign(name.into()))
+    }
+
+    /// Of a job of this list, which may be known by its id.
+    fn of_job(token: u64, name: &str) -> Option<Self> {
+        let (list, id) = name.split_once('#').map_or((name, None), |(list, id)| (list, Some(id)));
+        let list = List::parse(list)?;
+        match id {
+            None => Some(Self::Listed(token, Arc::new(list))),
+            Some(id) => (list.by_id && !id.is_empty())
+                .then(|| Self::ById(token, Arc::new((list, id.into())))),
+        }
     }
 
     pub(super) fn read(reply: &mut Reply) -> Result<Self, Fault> {
@@ -47,14 +58,23 @@ impl Lease {
     pub(crate) fn list(&self) -> Option<&List> {
         match self {
             Self::Listed(_, list) => Some(list),
+            Self::ById(_, job) => Some(&job.0),
             Self::Token(_) | Self::Foreign(_) => None,
+        }
+    }
+
+    /// The id of a job that is known by it.
+    pub(crate) fn id(&self) -> Option<&str> {
+        match self {
+            Self::ById(_, job) => Some(&job.1),
+            Self::Token(_) | Self::Listed(..) | Self::Foreign(_) => None,
         }
     }
 
     /// The fencing token.
     pub(crate) fn token(&self) -> u64 {
         match self {
-            Self::Token(token) | Self::Listed(token, _) => *token,
+            Self::Token(token) | Self::Listed(token, _) | Self::ById(token, _) => *token,
             Self::Foreign(_) => 0,
         }
     }
@@ -63,6 +83,7 @@ impl Lease {
         match self {
             Self::Token(_) => 16,
             Self::Listed(_, list) => 17 + list.name_length(),
+            Self::ById(_, job) => 18 + job.0.name_length() + job.1.len(),
             Self::Foreign(name) => name.len(),
         }
     }
@@ -72,7 +93,9 @@ impl Hash for Lease {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         match self {
             // No two leases of a queue have the same.
-            Self::Token(token) | Self::Listed(token, _) => hasher.write_u64(*token),
+            Self::Token(token) | Self::Listed(token, _) | Self::ById(token, _) => {
+                hasher.write_u64(*token);
+            }
             Self::Foreign(name) => name.hash(hasher),
         }
     }
@@ -83,6 +106,7 @@ impl fmt::Display for Lease {
         match self {
             Self::Token(token) => write!(f, "{token}"),
             Self::Listed(token, list) => write!(f, "{token}.{list}"),
+            Self::ById(token, job) => write!(f, "{token}.{}#{}", job.0, job.1),
             Self::Foreign(name) => f.write_str(name),
         }
     }
@@ -116,7 +140,7 @@ impl Call {
     pub(crate) fn lease(&mut self, lease: &Lease) -> &mut Self {
         match lease {
             Lease::Token(token) => self.number(*token),
-            Lease::Listed(..) => self.arg(lease.to_string()),
+            Lease::Listed(..) | Lease::ById(..) => self.arg(lease.to_string()),
             Lease::Foreign(name) => self.arg(name.as_bytes()),
         }
     }
@@ -137,7 +161,21 @@ mod tests {
             assert_eq!(listed, Lease::Listed(1_763_805_600_123_456, of.into()));
             assert_eq!(listed.to_string(), name);
         }
-        for name in ["7.urgent", "7.normal", ".high", "07.high", "7.high.low", "7.+a b", "7.+"] {
+        let by_id = Lease::parse("1763805600123456.high*+db#order-7.a");
+        assert_eq!((by_id.id(), by_id.token()), (Some("order-7.a"), 1_763_805_600_123_456));
+        assert_eq!(by_id.to_string(), "1763805600123456.high*+db#order-7.a");
+        for name in [
+            "7.high#a",
+            "7.*#",
+            "7.#a",
+            "7.urgent",
+            "7.normal",
+            ".high",
+            "07.high",
+            "7.high.low",
+            "7.+a b",
+            "7.+",
+        ] {
             assert_eq!(Lease::parse(name), Lease::Foreign(name.into()));
         }
         for name in ["4503599627370496", "18446744073709551616", "007", "+7", "7.0", "-1", ""] {

@@ -1,4 +1,4 @@
-//! The lists of a queue whose jobs have limits.
+//! The lists of a queue beside those that differ in their priority alone.
 
 use crate::limit::List;
 use crate::store::net::{Call, Connection, Fault};
@@ -50,8 +50,8 @@ impl Queue {
         Ok(freed)
     }
 
-    /// The lists whose jobs have limits, by their names. A key that somebody made another type of has none.
-    pub(crate) async fn limited_lists(&self, on: &Connection) -> Result<Vec<List>, Fault> {
+    /// The lists whose jobs have limits, or are known by their ids, by their names. A key that somebody made another type of has none.
+    pub(crate) async fn other_lists(&self, on: &Connection) -> Result<Vec<List>, Fault> {
         let mut lists = Vec::new();
         let mut of_keys = redis::Pipeline::new();
         let mut groups = Vec::new();
@@ -62,7 +62,7 @@ impl Queue {
                     of_keys.cmd("ZRANGE").arg(self.keys.keys_of(&name)).arg(0).arg(-1);
                     groups.push(name);
                 }
-                Some(list) if list.has_limits() => lists.push(list),
+                Some(list) if list.is_another() => lists.push(list),
                 _ => {}
             }
         }

@@ -27,7 +27,7 @@ impl Queue {
         after: u64,
         up_to: Option<u64>,
     ) -> Result<Vec<ParkedEntry>, Fault> {
-        let mut call = Call::new(Script::LookParked, &[&self.keys.parked]);
+        let mut call = Call::new(Script::LookParked, &[&self.keys.parked, &self.keys.jobs]);
         call.number(after);
         match up_to {
             Some(token) => call.number(token),
@@ -66,13 +66,11 @@ impl Queue {
             "closed" => return Ok(Reserved::Closed { left: None }),
             word => return Err(reply.unknown(word)),
         }
-        let mut leases = reply.count()?..;
         let mut jobs = Vec::with_capacity(wanted.len());
         for (_, payload) in wanted {
-            if reply.count()? == 1
-                && let Some(lease) = leases.next()
-            {
-                jobs.push((Lease::Token(lease), payload));
+            let lease = reply.text()?;
+            if !lease.is_empty() {
+                jobs.push((Lease::parse(&lease), payload));
             }
         }
         Ok(Reserved::Jobs { jobs, left: 0, set_aside: 0, listed: None })
@@ -88,8 +86,8 @@ impl Queue {
     ) -> Result<bool, Fault> {
         let keys = &self.keys;
         let stat_of_day = keys.stat_of(day);
-        let mut call =
-            Call::new(Script::BreakParked, &[&keys.parked, &keys.broken, &keys.stat, &stat_of_day]);
+        let all = [&keys.parked, &keys.broken, &keys.stat, &stat_of_day, &keys.jobs, &keys.bell];
+        let mut call = Call::new(Script::BreakParked, &all.map(String::as_str));
         call.number(self.limits.broken as u64).number(DAY_TTL_S);
         for (token, reason) in overdue {
             call.number(*token).arg(reason);

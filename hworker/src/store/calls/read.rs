@@ -3,6 +3,7 @@
 use redis::ToRedisArgs;
 
 use crate::store::net::{Call, Connection, Fault};
+use crate::store::queue::Queue;
 use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, SCRIPT_BYTES, SCRIPT_JOBS, Script};
 
@@ -51,24 +52,45 @@ pub(crate) async fn read_list(
     list: &str,
     places: Places,
 ) -> Result<(u64, Vec<Vec<u8>>), Fault> {
-    let mut call = Call::new(Script::ReadList, &[list]);
+    read_jobs(on, (list, list, ""), places).await
+}
+
+/// The same of a list of a queue, whose plain one is `jobs`: for ids the payloads, where it has such, which its name says.
+async fn read_jobs(
+    on: &Connection,
+    (list, jobs, by_id): (&str, &str, &str),
+    places: Places,
+) -> Result<(u64, Vec<Vec<u8>>), Fault> {
+    let mut call = Call::new(Script::ReadList, &[list, jobs]);
     call.number(places.first).arg(if places.from_right { "right" } else { "left" });
-    bounded(&mut call, places.count).number(DEEPEST);
+    bounded(&mut call, places.count).number(DEEPEST).arg(by_id);
     let mut reply = on.run(&call, CALL_WITHIN).await?;
     Ok((reply.count()?, reply.rest(Reply::bytes)?))
 }
 
-/// Members of a sorted set with their scores.
+impl Queue {
+    /// The length of its list, and its payloads at some places.
+    pub(crate) async fn read(
+        &self,
+        on: &Connection,
+        places: Places,
+    ) -> Result<(u64, Vec<Vec<u8>>), Fault> {
+        let name = if self.list.by_id { self.list.to_string() } else { String::new() };
+        read_jobs(on, (&self.keys.list(&self.list), &self.keys.jobs, &name), places).await
+    }
+}
+
+/// Members of a sorted set of a queue, whose plain list is `jobs`, with their scores.
 pub(crate) async fn read_set(
     on: &Connection,
-    set: &str,
+    (set, jobs): (&str, &str),
     range: Range,
 ) -> Result<Vec<(Vec<u8>, u64)>, Fault> {
     // What has no bound has none, as somebody else may have written any score.
     let since = if range.since == 0 { "-inf".into() } else { range.since.to_string() };
     let until = if range.until == u64::MAX { "+inf".into() } else { range.until.to_string() };
     let (begin, end) = if range.newest_first { (until, since) } else { (since, until) };
-    let mut call = Call::new(Script::ReadSet, &[set]);
+    let mut call = Call::new(Script::ReadSet, &[set, jobs]);
     call.arg(range.from.map_or(begin, |from| from.to_string())).arg(end);
     call.arg(if range.newest_first { "down" } else { "up" }).number(range.skip);
     bounded(&mut call, range.count).number(if range.of_payloads { 2 } else { 100 });

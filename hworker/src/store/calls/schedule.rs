@@ -25,8 +25,8 @@ impl Due {
     }
 }
 
-/// What stands for a job of this list among the scheduled ones: `:<list>`, a line feed and its envelope; of the plain one that alone. Behind
-/// the list may stand `#<how many of its key run at once>`.
+/// What stands for a job of this list among the scheduled ones: `:<list>`, a line feed and its envelope; of the plain one that alone. Before
+/// the list may stand how many of its key run at once. Of one that is known by its id `:<list>#<id>` and a line feed.
 pub(super) fn scheduled<'a>(
     list: &List,
     at_once: Option<u32>,
@@ -35,18 +35,19 @@ pub(super) fn scheduled<'a>(
     if list.is_plain() {
         return Cow::Borrowed(envelope);
     }
-    let at_once = at_once.map(|at_once| format!("#{at_once}")).unwrap_or_default();
-    Cow::Owned([format!(":{list}{at_once}\n").as_bytes(), envelope].concat())
+    let at_once = at_once.map(|at_once| at_once.to_string()).unwrap_or_default();
+    Cow::Owned([format!(":{at_once}{list}\n").as_bytes(), envelope].concat())
 }
 
-/// The list and the envelope of what stands there, and how many of its key run at once.
+/// The list and the envelope of what stands there, or among the parked jobs, and how many of its key run at once.
 pub(crate) fn of_scheduled(member: &[u8]) -> (List, Option<u32>, &[u8]) {
     let marked = member.strip_prefix(b":").and_then(|rest| {
         let end = rest.iter().take(1_000).position(|byte| *byte == b'\n')?;
         let name = std::str::from_utf8(&rest[..end]).ok()?;
-        let (list, at_once) = name.split_once('#').unwrap_or((name, ""));
-        let list = List::parse(list)?;
-        (!list.is_plain()).then_some((list, at_once.parse().ok(), &rest[end + 1..]))
+        let list = name.trim_start_matches(|c: char| c.is_ascii_digit());
+        let at_once = name[..name.len() - list.len()].parse().ok();
+        let list = List::parse(list.split('#').next()?)?;
+        (!list.is_plain()).then_some((list, at_once, &rest[end + 1..]))
     });
     marked.unwrap_or((List::default(), None, member))
 }

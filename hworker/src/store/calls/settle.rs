@@ -164,7 +164,11 @@ impl Queue {
                 End::Retried { job, .. } | End::Recorded { job, .. } | End::Slowed { job, .. } => {
                     job
                 }
-                End::Broken { .. } | End::Parked { .. } | End::Husk | End::Routed { .. } => "",
+                End::Broken { .. }
+                | End::Parked { .. }
+                | End::Husk
+                | End::Routed { .. }
+                | End::Submitted { .. } => "",
             };
             let halts = matches!(settlement.end, End::Recorded { halts: true, .. });
             // With how many duties.
@@ -183,10 +187,15 @@ impl Queue {
                 }
                 End::Broken { reason, .. } => call.arg("break").arg(reason),
                 End::Husk => call.arg("husk").arg("it is no envelope"),
+                End::Submitted { list, id, lock, .. } => {
+                    call.arg("submit").arg(format!("{list}#{}", id.as_str()));
+                    lock.write(&mut call)
+                }
                 End::Routed { list, front, at_once, .. } => {
                     let how = if *front { "RPUSH" } else { "LPUSH" };
                     let at_once = at_once.map_or_else(String::new, |at_once| at_once.to_string());
-                    call.arg("route").arg(how).arg(list.to_string()).arg(at_once)
+                    let id = lease.id().map_or_else(String::new, |id| format!("#{id}"));
+                    call.arg("route").arg(how).arg(format!("{list}{id}")).arg(at_once)
                 }
                 End::Slowed { job, delay_ms, envelope } => {
                     call.arg("slow").number(*delay_ms).arg(job).arg(envelope)
@@ -231,7 +240,7 @@ fn spans(mut leases: Vec<&Lease>) -> Vec<(&Lease, u64)> {
                 *count += 1;
             }
             (_, Lease::Token(_)) => spans.push((lease, 1)),
-            (_, Lease::Listed(..) | Lease::Foreign(_)) => spans.push((lease, 0)),
+            (_, Lease::Listed(..) | Lease::ById(..) | Lease::Foreign(_)) => spans.push((lease, 0)),
         }
     }
     spans

@@ -1,6 +1,8 @@
 //! The end of a lease, as a worker asks for it.
 
 use super::lease::Lease;
+use super::submit::Lock;
+use crate::envelope::JobId;
 use crate::keys::{Ended, Keys};
 use crate::limit::List;
 
@@ -50,6 +52,14 @@ pub(crate) enum End {
         /// Of the payload, which stays at the server.
         bytes: usize,
     },
+    /// It was met in the plain list, and is to be known by its id.
+    Submitted {
+        list: List,
+        id: JobId,
+        lock: Lock,
+        /// Of the payload, which stays at the server.
+        bytes: usize,
+    },
     /// It runs again, uncounted, and no job with its limits, or of its type where it has none, starts before that.
     Slowed {
         job: &'static str,
@@ -83,7 +93,7 @@ impl End {
     fn needs(&self, keys: &Keys) -> String {
         match self {
             Self::Acked { .. } => "the leases".into(),
-            Self::Routed { list, .. } => keys.list(list),
+            Self::Routed { list, .. } | Self::Submitted { list, .. } => keys.list(list),
             Self::Slowed { .. } => format!("{} or {}", keys.jobs, keys.bell),
             Self::Retried { delay_ms: 0, .. } | Self::Released { delay_ms: 0, .. } => {
                 keys.jobs.clone()
@@ -108,8 +118,8 @@ impl Settlement {
     pub(super) fn needs(&self, keys: &Keys) -> String {
         let of_end = self.end.needs(keys);
         match self.lease.list() {
-            Some(list) if list.has_limits() => {
-                format!("{of_end}, {0}:held or {0}:lists", keys.jobs)
+            Some(list) if list.is_another() => {
+                format!("{of_end}, {0}:held, {0}:ids, {0}:unique or {0}:lists", keys.jobs)
             }
             Some(_) => format!("{of_end} or {}:lists", keys.jobs),
             None => of_end,
@@ -120,9 +130,10 @@ impl Settlement {
     pub(crate) fn size(&self) -> usize {
         let copied = match &self.end {
             // Some others are copied beside it; no more of them are reserved at once, so that settling keeps up.
-            End::Broken { bytes, .. } | End::Parked { bytes, .. } | End::Routed { bytes, .. } => {
-                *bytes
-            }
+            End::Broken { bytes, .. }
+            | End::Parked { bytes, .. }
+            | End::Routed { bytes, .. }
+            | End::Submitted { bytes, .. } => *bytes,
             _ => 0,
         };
         self.kept() + copied
@@ -140,7 +151,13 @@ impl Settlement {
     /// Whether it brings bytes along, for which a server may refuse it.
     pub(crate) fn has_bytes(&self) -> bool {
         self.bytes().is_some()
-            || matches!(self.end, End::Broken { .. } | End::Parked { .. } | End::Routed { .. })
+            || matches!(
+                self.end,
+                End::Broken { .. }
+                    | End::Parked { .. }
+                    | End::Routed { .. }
+                    | End::Submitted { .. }
+            )
     }
 
     /// What it brings along of its job.
@@ -149,7 +166,11 @@ impl Settlement {
             End::Retried { envelope, .. } | End::Slowed { envelope, .. } => Some(envelope),
             End::Recorded { record, .. } => Some(&record.text),
             End::Released { envelope, .. } | End::Parked { envelope, .. } => envelope.as_deref(),
-            End::Acked { .. } | End::Husk | End::Broken { .. } | End::Routed { .. } => None,
+            End::Acked { .. }
+            | End::Husk
+            | End::Broken { .. }
+            | End::Routed { .. }
+            | End::Submitted { .. } => None,
         }
     }
 

@@ -4,6 +4,8 @@
 -- KEYS[2] broken  HASH  payload -> count, time in ms, reason
 -- KEYS[3] stat    HASH  counters of the queue
 -- KEYS[4] day     HASH  the same of one day
+-- KEYS[5] jobs    LIST+ waiting envelopes; behind `:ids` those of jobs that are known by their ids
+-- KEYS[6] bell    LIST  at most one token; wakes the process that keeps the timer
 -- ARGV[1] broken_limit  how many payloads are kept; 0 keeps none
 -- ARGV[2] day_ttl       seconds that the counters of a day are kept
 -- ARGV[3] now token, reason; repeated
@@ -11,23 +13,32 @@
 -- Returns {'ok', how many were broken}; {'full', how many} where `broken` has no room for the next, which stays parked.
 -- Invariant: an envelope leaves `parked` and enters `broken` in the same script, unless the user has it keep none.
 local call = redis.call
-local parked, broken, stat, day = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local parked, broken, stat, day, jobs, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+-- It holds no lease.
+local progress = ''
 local broken_limit, day_ttl = tonumber(ARGV[1]), ARGV[2]
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
 local kept = call('HLEN', broken)
 -- include clock
+-- include lists
+-- include timers
+-- include finish
+-- include whole
 
 local word, counter, n = 'ok', 'broken', 0
 for i = 3, #ARGV, 2 do
-  local payload, reason = call('ZRANGEBYSCORE', parked, ARGV[i], ARGV[i], 'LIMIT', 0, 1)[1], ARGV[i + 1]
+  local member, reason = call('ZRANGEBYSCORE', parked, ARGV[i], ARGV[i], 'LIMIT', 0, 1)[1], ARGV[i + 1]
+  local name, payload = whole(member or '')
+  payload = member and payload
   local old = payload and call('HGET', broken, payload)
   if payload and broken_limit > 0 and not old and kept >= broken_limit then
     word = 'full'
     break
   end
   if payload then
-    call('ZREM', parked, payload)
+    call('ZREM', parked, member)
+    if name then finish(name) end
     if broken_limit > 0 then
       -- include quarantine
       kept = kept + (old and 0 or 1)

@@ -19,7 +19,8 @@
 -- KEYS[17] to_token    STRING  the last token of the queue to which it goes
 -- ARGV[1] state        'waiting', 'scheduled', 'parked', 'broken', or how it ended
 -- ARGV[2] bytes        its payload; of an ended one its member
--- ARGV[3] seen         how many were to be taken before it if it waits; else its score; '' if it is broken
+-- ARGV[3] seen         how many were to be taken before it if it waits, or '=<list>#<id>' where it is known by its id; else its score; '' if
+--   it is broken
 -- ARGV[4] instead      what takes its place if it waits
 -- ARGV[5] broken_limit how many broken payloads are kept
 -- ARGV[6] day_ttl      seconds that the counters of a day are kept
@@ -47,6 +48,7 @@ local progress = ''
 -- include clock
 -- include lists
 -- include limits
+-- include finish
 -- include duties
 
 arguments.push, arguments.at = 4, 4
@@ -83,10 +85,20 @@ local function index_of()
   end
 end
 
-local place, score
-if state == 'waiting' then
-  place = index_of()
-  if not place then return 'missing' end
+-- The list and id of one that is known by its id.
+local own_name = string.match(state == 'waiting' and seen or bytes, '^[=:]([^\n#]*#[^\n]*)\n?$')
+own_name = (state == 'waiting' or state == 'scheduled' or state == 'parked') and own_name
+
+local seat, score, follows
+if state == 'waiting' and own_name then
+  local stands, _, _, envelope = standing(read(own_name).id)
+  -- One that follows another is in no list.
+  follows = stands == 'f' and instead == '-' and not ARGV[7]
+  envelope = follows and string.match(envelope, '^%d*\n(.*)$') or envelope
+  if stands ~= 'w' and not follows or envelope ~= bytes then return 'missing' end
+elseif state == 'waiting' then
+  seat = index_of()
+  if not seat then return 'missing' end
 elseif state == 'broken' then
   if call('HEXISTS', broken, bytes) == 0 then return 'missing' end
 else
@@ -110,8 +122,12 @@ for key, look in pairs(needed) do call(look, key) end
 -- A removal first, of nothing where it waits: a full server lets a script go on once it has written.
 if state == 'waiting' then
   call('LTRIM', own_jobs, 0, -1)
-  call('LSET', own_jobs, place, instead)
-  if instead == '-' then redis.pcall('HINCRBY', stat, 'husks', 1) end
+  if not own_name then
+    call('LSET', own_jobs, seat, instead)
+  elseif instead ~= '-' then
+    stand(read(own_name), 'w', instead)
+  end
+  if instead == '-' and not follows then redis.pcall('HINCRBY', stat, 'husks', 1) end
 elseif state == 'broken' then
   call('HDEL', broken, bytes)
 elseif state == 'scheduled' then
@@ -123,6 +139,7 @@ else
   drop(state, bytes)
 end
 
+if own_name and (state ~= 'waiting' or instead == '-') and not ARGV[7] then finish(own_name, nil, true) end
 i = 7
 while ARGV[i] do
   local duty = ARGV[i]

@@ -61,8 +61,10 @@ scripts! {
     SetAside = "set_aside";
     Settle = "settle";
     SettleAndReserve = "settle_and_reserve";
+    Submit = "submit";
     TakeParked = "take_parked";
     Trim = "trim";
+    Unlock = "unlock";
 }
 
 /// What scripts include.
@@ -70,7 +72,10 @@ const PARTS: &[(&str, &str)] = &[
     ("clock", include_str!("lib/clock.lua")),
     ("count", include_str!("lib/count.lua")),
     ("duties", include_str!("lib/duties.lua")),
+    ("finish", include_str!("lib/finish.lua")),
+    ("full", include_str!("lib/full.lua")),
     ("gate", include_str!("lib/gate.lua")),
+    ("ids", include_str!("lib/ids.lua")),
     ("keys", include_str!("lib/keys.lua")),
     ("lease", include_str!("lib/lease.lua")),
     ("left", include_str!("lib/left.lua")),
@@ -86,7 +91,9 @@ const PARTS: &[(&str, &str)] = &[
     ("timers", include_str!("lib/timers.lua")),
     ("token", include_str!("lib/token.lua")),
     ("types", include_str!("lib/types.lua")),
+    ("unique", include_str!("lib/unique.lua")),
     ("wake", include_str!("lib/wake.lua")),
+    ("whole", include_str!("lib/whole.lua")),
     ("reserve", include_str!("reserve.lua")),
     ("settle", include_str!("settle.lua")),
 ];

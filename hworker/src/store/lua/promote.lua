@@ -47,6 +47,18 @@ local function open_keys(limit, from)
   if looks <= 0 then call('ZADD', timers, now, '!' .. limit .. '#' .. from) end
 end
 
+-- A job that follows another, which has ended.
+local function begin(id)
+  local state, list, _, rest = standing(id)
+  if state == 'f' then push('LPUSH', list .. '#' .. id, string.match(rest, '^%d*\n(.*)$')) end
+end
+
+-- A key that was held until now.
+local function expire(key)
+  local open_at = string.match(redis.pcall('HGET', unique, key) or '', '^[^#]*#[^#]*#(%d+)#')
+  if open_at and tonumber(open_at) <= now then call('HDEL', unique, key) end
+end
+
 for _, member in ipairs(over) do
   if looks <= 0 then break end
   call('ZREM', timers, member)
@@ -54,7 +66,11 @@ for _, member in ipairs(over) do
   local limit = changed or member
   local is_of_key = string.find(limit, '=.')
   local paused = redis.pcall('HGET', is_of_key and overrides or control, 'paused:' .. limit)
-  if is_paused(paused) then
+  if string.byte(member) == 35 then
+    begin(string.sub(member, 2))
+  elseif string.byte(member) == 61 then
+    expire(string.sub(member, 2))
+  elseif is_paused(paused) then
     if changed and tonumber(paused) > now then call('ZADD', timers, paused, member) end
   else
     if type(paused) == 'string' then call('HDEL', is_of_key and overrides or control, 'paused:' .. limit) end
@@ -76,15 +92,20 @@ while moved < want and at_once > 0 do
   call('ZREM', scheduled, unpack(due))
   local plain = {}
   for _, member in ipairs(due) do
-    local list, at_once, from = string.match(member, '^:([^\n#]*)#?(%d*)\n()')
-    local of = list and list ~= '' and read(list)
+    local at_once, name, from = string.match(member, '^:(%d*)([^\n]*)\n()')
+    local of = name and name ~= '' and read(name)
     if of then
       if not is_marked then
         -- include mark
         is_marked = true
       end
-      note_arguments(list, at_once)
-      push('LPUSH', list, string.sub(member, from))
+      note_arguments(name, at_once)
+      local state, envelope = 's', string.sub(member, from)
+      if of.id then
+        state, _, _, envelope = standing(of.id)
+        bytes = bytes - #(envelope or '')
+      end
+      if state == 's' then push('LPUSH', name, envelope) end
     else
       plain[#plain + 1] = member
     end

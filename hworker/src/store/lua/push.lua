@@ -16,40 +16,18 @@ local progress = ''
 local how = ARGV[1]
 
 -- include lists
--- How many may wait in a list with a key, where somebody set it for the key or for all of them.
-local function set_max(list)
-  local of = read(list)
-  if not (of and of.key) then return end
-  local of_key = redis.pcall('HMGET', jobs .. ':overrides', 'max:' .. of.limits[#of.limits])
-  local of_all = redis.pcall('HMGET', jobs .. ':control', 'max:' .. of.by_key)
-  return tonumber(of_key[1] or of_all[1] or nil)
-end
-
--- The lists of all priorities with these limits.
-local function alike(list)
-  local limits = string.match(list, '^%l*(.*)$')
-  return {limits, 'highest' .. limits, 'high' .. limits, 'low' .. limits, 'lowest' .. limits}
-end
-
-local more, most_set, is_plain, needs_limits = {}, {}, true, false
+-- include full
+local is_plain, needs_limits = true, false
 for i = 2, #ARGV, 3 do
   local list, terms = ARGV[i], ARGV[i + 1]
   if not noted[list] then
     noted[list] = true
     look_at_list(list)
-    most_set[list] = set_max(list)
-    for _, same in ipairs((most_set[list] or terms ~= '') and alike(list) or {}) do call('LLEN', jobs .. ':' .. same) end
   end
   is_plain = is_plain and list == ''
   needs_limits = needs_limits or terms ~= ''
-  local most = most_set[list] or tonumber(string.match(terms, '^%S+ (%S+)'))
-  if most then
-    local waits, any = 0, alike(list)
-    for _, same in ipairs(any) do waits = waits + call('LLEN', jobs .. ':' .. same) end
-    waits = waits + (more[any[1]] or 0)
-    if waits >= most then return {'full', (i - 2) / 3, waits, most} end
-    more[any[1]] = (more[any[1]] or 0) + 1
-  end
+  local waits, most = full(list, terms)
+  if waits then return {'full', (i - 2) / 3, waits, most} end
 end
 noted = {}
 if not is_plain then
@@ -73,7 +51,7 @@ if needs_limits then
     local superseded = 'highest+!superseded'
     for _, same in ipairs(alike(list)) do
       if when == 'oldest' and call('EXISTS', jobs .. ':' .. same) == 1 then return superseded end
-      for _ = 1, when == 'newest' and 1000 or 0 do
+      for _ = 1, when == 'newest' and not read(same).by_id and 1000 or 0 do
         local envelope = call('RPOP', jobs .. ':' .. same)
         if not envelope then break end
         push('LPUSH', superseded, envelope)

@@ -1,16 +1,27 @@
 -- read_list: read elements of a list from a place on. Changes nothing.
 --
--- KEYS[1] list   LIST  payloads
+-- KEYS[1] list   LIST  payloads, or ids of jobs
+-- KEYS[2] jobs   LIST+ behind `:ids` the envelopes of jobs that are known by their ids
 -- ARGV[1] place  how many are before the first, from the end where it begins
 -- ARGV[2] from   the end where it begins: 'left' or 'right'
 -- ARGV[3] want   how many at most (1..1000)
 -- ARGV[4] bytes  stop at so many bytes
 -- ARGV[5] deepest  the place that is read at most, from the nearer end
+-- ARGV[6] by_id  the name of the list where it has ids, else ''
 --
 -- Returns {length of the list, payload, payload, ...}, no payload behind the end or deeper than `deepest`.
 local call = redis.call
-local list = KEYS[1]
+local list, jobs = KEYS[1], KEYS[2]
 local place, from_right, want, bytes = tonumber(ARGV[1]), ARGV[2] == 'right', tonumber(ARGV[3]), tonumber(ARGV[4])
+
+local of_ids = ARGV[6]
+-- include ids
+-- What an id stands for there; what an edit leaves in place of a job where it stands there no more.
+local function shown(id)
+  if of_ids == '' then return id end
+  local state, of_list, _, envelope = standing(string.match(call('HGET', ids, id) or '', '^>(.*)$') or id)
+  return state == 'w' and of_list == of_ids and envelope or '-'
+end
 
 local length = call('LLEN', list)
 local depth = math.min(place, length - place)
@@ -26,7 +37,7 @@ while not is_full() and walks > 0 do
   if from_right then first, last = -1 - last, -1 - first end
   local part = call('LRANGE', list, first, last)
   for i = 1, #part do
-    if not is_full() then add(part[from_right and #part + 1 - i or i]) end
+    if not is_full() then add(shown(part[from_right and #part + 1 - i or i])) end
   end
   if #part < step then break end
   walks = walks - 1

@@ -1,6 +1,7 @@
 -- read_set: read members of a sorted set between two scores. Changes nothing.
 --
 -- KEYS[1] set    ZSET  member -> score
+-- KEYS[2] jobs   LIST+ behind `:ids` the envelopes of jobs that are known by their ids
 -- ARGV[1] from   the score at which it begins
 -- ARGV[2] to     the score at which it ends
 -- ARGV[3] order  'up', or 'down' from the highest
@@ -9,9 +10,9 @@
 -- ARGV[6] bytes  stop at so many bytes
 -- ARGV[7] at_once  how many it reads at once
 --
--- Returns {member, score, member, score, ...}
+-- Returns {member, score, member, score, ...}, with the envelope behind a member that stands for one.
 local call = redis.call
-local set = KEYS[1]
+local set, jobs = KEYS[1], KEYS[2]
 local from, to, is_down, skip = ARGV[1], ARGV[2], ARGV[3] == 'down', tonumber(ARGV[4])
 local want, bytes, at_once = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
 
@@ -20,12 +21,15 @@ local between = is_down and call('ZCOUNT', set, to, from) or call('ZCOUNT', set,
 local before = is_down and call('ZCOUNT', set, '(' .. from, '+inf') or call('ZCOUNT', set, '-inf', '(' .. from)
 want = math.min(want, between - skip)
 -- include portion
+-- include ids
+-- include whole
 while not is_full() do
   local first = before + skip + n
   local last = first + next_step() - 1
   local part = is_down and call('ZRANGE', set, first, last, 'REV', 'WITHSCORES') or call('ZRANGE', set, first, last, 'WITHSCORES')
   for i = 1, #part, 2 do
-    if not is_full() then add(part[i], part[i + 1]) end
+    local name, envelope = whole(part[i])
+    if not is_full() then add(name and part[i] .. envelope or envelope, part[i + 1]) end
   end
 end
 return rows

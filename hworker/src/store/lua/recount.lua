@@ -15,13 +15,19 @@ local counted = tonumber(call('HGET', stat, 'husks')) or 0
 local lengths, found, bytes = 0, 0, 0
 -- Whether there was time for it.
 local function look_through(list)
+  local by_id = list ~= '' and read(list) and read(list).by_id
   local length = call('LLEN', (list == '' and jobs or jobs .. ':' .. list))
   lengths = lengths + math.max(length, 1)
   for first = 0, length - 1, 10 do
     if lengths > 1000 or bytes > 1048576 then return false end
     for _, payload in ipairs(call('LRANGE', (list == '' and jobs or jobs .. ':' .. list), first, first + 9)) do
       bytes = bytes + #payload
-      if payload == '-' then found = found + 1 end
+      if by_id then
+        local state, of_list = standing(string.match(call('HGET', ids, payload) or '', '^>(.*)$') or payload)
+        if state ~= 'w' or of_list ~= list then found = found + 1 end
+      elseif payload == '-' then
+        found = found + 1
+      end
     end
   end
   return lengths <= 1000

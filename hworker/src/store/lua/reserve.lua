@@ -68,6 +68,7 @@ if mark then
   local slots = tonumber(ARGV[6])
   -- include lists
   -- include limits
+  -- include finish
   local since = redis.pcall('HMGET', control, 'since:1', 'since:2', 'since:3', 'since:4', 'since:5', 'paused', 'set:*', 'set_rate:*',
     'types')
   local has_queue_limit = since[7] or since[8]

@@ -30,9 +30,11 @@
 --     'park', envelope                        cannot be run by this worker ('' keeps the bytes)
 --     'route', 'LPUSH', list, how many at once  was met in the plain list, and belongs to this one: 'RPUSH' to its front; by its arguments,
 --                                             or ''
+--     'submit', list#id, what its key holds it by and the key, what is done if another holds it, for how long in ms, how long it may be put
+--                                             off: was met in the plain list, and is to be known by its id, see lib/unique.lua
 --     'halt'                                  behind 'record': holds its key up, where its list is one in order
 --     'husk', reason                          stands for a job that was taken out of the list by hand; for the reason it is broken if not
---   What needs the payload, which is 'break', 'park' and 'route', is the first duty.
+--   What needs the payload, which is 'break', 'park', 'route' and 'submit', is the first duty.
 --
 -- Returns for each, in order: for 'ack' how many leases were held, else 'ok' or 'stale'; behind these, if counters were reset, 'anew' and
 -- their names. To a script that includes this one it also returns {session, dead} of the worker's record (KEYS[8]).
@@ -72,6 +74,7 @@ if ARGV[at] then
   -- include clock
   -- include lists
   -- include limits
+  -- include finish
   -- include duties
   -- Only the keys that this call needs: the caller sends the ends again by the keys that they need, so a key of another type stops only
   -- the ends that need it.
@@ -145,7 +148,7 @@ while i <= #ARGV do
     local job, lease, n, first = ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4]
     i = i + 4
     if job == '' then job = nil end
-    local payload = (first == 'break' or first == 'park' or first == 'route') and call('HGET', progress, lease)
+    local payload = (first == 'break' or first == 'park' or first == 'route' or first == 'submit') and call('HGET', progress, lease)
     local held = call('HDEL', progress, lease) == 1
     for _ = 1, n do i = run_duty(i, held, job, lease, payload) end
     replies[#replies + 1] = held and 'ok' or 'stale'
@@ -154,8 +157,14 @@ end
 
 if write_all then write_all() end
 if listed then
+  -- include clock
   -- include lists
-  for _, lease in ipairs(listed) do free(lease, progress) end
+  -- include timers
+  -- include finish
+  for _, lease in ipairs(listed) do
+    free(lease, progress)
+    finish(list_of(lease), progress .. ' ' .. lease)
+  end
   tell_of_room()
 end
 for field, n in pairs(counted) do

@@ -8,7 +8,7 @@
 -- ARGV[1] session   of the connection over which the worker reserves
 -- ARGV[2] now the tokens of the jobs, at most 1000
 --
--- Returns {'ok', first lease, 1 or 0 for each: whether it was there}: the leases of those that were there count up from the first;
+-- Returns {'ok', for each its lease, or '' where it was not there};
 -- {'void'} when the worker was declared dead or is not known; {'stale'} under an old session; {'closed'} while the queue is
 -- paused.
 -- Invariant: an envelope leaves `parked` and enters `progress`, or the queue where that has a limit, in the same script, once however many ask.
@@ -31,23 +31,27 @@ local of_queue = call('HMGET', jobs .. ':control', 'paused', 'set:*', 'set_rate:
 local is_limited = of_queue[2] or of_queue[3]
 if is_paused(of_queue[1]) then return {'closed'} end
 -- include token
+-- include lists
+-- include whole
 
-local reply, taken = {'ok', string.format('%.0f', token + 1)}, {}
+local reply, taken = {'ok'}, {}
 for i = 2, #ARGV do
-  local envelope = call('ZRANGEBYSCORE', parked, ARGV[i], ARGV[i], 'LIMIT', 0, 1)[1]
-  if envelope then
-    call('ZREM', parked, envelope)
-    if is_limited then
+  local member, lease = call('ZRANGEBYSCORE', parked, ARGV[i], ARGV[i], 'LIMIT', 0, 1)[1], ''
+  if member then
+    call('ZREM', parked, member)
+    local name, envelope = whole(member)
+    if is_limited or name and read(name).limits[1] then
       -- `reserve` knows whether it may run now.
-      call('RPUSH', jobs, envelope)
-      envelope = nil
+      push('RPUSH', name or '', envelope)
     else
       token = token + 1
-      taken[#taken + 1] = string.format('%.0f', token)
+      lease = string.format('%.0f', token) .. (name and '.' .. name or '')
+      taken[#taken + 1] = lease
       taken[#taken + 1] = envelope
+      if name then stand(read(name), 'r', progress .. ' ' .. lease) end
     end
   end
-  reply[#reply + 1] = envelope and 1 or 0
+  reply[#reply + 1] = lease
 end
 if #taken > 0 then
   call('HSET', progress, unpack(taken))

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::envelope::Crash;
+use crate::envelope::{Crash, JobId};
 use crate::job::OnFault;
 use crate::limit::List;
 use crate::priority::Priority;
 use crate::store::{End, Lease, Settlement};
+use crate::unique::own_id;
 use crate::worker::attempt::decide::{Evidence, Transition};
 use crate::worker::attempt::decode::read;
 use crate::worker::attempt::finish::conclude;
@@ -45,6 +46,9 @@ fn check(
 ) -> Result<Admitted, End> {
     let job = read(core, lease, payload);
     let job = Arc::new(job.map_err(|(why, payload)| why.end(core, consumer, &payload))?);
+    if let Some(end) = submitted(core, &job) {
+        return Err(end);
+    }
     if let Some((list, at_once)) = elsewhere(core, consumer, &job) {
         // One that an operator lets run again was ahead of those that wait.
         let front = list.is_in_order() && job.number > 1;
@@ -84,6 +88,25 @@ fn check(
     Err(conclude(core, consumer, &job, None, Transition::Fail(evidence)))
 }
 
+/// Of a job that is unique, and was pushed without that: it is taken in as an enqueue would have taken it in.
+fn submitted(core: &Core, job: &Job) -> Option<End> {
+    let definition = job.definition;
+    let uniqueness = definition.unique.as_ref()?;
+    if job.lease.id().is_some() || job.lease.list().is_some_and(List::is_superseded) {
+        return None;
+    }
+    // Arguments that do not fit are found when the attempt starts.
+    let args = job.args()?;
+    let key = (definition.unique_key)(args).ok()??;
+    let lock = uniqueness.lock(&core.client.written_key(definition, &key).ok()?);
+    let values = (definition.limit_values)(args).ok()?;
+    let key = values.key.and_then(|key| core.client.written_key(definition, &key).ok());
+    let list = List::of(job.priority, definition.limits, key.as_deref()).by_id();
+    let (id, bytes) =
+        (own_id(job.id.as_str()).unwrap_or_else(|_| JobId::fresh()), job.payload.len());
+    Some(End::Submitted { list, id, lock, bytes })
+}
+
 /// The list to which a job belongs, if that is not the one from which it was taken: it was pushed there without its priority or its limits, or
 /// by who does not know its type, or the type is held up. It waits where it belongs.
 ///
@@ -96,12 +119,15 @@ fn elsewhere(core: &Core, consumer: &Consumer, job: &Job) -> Option<(List, Optio
         return None;
     }
     let found = taken_from.cloned().unwrap_or_default();
+    if found.by_id && !is_held_up {
+        return None;
+    }
     if found.is_superseded() {
         return None;
     }
     let priority = if found.is_plain() { job.priority } else { found.priority };
     let (mut list, mut at_once) = (found.at(priority), None);
-    if !found.has_limits() && !definition.limits.is_empty() {
+    if !found.is_another() && !definition.limits.is_empty() {
         // Arguments that do not fit are found when the attempt starts.
         let values = (definition.limit_values)(job.args()?).ok()?;
         let key = values.key.and_then(|key| core.client.written_key(definition, &key).ok());

@@ -1,24 +1,35 @@
 -- duties: what remains to be done for a job that has left its place: each duty a function of the job's name, its lease, the payload where
 -- the duty needs it, and its own arguments.
--- Needs call, now, count, counted, jobs and lib/lists, lib/limits, scheduled, bell, broken, parked, token_key, time, broken_limit, and records, groups, ended
--- and outcomes where there are records. Makes duties, arguments: how many each has, look_at, needed, and where there are records
+-- Needs call, now, count, counted, jobs and lib/lists, lib/limits, lib/finish, scheduled, bell, broken, parked, token_key, time,
+-- broken_limit, and records, groups, ended and outcomes where there are records. Makes duties, arguments: how many each has, look_at, needed, and where there are records
 -- drop, and write_records, which must be the last.
 local duties = {}
-local arguments = {retry = 2, slow = 3, route = 3, record = 7, halt = 0, ['break'] = 1, park = 1, husk = 1}
+local arguments = {retry = 2, slow = 3, route = 3, submit = 5, record = 7, halt = 0, ['break'] = 1, park = 1, husk = 1}
 local needed, drop, write_records = {}, nil, nil
+
+-- The list with a limit more.
+local function with_limit(name, limit)
+  local list, id = string.match(name, '^([^#]*)(.*)$')
+  return list .. '+' .. limit .. id
+end
 
 -- Notes the keys that a duty needs and how to look at them: a key that somebody made another type of is an error before the first
 -- write, and not half-way.
 local function look_at(lease, duty, argument, list)
+  local own = read(list_of(lease))
+  if own and own.by_id then needed[ids], needed[unique] = 'HLEN', 'HLEN' end
   if duty == 'slow' then
     local of = list_of(lease) ~= '' and read(list_of(lease))
     needed[control] = 'HLEN'
-    if not (of and of.limits[1]) then look_at_list(list_of(lease) .. '+' .. list) end
+    if not (of and of.limits[1]) then look_at_list(with_limit(list_of(lease), list)) end
   end
   if duty == 'retry' and argument == '0' then
     look_at_list(list_of(lease))
   elseif duty == 'route' then
     look_at_list(list)
+  elseif duty == 'submit' then
+    look_at_list(argument)
+    needed[scheduled], needed[unique] = 'ZCARD', 'HLEN'
   elseif duty == 'halt' then
     needed[overrides] = 'HLEN'
   elseif duty == 'retry' and not is_in_order(lease) then
@@ -62,7 +73,7 @@ function duties.slow(_, lease, _, delay, name, envelope)
   -- include types
   note_type(name)
   if delay ~= '0' then set_timer(name, now + delay, 'GT') end
-  push('RPUSH', list .. '+' .. name, envelope)
+  push('RPUSH', with_limit(list, name), envelope)
 end
 
 -- It was met in the plain list, and belongs to another.
@@ -72,6 +83,15 @@ function duties.route(_, _, payload, how, list, at_once)
   push(how, list, payload)
 end
 
+-- It was met in the plain list, and is to be known by its id. It gives way to the one that holds its key, if that does not give way to it: the
+-- next worker cancels it.
+function duties.submit(_, _, payload, name, held_by, conflict, lasts, latest)
+  -- include unique
+  -- include mark
+  local word = submit('LPUSH', name, nil, held_by, conflict, tonumber(lasts), tonumber(latest), payload)
+  if word == 'exists' or word == 'refused' or word == 'moved' then push('LPUSH', 'highest+!superseded', payload) end
+end
+
 -- It failed for good, and those behind it are to wait until somebody resumes its key.
 function duties.halt(_, lease)
   local of = read(list_of(lease))
@@ -79,25 +99,29 @@ function duties.halt(_, lease)
 end
 
 -- Under a token above all that were given before, so no worker has looked past it.
-function duties.park(_, _, payload, envelope)
+function duties.park(_, lease, payload, envelope)
   if envelope == '' then envelope = payload end
   -- include token
   token = string.format('%.0f', token + 1)
   call('SET', token_key, token .. (mark or ''))
-  call('ZADD', parked, token, envelope)
+  local name = lease and list_of(lease) or ''
+  local of = read(name)
+  call('ZADD', parked, token, of and of.id and later(name, envelope) or envelope)
+  if of and of.id then stand(of, 'p', envelope) end
   count(counted, 'parked', nil, 1)
 end
 
 -- Nothing is deleted to make room.
-duties['break'] = function(_, _, payload, reason)
+duties['break'] = function(_, lease, payload, reason)
   if broken_limit > 0 then
     local old = call('HGET', broken, payload)
     if not old and call('HLEN', broken) >= broken_limit then
-      duties.park(nil, nil, payload, '')
+      duties.park(nil, lease, payload, '')
       return
     end
     -- include quarantine
   end
+  if lease then finish(list_of(lease)) end
   count(counted, 'broken', nil, 1)
 end
 
@@ -117,6 +141,7 @@ if ended[1] then
   local added = {}
   function duties.record(job, lease, _, outcome, id, group, most_records, most_bytes, text, sample)
     count(counted, outcome == 'done' and 'processed' or outcome, job, 1)
+    if lease then finish(list_of(lease)) end
     local to = added[outcome]
     if not to then
       to = {count = 0, most_records = tonumber(most_records), most_bytes = tonumber(most_bytes)}

@@ -1,5 +1,5 @@
 -- lease: lease envelopes of a list, in a queue that has more than its plain one.
--- Needs call, jobs, lists and limits, broken, parked, stat, max_payload, broken_limit, now, quarantine, token, has_queue_limit, and what it
+-- Needs call, jobs, progress, lists, limits and finish, broken, parked, stat, max_payload, broken_limit, now, quarantine, token, has_queue_limit, and what it
 -- counts: want, slots, in_vain, quarantined, beyond, held_up, bytes, largest, filled, taken, reply, holds, sets_aside. Makes lease and take.
 local function can_set_aside()
   if sets_aside == nil then
@@ -8,14 +8,35 @@ local function can_set_aside()
   return sets_aside
 end
 
+-- What an id in a list calls for: an envelope, '' where it waits there no more, its id, and its key.
+local function called_for(list, id)
+  local instead = string.match(call('HGET', ids, id) or '', '^>(.*)$')
+  if instead then
+    call('HDEL', ids, id)
+    id = instead
+  end
+  local state, of_list, key, envelope = standing(id)
+  return state == 'w' and of_list == list and envelope or '', id, key
+end
+
 -- Leases envelopes that were taken from the right end of a list, the oldest first; gives how many. What is beyond the bytes, or can
 -- neither be leased nor set aside, goes back there.
 local function lease(list, envelopes, bounded)
   local leased, suffix = 0, (list ~= '' or has_queue_limit) and '.' .. list or ''
-  local limits = list ~= '' and read(list).limits or {}
+  local of_list = list ~= '' and read(list)
+  local limits, by_id = of_list and of_list.limits or {}, of_list and of_list.by_id
+  local name, key = suffix, nil
   for i, envelope in ipairs(envelopes) do
+    if by_id then
+      -- An envelope instead of the id, and the id of the one that waits there instead of that which it had.
+      envelope, envelopes[i], key = called_for(list, envelope)
+      name = suffix .. '#' .. envelopes[i]
+    end
     local too_large = #envelope > max_payload
-    if is_ticket(envelope) then
+    if by_id and envelope == '' then
+      -- It waits there no more.
+      if (tonumber(redis.pcall('HGET', stat, 'husks')) or 0) > 0 then redis.pcall('HINCRBY', stat, 'husks', -1) end
+    elseif is_ticket(envelope) then
       -- It is no job. A worker that was handed one has a slot for the job of which it tells.
       if not bounded then want, slots = want + 1, slots + 1 end
       in_vain = math.max(in_vain, tonumber(string.sub(envelope, 2)) or 0)
@@ -23,9 +44,11 @@ local function lease(list, envelopes, bounded)
       quarantined = quarantined + 1
       if quarantine(envelope, broken, broken_limit, now) then
         redis.pcall('HINCRBY', stat, 'broken', 1)
+        finish(string.sub(name, 2))
       else
         beyond = beyond or {}
-        beyond[#beyond + 1] = envelope
+        beyond[#beyond + 1] = by_id and later(string.sub(name, 2), envelope) or envelope
+        if by_id then stand(read(string.sub(name, 2)), 'p', envelope) end
       end
     elseif too_large or bytes <= 0 and bounded then
       held_up, bytes = too_large, 0
@@ -35,9 +58,16 @@ local function lease(list, envelopes, bounded)
       token = token + 1
       leased = leased + 1
       local number = string.format('%.0f', token)
-      taken[filled + 1], taken[filled + 2] = number .. suffix, envelope
+      taken[filled + 1], taken[filled + 2] = number .. name, envelope
       filled = filled + 2
-      reply[#reply + 1], reply[#reply + 2] = number .. suffix, envelope
+      reply[#reply + 1], reply[#reply + 2] = number .. name, envelope
+      if by_id then
+        if string.sub(key, 1, 1) == 's' then
+          unlock(string.sub(key, 2), envelopes[i])
+          key = ''
+        end
+        call('HSET', ids, envelopes[i], 'r' .. list .. '\n' .. key .. '\n' .. progress .. ' ' .. number .. name)
+      end
       for _, limit in ipairs(limits) do holds[#holds + 1] = room_of(limit).holder .. ' ' .. number end
       if has_queue_limit then holds[#holds + 1] = '* ' .. number end
     end

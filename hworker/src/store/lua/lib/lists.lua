@@ -1,6 +1,6 @@
 -- lists: the lists of a queue beside its plain one. Jobs of another priority than the normal one, and those that have limits, wait in
 -- `<jobs>:<list>`; a lease `<token>.<list>` tells that its job was taken from there, and which limits it holds.
--- Needs call, jobs. Makes lists, held, read, list_of, look_at_list, is_ticket, leave_ticket, open_gate, enter, push, later, note_arguments, front,
+-- Needs call, jobs. Makes lists, held, what lib/ids makes, read, list_of, look_at_list, is_ticket, leave_ticket, open_gate, enter, push, later, note_arguments, front,
 -- open, free and tell_of_room.
 --
 -- A list is named by its priority, nothing for the normal one, and its limits, each behind a `+`. The last one may have a key:
@@ -8,29 +8,35 @@
 -- `lists` says which groups, and which lists without a key, have jobs; `<jobs>:keys:<group>` says which of its keys have, by their turn:
 -- with 10^15 more while the limit is used up. Idle workers wait on the plain list alone: while that is empty, a ticket (`!`) in it has one
 -- of them look. `held` has a member `<limit> <token>` for each lease and limit.
+--
+-- A list with a `*` behind its priority has ids instead of envelopes, see lib/ids.lua. `<list>#<id>` names one job of it: so do its lease, and
+-- what stands for it among the scheduled and the parked jobs.
+-- include ids
 local lists, held = jobs .. ':lists', jobs .. ':held'
 local levels, noted, parsed = {highest = 1, high = 2, normal = 3, low = 4, lowest = 5}, {}, {}
 local shut, group_names = 1e15, nil
 
--- What a name says of its list; nil where it is none. A limit whose name ends with `@` is one for each worker.
-local function read(list)
-  local of = parsed[list]
+-- What a name says of its list, and of the job in it; nil where it is none. A limit whose name ends with `@` is one for each worker.
+local function read(name)
+  local of = parsed[name]
   if of == nil then
-    local level, limits = string.match(list, '^(%l*)(.*)$')
-    of = {level = levels[level == '' and 'normal' or level], limits = {}, group = list}
-    local is_sound = of.level and level ~= 'normal' and (limits == '' or string.find(limits, '^%+[^%c ]+$'))
+    local list, id = string.match(name, '^([^#]*)#?(.*)$')
+    local level, star, limits = string.match(list, '^(%l*)(%*?)(.*)$')
+    of = {level = levels[level == '' and 'normal' or level], limits = {}, list = list, group = list, by_id = star == '*'}
+    of.id = id ~= '' and id or nil
+    local is_sound = of.level and level ~= 'normal' and (limits == '' or string.find(limits, '^%+[^%c ]+$')) and (of.by_id or not of.id)
     for limit in string.gmatch(limits, '%+([^+]*)') do
-      local name, mark, key = string.match(limit, '^([^=~]*)([=~])(.*)$')
+      local before, mark, key = string.match(limit, '^([^=~]*)([=~])(.*)$')
       is_sound = is_sound and limit ~= '' and not of.key
-      if name then
-        of.key, of.by_key, of.in_order = key, name .. '=', mark == '~'
+      if before then
+        of.key, of.by_key, of.in_order = key, before .. '=', mark == '~'
         of.group = string.sub(list, 1, #list - #key)
         limit = of.by_key .. key
       end
       of.limits[#of.limits + 1] = limit
     end
     of = is_sound and of or false
-    parsed[list] = of
+    parsed[name] = of
   end
   return of or nil
 end
@@ -43,14 +49,17 @@ end
 local function list_of(lease) return named(lease) or '' end
 
 -- Before anything is taken: a key that somebody made another type of is an error there, and not half-way.
-local function look_at_list(list)
-  call('LLEN', (list == '' and jobs or jobs .. ':' .. list))
-  if list ~= '' then
-    local of = read(list)
-    call('ZCARD', lists)
-    if of and of.limits[1] then call('ZCARD', held) end
-    if of and of.key then call('ZCARD', jobs .. ':keys:' .. of.group) end
+local function look_at_list(name)
+  if name == '' then
+    call('LLEN', jobs)
+    return
   end
+  local of = read(name)
+  call('LLEN', jobs .. ':' .. (of and of.list or name))
+  call('ZCARD', lists)
+  if of and of.limits[1] then call('ZCARD', held) end
+  if of and of.key then call('ZCARD', jobs .. ':keys:' .. of.group) end
+  if of and of.by_id then call('HLEN', ids) end
 end
 
 -- `!`, or with how many workers looked in vain because of limits of their own.
@@ -67,11 +76,15 @@ local function open_gate()
 end
 
 -- What stands for a job among the scheduled ones; with how many may run at once, where its arguments, or others of its key, say so.
-local function later(list, envelope, at_once)
-  if list == '' then return envelope end
-  local of = read(list)
+local function later(name, envelope, at_once)
+  if name == '' then return envelope end
+  local of = read(name)
+  if of.id then
+    stand(of, 's', envelope)
+    return ':' .. name .. '\n'
+  end
   at_once = at_once ~= '' and at_once or of.key and redis.pcall('HGET', jobs .. ':overrides', 'args:' .. of.limits[#of.limits])
-  return ':' .. list .. (type(at_once) == 'string' and '#' .. at_once or '') .. '\n' .. envelope
+  return ':' .. (type(at_once) == 'string' and at_once or '') .. name .. '\n' .. envelope
 end
 
 -- How many jobs of its key may run at once, as the arguments of this one say ('' if they do not), where none said so before.
@@ -106,15 +119,20 @@ local function enter(list)
 end
 
 -- `how`: RPUSH, so that it is next, or LPUSH.
-local function push(how, list, envelope)
-  if list == '' then
+local function push(how, name, envelope)
+  if name == '' then
     call(how, jobs, envelope)
     return
   end
-  call(how, jobs .. ':' .. list, envelope)
-  if noted[list] then return end
-  noted[list] = true
-  enter(list)
+  local of = read(name)
+  if of.id then
+    stand(of, 'w', envelope)
+    envelope = of.id
+  end
+  call(how, jobs .. ':' .. of.list, envelope)
+  if noted[of.list] then return end
+  noted[of.list] = true
+  enter(of.list)
 end
 
 -- The jobs of a key may be taken again, in all groups that have its limit.

@@ -1,0 +1,31 @@
+-- finish: a job that is known by its id is no more: its key is free, or the job that follows it has it.
+-- Needs call, now, lib/lists, and lib/timers. Makes unlock and finish.
+local function unlock(key, id)
+  local holder = string.match(call('HGET', unique, key) or '', '^([^#]*)#')
+  if holder == id then call('HDEL', unique, key) end
+end
+
+-- `under`: where it ran, if it is known there that it may run elsewhere now. `is_deleted`: what is held for a time is free too.
+local function finish(name, under, is_deleted)
+  local of = read(name)
+  if not (of and of.id) then return end
+  local stands, _, held_by, where = standing(of.id)
+  if not stands or under and (stands ~= 'r' or where ~= under) then return end
+  local by, key = string.match(held_by, '^(%l)(.+)$')
+  call('HDEL', ids, of.id)
+  if not key then return end
+  local holder, open_at, follower = string.match(call('HGET', unique, key) or '', '^([^#]*)#[^#]*#(%d*)#%d*#(.*)$')
+  if holder ~= of.id then return end
+  local state, list, _, rest = standing(follower)
+  if state == 'f' then
+    local due, envelope = string.match(rest, '^(%d*)\n(.*)$')
+    call('HSET', unique, key, follower .. '####')
+    if tonumber(due) and tonumber(due) > now then
+      set_timer('#' .. follower, tonumber(due), 'CH')
+    else
+      push('LPUSH', list .. '#' .. follower, envelope)
+    end
+  elseif by ~= 'p' or is_deleted or (tonumber(open_at) or 0) <= now then
+    call('HDEL', unique, key)
+  end
+end

@@ -7,7 +7,8 @@ use hworker::{Bulk, Client, Control, Inspect};
 use tokio::time::sleep;
 
 use crate::jobs::{
-    book, charge, export, index, order_pickup, pack, preview, recommend, report, resize, send_mail,
+    book, charge, export, index, order_pickup, pack, preview, publish, recommend, report, resize,
+    send_mail, sync,
 };
 use crate::shop::Shop;
 
@@ -27,6 +28,8 @@ pub async fn run(client: &Client, shop: &Shop) -> anyhow::Result<()> {
     stage.so_many_in_a_second().await?;
     stage.customers_take_turns().await?;
     stage.only_the_newest_preview().await?;
+    stage.one_at_a_time().await?;
+    stage.after_the_last_change().await?;
     stage.the_mail_is_held_up().await
 }
 
@@ -143,6 +146,30 @@ impl Stage<'_> {
         self.drained().await?;
         let cancelled = self.queue.counts().await?.cancelled;
         println!("  drawn: {}; {cancelled} were cancelled", self.shop.begun("preview").join(" > "));
+        Ok(())
+    }
+
+    /// Three ask for the same, one job does it, and each is told which.
+    async fn one_at_a_time(&self) -> anyhow::Result<()> {
+        self.begin("unique(key = customer)").await?;
+        for _ in 0..3 {
+            let receipt = sync::with("Ada").submit().await?;
+            println!("  {:?}: {}", receipt.submitted, receipt.id);
+        }
+        self.drained().await?;
+        println!("  it ran {} time", self.shop.begun("sync").len());
+        Ok(())
+    }
+
+    /// Somebody types, and the page is published once.
+    async fn after_the_last_change(&self) -> anyhow::Result<()> {
+        self.begin("debounce(wait = \"300ms\", max = \"2s\", key = page)").await?;
+        for text in ["h", "he", "hel", "hell", "hello"] {
+            publish::enqueue(1, text).await?;
+            sleep(Duration::from_millis(50)).await;
+        }
+        self.drained().await?;
+        println!("  published: {}", self.shop.begun("publish").join(", "));
         Ok(())
     }
 

@@ -41,6 +41,18 @@ pub async fn book(account: &str, entry: &str, shop: State<Shop>, context: Contex
     Outcome::Success
 }
 
+/// One synchronisation of a customer at a time, however often somebody asks for it.
+#[hworker::job(unique(key = customer))]
+pub async fn sync(customer: &str, shop: State<Shop>) {
+    shop.0.works("sync", customer, WORK).await;
+}
+
+/// After the last of many changes of a page, and no later than two seconds after the first.
+#[hworker::job(debounce(wait = "300ms", max = "2s", key = page))]
+pub async fn publish(page: u64, text: &str, shop: State<Shop>) {
+    shop.0.works("publish", &format!("page {page}: {text}"), WORK).await;
+}
+
 /// Has three connections to the database, together with `report`.
 #[hworker::job(concurrency(limit = 3, name = "db"))]
 pub async fn index(product: u64, shop: State<Shop>) {

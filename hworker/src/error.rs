@@ -4,7 +4,7 @@ use std::error::Error as StdError;
 use std::fmt;
 
 use crate::envelope::JobId;
-use crate::inspect::JobState;
+use crate::job_state::JobState;
 
 /// Any error, as a job may return it.
 pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;

@@ -25,6 +25,7 @@ mod fresh_uuid;
 mod guarded;
 mod inspect;
 mod job;
+mod job_state;
 mod join;
 mod keys;
 mod limit;
@@ -66,10 +67,11 @@ pub use envelope::{AttemptError, Crash, JobId};
 pub use error::{BoxError, Cause, Error, Fate, Problems};
 pub use hworker_macros::job;
 pub use inspect::{
-    Action, Changed, Counts, Edit, Filter, Group, Inspect, JobInfo, JobState, Jobs, Order, Page,
-    QueueInfo, RunningJob, When, WorkerInfo,
+    Action, Changed, Counts, Edit, Filter, Group, Inspect, JobInfo, Jobs, Order, Page, QueueInfo,
+    RunningJob, When, WorkerInfo,
 };
 pub use job::{Job, OnFault};
+pub use job_state::JobState;
 pub use limit::Rate;
 pub use lock::Lock;
 pub use manifest::JobType;

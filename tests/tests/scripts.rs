@@ -172,7 +172,9 @@ impl Both {
             Call::Recover { id, unchanged, chunk } => self.recover(*id, *unchanged, chunk),
             Call::TakeParked { id, session, token } => self.take_parked(*id, *session, *token),
             Call::BreakParked { token } => {
-                let keys = [key("parked"), key("broken"), key("stat"), key("stat") + ":20260101"];
+                let day = key("stat") + ":20260101";
+                let keys = ["parked", "broken", "stat", "day", "jobs", "bell"];
+                let keys = keys.map(|kind| if kind == "day" { day.clone() } else { key(kind) });
                 let args = ["1000", "1000", &self.lease(*token), "why"].map(str::to_owned);
                 Answered::Held(list(&self.script("break_parked", &keys, &args)) == ["ok", "1"])
             }
@@ -323,7 +325,7 @@ impl Both {
         match reply[0].as_str() {
             "void" => Answered::Void,
             "stale" => Answered::Stale,
-            _ if reply[2] == "0" => Answered::Jobs(Vec::new()),
+            _ if reply[1].is_empty() => Answered::Jobs(Vec::new()),
             _ => {
                 self.new_leases(reply[1].parse().expect("a token"), 1);
                 let payload: String = self.ask(&["HGET", &progress, &reply[1]]);

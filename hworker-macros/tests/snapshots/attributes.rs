@@ -101,6 +101,7 @@ impl ::hworker::__private::Job for send_old {
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
+        unique: ::core::option::Option::None,
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -119,6 +120,7 @@ impl ::hworker::__private::Job for send_old {
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
         limit_values: ::hworker::__private::limit_values::<Self>,
+        unique_key: ::hworker::__private::unique_key::<Self>,
         start: |invocation| {
             let args = invocation.args::<send_old>()?;
             ::core::result::Result::Ok(

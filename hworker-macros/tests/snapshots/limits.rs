@@ -129,6 +129,7 @@ impl ::hworker::__private::Job for sync {
                 halts: false,
             },
         ],
+        unique: ::core::option::Option::None,
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -147,6 +148,7 @@ impl ::hworker::__private::Job for sync {
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
         limit_values: ::hworker::__private::limit_values::<Self>,
+        unique_key: ::hworker::__private::unique_key::<Self>,
         start: |invocation| {
             let args = invocation.args::<sync>()?;
             ::core::result::Result::Ok(

@@ -69,6 +69,7 @@ impl ::hworker::__private::Job for tick {
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
+        unique: ::core::option::Option::None,
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -86,6 +87,7 @@ impl ::hworker::__private::Job for tick {
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
         limit_values: ::hworker::__private::limit_values::<Self>,
+        unique_key: ::hworker::__private::unique_key::<Self>,
         start: |invocation| {
             let args = invocation.args::<tick>()?;
             ::core::result::Result::Ok(

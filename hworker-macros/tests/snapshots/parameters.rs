@@ -142,6 +142,7 @@ impl ::hworker::__private::Job for report {
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
+        unique: ::core::option::Option::None,
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -165,6 +166,7 @@ impl ::hworker::__private::Job for report {
         },
         decode: ::hworker::__private::decode::<Self>,
         limit_values: ::hworker::__private::limit_values::<Self>,
+        unique_key: ::hworker::__private::unique_key::<Self>,
         start: |invocation| {
             let args = invocation.args::<report>()?;
             let injected_0 = invocation.inject::<State<Pool>>()?;

@@ -80,6 +80,7 @@ impl crate::background::__private::Job for Send {
         queue: "mail",
         priority: crate::background::__private::Priority::Normal,
         limits: &[],
+        unique: ::core::option::Option::None,
         place: crate::background::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -107,6 +108,7 @@ impl crate::background::__private::Job for Send {
         needs: |needs| {},
         decode: crate::background::__private::decode::<Self>,
         limit_values: crate::background::__private::limit_values::<Self>,
+        unique_key: crate::background::__private::unique_key::<Self>,
         start: |invocation| {
             let args = invocation.args::<Send>()?;
             ::core::result::Result::Ok(

@@ -94,6 +94,7 @@ impl ::hworker::__private::Job for send_welcome {
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
+        unique: ::core::option::Option::None,
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -114,6 +115,7 @@ impl ::hworker::__private::Job for send_welcome {
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
         limit_values: ::hworker::__private::limit_values::<Self>,
+        unique_key: ::hworker::__private::unique_key::<Self>,
         start: |invocation| {
             let args = invocation.args::<send_welcome>()?;
             ::core::result::Result::Ok(

@@ -80,6 +80,7 @@ impl ::hworker::__private::Job for send {
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
+        unique: ::core::option::Option::None,
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -99,6 +100,7 @@ impl ::hworker::__private::Job for send {
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
         limit_values: ::hworker::__private::limit_values::<Self>,
+        unique_key: ::hworker::__private::unique_key::<Self>,
         start: |invocation| {
             let args = invocation.args::<send>()?;
             ::core::result::Result::Ok(
@@ -119,5 +121,5 @@ const _: () = {
     }
 };
 ::core::compile_error! {
-    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `max_attempts`, `backoff`, `priority`, `encrypted`, `redact`, `concurrency`, `rate_limit`, `fair`, `crate`"
+    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `max_attempts`, `backoff`, `priority`, `encrypted`, `redact`, `concurrency`, `rate_limit`, `fair`, `unique`, `debounce`, `throttle`, `crate`"
 }

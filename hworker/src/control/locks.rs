@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::Control;
 use crate::envelope::JobId;
 use crate::error::Error;
-use crate::inspect::JobState;
+use crate::job_state::JobState;
 
 /// So many are read at once.
 const AT_ONCE: u64 = 500;

@@ -5,8 +5,8 @@ use crate::envelope::JobId;
 use crate::error::Error;
 use crate::job::Job;
 use crate::limit::{AtOnce, WhenFull};
-use crate::store::{Due, Lock};
-use crate::unique::{Unique, own_id};
+use crate::store::Due;
+use crate::unique::{KeyLock, Unique, own_id};
 
 /// What a call says of it, whatever the type says.
 #[derive(Default)]
@@ -20,7 +20,7 @@ pub(super) struct Asked {
 pub(super) struct Known {
     pub(super) id: Option<JobId>,
     /// None where it is known by nothing.
-    pub(super) lock: Option<Lock>,
+    pub(super) lock: Option<KeyLock>,
     /// It waits for others to come.
     pub(super) put_off: Option<Due>,
 }
@@ -37,7 +37,7 @@ impl Known {
         let definition = J::DEFINITION;
         if let Some(id) = asked.and_then(|asked| asked.id.as_deref()) {
             known.id = own_id(id).map_err(|why| problems.push(why)).ok();
-            known.lock = Some(Lock::default());
+            known.lock = Some(KeyLock::default());
         }
         match (asked.and_then(|asked| asked.unique.as_ref()), &definition.unique) {
             (Some(unique), _) => {

@@ -8,10 +8,10 @@ use crate::client::Client;
 use crate::durability::Durability;
 use crate::envelope::JobId;
 use crate::error::Error;
-use crate::inspect::JobState;
+use crate::job_state::JobState;
 use crate::limit::List;
-use crate::store::{Answer, Connection, Due, Lock, NoRoom, Submission, Word};
-use crate::unique::{Receipt, Submitted};
+use crate::store::{Answer, Connection, Due, NoRoom, Submission, Word};
+use crate::unique::{KeyLock, Receipt, Submitted};
 
 /// Where in its queue a job waits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
@@ -24,7 +24,7 @@ pub(crate) struct Place {
     /// Ahead of the others of its list.
     pub(crate) front: bool,
     /// What it holds, where it is known by its id.
-    pub(crate) lock: Option<Box<Lock>>,
+    pub(crate) lock: Option<Box<KeyLock>>,
 }
 
 impl Place {

@@ -7,9 +7,10 @@ use std::cmp::Ordering;
 use std::collections::VecDeque;
 
 use super::job::{Guard, JobInfo, Stands};
+use super::order::Order;
 use super::position::Position;
-use super::state::{JobState, Order};
 use crate::fnv;
+use crate::job_state::JobState;
 use crate::limit::List;
 use crate::priority::Priority;
 use crate::store::{

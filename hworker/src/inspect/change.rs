@@ -6,13 +6,13 @@ use serde::Serialize;
 
 use super::budget::waiting_again;
 use super::job::{JobInfo, Stands};
-use super::state::JobState;
 use super::{Doing, Inspect};
 use crate::encryption::is_sealed;
 use crate::envelope::{Envelope, JobId, Rewrite, describe, edit_args};
 use crate::error::{Cause, Error};
 use crate::guarded::guarded;
 use crate::job::Definition;
+use crate::job_state::JobState;
 use crate::registry::Registry;
 use crate::store::{Connection, Duty, Edited, Fault, From, Queue, server_time};
 use crate::time::{day, local_unix_ms, millis};

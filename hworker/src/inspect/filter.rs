@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::job::JobInfo;
-use super::state::JobState;
+use crate::job_state::JobState;
 use crate::priority::Priority;
 use crate::time::{millis, parse_duration, parse_time};
 

@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::budget::{Reader, Times, read_held};
 use super::job::{Guard, JobInfo, Stands};
+use super::order::Order;
 use super::position::Position;
-use super::state::{JobState, Order};
 use crate::envelope::JobId;
+use crate::job_state::JobState;
 use crate::keys::WorkerKeys;
 use crate::priority::Priority;
 use crate::store::{Connection, Fault, Lease, Queue, Stand};

@@ -8,9 +8,9 @@ use serde::ser::SerializeStruct;
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use super::state::JobState;
 use crate::envelope::{AttemptError, Crash, Envelope, JobId, NO_ARGS};
 use crate::fnv;
+use crate::job_state::JobState;
 use crate::limit::List;
 use crate::priority::Priority;
 use crate::store::{Lease, Place};

@@ -6,10 +6,10 @@ mod filter;
 mod find;
 mod groups;
 mod job;
+mod order;
 mod page;
 mod position;
 mod queues;
-mod state;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 mod workers;
@@ -29,9 +29,9 @@ pub use change::{Action, Changed, Edit, When};
 pub use filter::Filter;
 pub use groups::Group;
 pub use job::JobInfo;
+pub use order::Order;
 pub use page::{Jobs, Page};
 pub use queues::QueueInfo;
-pub use state::{JobState, Order};
 pub use workers::{RunningJob, WorkerInfo};
 
 /// A queue as a person sees it; [`Client::inspect`] makes one. Of a queue that is spread over shards it shows all of them

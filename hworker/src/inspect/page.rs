@@ -8,10 +8,11 @@ use super::budget::{Reader, Times};
 use super::filter::{Condition, Filter};
 use super::groups::Group;
 use super::job::JobInfo;
+use super::order::Order;
 use super::position::Position;
-use super::state::{JobState, Order};
 use super::{Doing, Inspect};
 use crate::error::Error;
+use crate::job_state::JobState;
 use crate::priority::Priority;
 use crate::store::{Connection, Fault, Queue, server_time};
 

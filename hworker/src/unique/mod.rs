@@ -9,7 +9,6 @@ pub use arguments::of_arguments;
 pub use receipt::{Receipt, Submitted};
 
 use crate::envelope::JobId;
-use crate::store::Lock;
 use crate::time::millis;
 
 /// How the jobs of a type are unique, as the attribute writes it.
@@ -70,7 +69,7 @@ impl OnConflict {
 
 impl Uniqueness {
     /// What a job of this key is told to hold; the key as the server keeps it.
-    pub(crate) fn lock(&self, key: &str) -> Lock {
+    pub(crate) fn lock(&self, key: &str) -> KeyLock {
         let latest = self.debounce.and_then(|(_, max)| max);
         lock(self.scope, key, self.until, self.on_conflict, latest)
     }
@@ -82,13 +81,26 @@ fn lock(
     until: Until,
     on_conflict: OnConflict,
     latest: Option<u64>,
-) -> Lock {
+) -> KeyLock {
     let (by, lasts) = match until {
         Until::Start => ('s', None),
         Until::Finish => ('f', None),
         Until::Period(ms) => ('p', Some(ms)),
     };
-    Lock { held_by: format!("{by}{scope}:{key}"), conflict: on_conflict.word(), lasts, latest }
+    KeyLock { held_by: format!("{by}{scope}:{key}"), conflict: on_conflict.word(), lasts, latest }
+}
+
+/// What a job holds beside its id: a key.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub(crate) struct KeyLock {
+    /// What the key holds it by, `s`tart, `f`inish or a `p`eriod, and the key; empty where there is none.
+    pub(crate) held_by: String,
+    /// What is done if another holds it.
+    pub(crate) conflict: &'static str,
+    /// How long a period lasts, in ms.
+    pub(crate) lasts: Option<u64>,
+    /// How long one may be put off, in ms.
+    pub(crate) latest: Option<u64>,
 }
 
 /// How one job is unique, whatever its type says: [`Enqueue::unique`](crate::Enqueue::unique) takes it.
@@ -157,7 +169,7 @@ impl Unique {
     }
 
     /// What a job of this type is told to hold; the key as the server keeps it.
-    pub(crate) fn lock(&self, job: &str, key: &str) -> Lock {
+    pub(crate) fn lock(&self, job: &str, key: &str) -> KeyLock {
         lock(self.scope.as_deref().unwrap_or(job), key, self.until, self.on_conflict, None)
     }
 }

@@ -1,7 +1,7 @@
 //! What became of a job that was submitted.
 
 use crate::envelope::JobId;
-use crate::inspect::JobState;
+use crate::job_state::JobState;
 
 /// What became of a job that was submitted: [`Enqueue::submit`](crate::Enqueue::submit) gives it.
 #[derive(Debug, Clone, PartialEq, Eq)]

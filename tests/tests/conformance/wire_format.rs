@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant, SystemTime};
 
-use hworker::{Context, Outcome, Priority};
+use hworker::{Context, Outcome, Priority, Unique};
 use hworker_tests::{
     Act, DOCUMENTED_KEY, InProcess, Runs, TestServer, act, act_by_twos, act_of_key, act_once,
 };
@@ -432,6 +432,9 @@ async fn steer(server: &TestServer) {
     assert!(lock.is_some());
     let low = act::with("low".into(), Vec::new()).on(server.client()).priority(Priority::Low);
     low.enqueue().await.expect("enqueued");
+    // Known by its id, behind one that stands in the plain list.
+    let unique = act::with("unique".into(), Vec::new()).unique(Unique::by("k"));
+    unique.on(server.client()).enqueue().await.expect("enqueued");
     let since = ["HSET", "hworker-jobs-default:control", "since:4", "1798761600000"];
     let _: u64 = server.redis().ask(&since);
     let of_key = act_of_key::with("key".into(), Some("k".into()), Vec::new());
@@ -457,7 +460,7 @@ fn all_are_described(keys: &[String], worker: &str) {
         let name = name.replace("import", "<name>");
         let name = match name.rsplit_once(':') {
             Some((stem, day)) if digits(day) => format!("{stem}:<YYYYMMDD>"),
-            Some((stem, "low" | "+act_of_key=k")) => format!("{stem}:<list>"),
+            Some((stem, "low" | "*" | "+act_of_key=k")) => format!("{stem}:<list>"),
             Some((stem, "+act_of_key=")) => format!("{stem}:<group>"),
             _ => name,
         };

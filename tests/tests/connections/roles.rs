@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use hworker::{Action, AuditEntry, Bulk, Client, Error, JobState, Priority, When};
+use hworker::{
+    Action, AuditEntry, Bulk, Client, Error, JobState, OnConflict, Priority, Unique, When,
+};
 use hworker_tests::Records as _;
 use hworker_tests::{
     Act, RedisSide, SCRIPTS, TestServer, act, act_by_rate, act_by_twos, act_in_order, act_of_key,
@@ -189,7 +191,18 @@ async fn a_producer_enqueues_and_nothing_more() {
     enqueue_limited(&client).await;
     let by_name = client.job_by_name("act", r#"{"name":"n","plan":[]}"#).queue("limited");
     by_name.enqueue().await.expect("there is room");
-    // `push` has parts that only workers reach; what is refused in it stands in the log.
+    // Known by their ids: kept, put off, and replaced.
+    let unique = |on_conflict, delay| {
+        let job = nothing("unique").unique(Unique::by("k").on_conflict(on_conflict));
+        job.queue("other").delay(delay).on(&client)
+    };
+    for on_conflict in [OnConflict::Keep, OnConflict::Replace, OnConflict::Reschedule] {
+        for delay in [Duration::ZERO, SOON] {
+            unique(on_conflict, delay).enqueue().await.expect("submitted");
+        }
+    }
+    nothing("own").id("order-7").queue("other").on(&client).enqueue().await.expect("enqueued");
+    // `push` and `submit` have parts that only workers reach; what is refused in it stands in the log.
     needs_what_it_has(&role, &server, &["schedule"], &[]);
     let limit = server.client().control("limited").limit("draw_newest").of_key("7");
     limit.pause().await.expect("paused");
@@ -316,6 +329,8 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
                 "resume",
                 "revoke",
                 "set_aside",
+                "submit",
+                "unlock",
             ];
             !tools.contains(name) && !matches!(*name, "read_list" | "read_set")
         })
@@ -460,6 +475,7 @@ async fn an_operator_mends_and_nothing_more() {
         "pause",
         "resume",
         "limit",
+        "unlock",
     ];
     let scripts = [READS, &changes].concat();
     needs_what_it_has(&role, &server, &scripts, &["type", "renamenx", "zcount"]);

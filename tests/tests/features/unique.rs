@@ -1,7 +1,9 @@
 //! Rows Q13 to Q15, EN9, EN10 and UQ1 to UQ12: one job of a key, and ids of the caller's.
 
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
+use hworker::State;
 use hworker::{
     Action, Bulk, Control, Error, Fate, JobId, JobState, OnConflict, Priority, Receipt, Submitted,
     Unique, When,
@@ -9,6 +11,7 @@ use hworker::{
 use hworker_tests::{Act, InProcess, TestServer, act, act_alone, act_of_key};
 
 use crate::SOON;
+use crate::cli::call;
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -208,7 +211,9 @@ async fn uq9_one_follows_with_the_newest_arguments() {
     assert_eq!((locks.len(), locks[0].state), (1, Some(JobState::Running)));
     assert!(locks[0].follower.is_some());
     server.open("go");
-    server.eventually("the last ran", SOON, || server.ended("fourth") == 1 && held(&server) == (0, 0));
+    server.eventually("the last ran", SOON, || {
+        server.ended("fourth") == 1 && held(&server) == (0, 0)
+    });
     let ran = ["second", "third"].map(|name| server.begun(name));
     assert_eq!((ran, held(&server), server.counter("failed")), ([0, 0], (0, 0), 1));
     // One that is to run later does, and one whose holder is deleted goes on alone.
@@ -404,6 +409,84 @@ async fn uq11_a_killed_worker_and_one_that_stops_keep_the_key() {
     server.eventually("it ran", SOON, || server.ended("given") == 1);
     server.drained(SOON);
     assert_eq!(held(&server), (0, 0));
+}
+
+/// What bodies saw, in their order.
+#[derive(Clone, Default)]
+struct Seen(Arc<Mutex<Vec<String>>>);
+
+impl Seen {
+    fn note(&self, text: String) {
+        self.0.lock().expect("no panic").push(text);
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.0.lock().expect("no panic").clone()
+    }
+}
+
+#[hworker::job(debounce(wait = "400ms", max = "2s", key = key))]
+async fn put_off(key: String, text: String, State(seen): State<Seen>) {
+    seen.note(format!("{key}: {text}"));
+}
+
+#[hworker::job(throttle(period = "1h", key = key))]
+async fn throttled(key: String, text: String, State(seen): State<Seen>) {
+    seen.note(format!("{key}: {text}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn q15_uq7_uq8_debounce_and_throttle() {
+    // Many within the wait are one, with the last arguments; it is not put off for longer than the most; the first within a period runs at
+    // once, and the others do not.
+    // Guard: `put_off` in lib/unique.lua.
+    let server = TestServer::start();
+    let seen = Seen::default();
+    let worker = server.worker().register::<put_off>().register::<throttled>();
+    let _worker = InProcess::run(worker.state(seen.clone()));
+    for number in 0..5 {
+        put_off::with("a".into(), number.to_string())
+            .on(server.client())
+            .enqueue()
+            .await
+            .expect("in");
+        throttled::with("t".into(), number.to_string())
+            .on(server.client())
+            .enqueue()
+            .await
+            .expect("in");
+    }
+    server.eventually("both ran", SOON, || seen.all().len() == 2);
+    assert_eq!(seen.all(), ["t: 0", "a: 4"]);
+    // One comes every 100 ms, so that none would run if it were put off each time.
+    let began = Instant::now();
+    while seen.all().len() < 3 {
+        assert!(began.elapsed() < SOON, "it is put off without end");
+        put_off::with("b".into(), "x".into()).on(server.client()).enqueue().await.expect("in");
+        // The time between two changes of a person.
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(began.elapsed() >= Duration::from_millis(1_900), "{:?}", began.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn uq10_locks_from_the_command_line() {
+    // Listed with who holds them; freed, with a word in the audit; and who is none.
+    let server = TestServer::start();
+    submit(&server, "one", Unique::by("k")).await;
+    let follower = submit(&server, "two", Unique::by("k").on_conflict(OnConflict::Follow)).await;
+    let listed = call(&server, &["locks", "ls", "--json"]).json();
+    assert_eq!((listed.len(), &listed[0]["key"]), (1, &"act:k".into()));
+    assert_eq!(listed[0]["state"], "waiting");
+    assert_eq!(listed[0]["follower"], follower.id.as_str());
+    assert_eq!(call(&server, &["locks", "free", "act:k"]).code, 0);
+    assert_eq!(call(&server, &["locks", "free", "act:k"]).code, 3);
+    assert!(call(&server, &["audit"]).out.contains("unlock"), "it is in the audit");
+    assert_eq!(submit(&server, "three", Unique::by("k")).await.submitted, Submitted::New);
+    let _worker = worker(&server, 2);
+    let ended = || ["one", "two", "three"].iter().all(|name| server.ended(name) == 1);
+    server.eventually("all ran", SOON, ended);
+    server.drained(SOON);
 }
 
 async fn submit_of(server: &TestServer) -> Receipt {

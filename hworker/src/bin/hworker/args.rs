@@ -18,7 +18,7 @@ use hworker::{Client, Filter, JobState, Order, Priority};
 
 pub(crate) use self::queue::Queue;
 use self::queue::duration;
-pub(crate) use self::steer::{LimitOrJob, Limits, WhichLimit, Whom, Workers};
+pub(crate) use self::steer::{LimitOrJob, Limits, Locks, WhichLimit, Whom, Workers};
 use crate::output::print;
 use crate::stop::Stop;
 
@@ -89,6 +89,9 @@ pub(crate) enum Command {
     /// Limits of a queue: how many jobs run at once and how many start in a time, over all workers
     #[command(subcommand)]
     Limits(Limits),
+    /// The keys that unique jobs hold
+    #[command(subcommand)]
+    Locks(Locks),
     /// Workers
     #[command(subcommand)]
     Workers(Workers),

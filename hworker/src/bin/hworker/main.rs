@@ -7,6 +7,7 @@ mod doctor;
 mod enqueue;
 mod jobs;
 mod limits;
+mod locks;
 mod output;
 mod queues;
 mod rows;
@@ -85,6 +86,7 @@ async fn run(args: Args) -> Result<(), Stop> {
         Command::Scheduled(command) => Box::pin(jobs::scheduled(&context, command)).await,
         Command::Broken(command) => Box::pin(broken::run(&context, command)).await,
         Command::Limits(command) => Box::pin(limits::run(&context, command)).await,
+        Command::Locks(command) => Box::pin(locks::run(&context, command)).await,
         Command::Workers(command) => Box::pin(workers::run(&context, command)).await,
         Command::Crashes => Box::pin(workers::crashes(&context)).await,
         Command::Enqueue(command) => Box::pin(enqueue::run(&context, command)).await,

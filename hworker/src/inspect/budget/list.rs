@@ -3,8 +3,9 @@
 use super::{MOST, Reader};
 use crate::fnv;
 use crate::inspect::job::{Guard, JobInfo, Stands};
+use crate::inspect::order::Order;
 use crate::inspect::position::Position;
-use crate::inspect::state::{JobState, Order};
+use crate::job_state::JobState;
 use crate::store::{DEEPEST, Fault, HUSK, Places, is_ticket};
 
 /// As far around its place a row is looked for first.

@@ -46,5 +46,5 @@ pub(crate) use schedule::{Due, of_scheduled};
 pub(crate) use session::Reconciled;
 pub(crate) use settle::Settled;
 pub(crate) use settlement::{End, NewRecord, Settlement};
-pub(crate) use submit::{Answer, Lock, Submission, Word};
+pub(crate) use submit::{Answer, Submission, Word};
 pub(crate) use wait::{connection_id, end_wait, lengths};

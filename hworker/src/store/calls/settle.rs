@@ -189,7 +189,7 @@ impl Queue {
                 End::Husk => call.arg("husk").arg("it is no envelope"),
                 End::Submitted { list, id, lock, .. } => {
                     call.arg("submit").arg(format!("{list}#{}", id.as_str()));
-                    lock.write(&mut call)
+                    call.lock(lock)
                 }
                 End::Routed { list, front, at_once, .. } => {
                     let how = if *front { "RPUSH" } else { "LPUSH" };

@@ -1,10 +1,10 @@
 //! The end of a lease, as a worker asks for it.
 
 use super::lease::Lease;
-use super::submit::Lock;
 use crate::envelope::JobId;
 use crate::keys::{Ended, Keys};
 use crate::limit::List;
+use crate::unique::KeyLock;
 
 /// The end of a lease.
 #[derive(Debug, Clone)]
@@ -56,7 +56,7 @@ pub(crate) enum End {
     Submitted {
         list: List,
         id: JobId,
-        lock: Lock,
+        lock: KeyLock,
         /// Of the payload, which stays at the server.
         bytes: usize,
     },

@@ -9,27 +9,7 @@ use crate::limit::List;
 use crate::store::Script;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
-
-/// What a job holds, beside its id: a key.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub(crate) struct Lock {
-    /// What the key holds it by, `s`tart, `f`inish or a `p`eriod, and the key; empty where there is none.
-    pub(crate) held_by: String,
-    /// What is done if another holds it.
-    pub(crate) conflict: &'static str,
-    /// How long a period lasts, in ms.
-    pub(crate) lasts: Option<u64>,
-    /// How long one may be put off, in ms.
-    pub(crate) latest: Option<u64>,
-}
-
-impl Lock {
-    /// As the scripts read it.
-    pub(super) fn write<'a>(&self, call: &'a mut Call) -> &'a mut Call {
-        let text = |ms: Option<u64>| ms.map_or_else(String::new, |ms| ms.to_string());
-        call.arg(&self.held_by).arg(self.conflict).arg(text(self.lasts)).arg(text(self.latest))
-    }
-}
+use crate::unique::KeyLock;
 
 /// A job to be taken in.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +18,7 @@ pub(crate) struct Submission<'a> {
     pub(crate) id: &'a JobId,
     pub(crate) front: bool,
     pub(crate) due: Option<Due>,
-    pub(crate) lock: &'a Lock,
+    pub(crate) lock: &'a KeyLock,
     /// As `push` has them.
     pub(crate) terms: &'a str,
     pub(crate) envelope: &'a [u8],
@@ -64,6 +44,14 @@ pub(crate) enum Word {
     Follows,
 }
 
+impl Call {
+    /// As the scripts read it.
+    pub(super) fn lock(&mut self, lock: &KeyLock) -> &mut Self {
+        let text = |ms: Option<u64>| ms.map_or_else(String::new, |ms| ms.to_string());
+        self.arg(&lock.held_by).arg(lock.conflict).arg(text(lock.lasts)).arg(text(lock.latest))
+    }
+}
+
 impl Queue {
     /// Takes in jobs, each on its own, or none of them where there is no room for one.
     pub(crate) async fn submit(
@@ -83,7 +71,7 @@ impl Queue {
                 Some(Due::At(ms)) => call.arg(format!("at {ms}")),
                 None => call.arg(""),
             };
-            job.lock.write(&mut call).arg(job.terms).arg(job.envelope);
+            call.lock(job.lock).arg(job.terms).arg(job.envelope);
         }
         let mut reply = to.run(&call, within).await?;
         if reply.text()? == "full" {

@@ -28,8 +28,9 @@ while not is_full() do
   local last = first + next_step() - 1
   local part = is_down and call('ZRANGE', set, first, last, 'REV', 'WITHSCORES') or call('ZRANGE', set, first, last, 'WITHSCORES')
   for i = 1, #part, 2 do
-    local name, envelope = whole(part[i])
-    if not is_full() then add(name and part[i] .. envelope or envelope, part[i + 1]) end
+    local member = part[i]
+    local name, envelope = whole(member)
+    if not is_full() then add(name and member .. envelope or envelope, part[i + 1]) end
   end
 end
 return rows

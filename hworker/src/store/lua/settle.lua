@@ -163,7 +163,7 @@ if listed then
   -- include finish
   for _, lease in ipairs(listed) do
     free(lease, progress)
-    finish(list_of(lease), progress .. ' ' .. lease)
+    finish(list_of(lease), (progress or '') .. ' ' .. lease)
   end
   tell_of_room()
 end

@@ -48,7 +48,7 @@ for i = 2, #ARGV do
       lease = string.format('%.0f', token) .. (name and '.' .. name or '')
       taken[#taken + 1] = lease
       taken[#taken + 1] = envelope
-      if name then stand(read(name), 'r', progress .. ' ' .. lease) end
+      if name then stand(read(name), 'r', (progress or '') .. ' ' .. lease) end
     end
   end
   reply[#reply + 1] = lease

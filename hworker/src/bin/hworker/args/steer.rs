@@ -103,6 +103,22 @@ pub(crate) enum Limits {
     },
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum Locks {
+    /// The keys that jobs hold, and which jobs; at most 1,000
+    Ls {
+        #[command(flatten)]
+        queue: Queue,
+    },
+    /// Frees a key; the job that held it goes on
+    Free {
+        #[command(flatten)]
+        queue: Queue,
+        /// As `locks ls` shows it
+        key: String,
+    },
+}
+
 /// A limit, one key of it, or that of the queue.
 #[derive(Debug, Flags)]
 pub(crate) struct WhichLimit {

@@ -14,7 +14,8 @@ local function standing(id)
   return string.match(call('HGET', ids, id) or '', '^(%l)([^\n]*)\n([^\n]*)\n(.*)$')
 end
 
-local function stand(of, state, envelope)
-  local _, _, key = standing(of.id)
+-- `key`: another than it had.
+local function stand(of, state, envelope, key)
+  if not key then key = select(3, standing(of.id)) end
   call('HSET', ids, of.id, state .. of.list .. '\n' .. (key or '') .. '\n' .. envelope)
 end

@@ -66,7 +66,7 @@ local function lease(list, envelopes, bounded)
           unlock(string.sub(key, 2), envelopes[i])
           key = ''
         end
-        call('HSET', ids, envelopes[i], 'r' .. list .. '\n' .. key .. '\n' .. progress .. ' ' .. number .. name)
+        stand(read(string.sub(name, 2)), 'r', (progress or '') .. ' ' .. number .. name, key)
       end
       for _, limit in ipairs(limits) do holds[#holds + 1] = room_of(limit).holder .. ' ' .. number end
       if has_queue_limit then holds[#holds + 1] = '* ' .. number end

@@ -1,4 +1,4 @@
-//! Where a job can be, and in which order jobs are shown.
+//! Where a job can be.
 
 use std::fmt;
 use std::str::FromStr;
@@ -73,7 +73,7 @@ impl JobState {
     }
 
     /// Whether there are records of such jobs.
-    pub(super) fn ended(self) -> Option<Ended> {
+    pub(crate) fn ended(self) -> Option<Ended> {
         match self {
             Self::Failed => Some(Ended::Failed),
             Self::Cancelled => Some(Ended::Cancelled),
@@ -117,14 +117,4 @@ impl FromStr for JobState {
             format!("`{text}` is no state of a job; there are {all}")
         })
     }
-}
-
-/// In which order jobs are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Order {
-    /// The one whose turn comes next is the first: the oldest of waiting and of ended ones, the earliest due of scheduled ones.
-    Next,
-    /// The newest is the first.
-    Newest,
 }

@@ -31,6 +31,7 @@ pub(crate) struct Args {
     pub(crate) on_error: Option<OrPath<Fault>>,
     pub(crate) on_timeout: Option<Fault>,
     pub(crate) on_crash: Option<Fault>,
+    pub(crate) on_cancel: Option<Ident>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) priority: Option<Ident>,
     pub(crate) backoff: Option<OrPath<Backoff>>,
@@ -143,6 +144,7 @@ impl Args {
             "on_error" => self.on_error = Some(on_error(value)?),
             "on_timeout" => self.on_timeout = Some(fault(key, value)?),
             "on_crash" => self.on_crash = Some(fault(key, value)?),
+            "on_cancel" => self.on_cancel = Some(on_cancel(value)?),
             "max_attempts" => self.max_attempts = Some(max_attempts(value)?),
             "priority" => self.priority = Some(priority(value)?),
             "backoff" => self.backoff = Some(backoff(value)?),
@@ -254,6 +256,18 @@ fn fault(key: &str, value: &Expr) -> Result<Fault> {
     let form = format!("`{key}` is \"retry\" or \"fail\"");
     let text = string(value, &form)?;
     fault_named(&text.value()).ok_or_else(|| Error::new_spanned(text, form))
+}
+
+/// The variant of the enum, with the place of the text.
+fn on_cancel(value: &Expr) -> Result<Ident> {
+    let form = "`on_cancel` is \"drop\" or \"token\"";
+    let text = string(value, form)?;
+    let variant = match text.value().as_str() {
+        "drop" => "Drop",
+        "token" => "Token",
+        _ => return Err(Error::new_spanned(text, form)),
+    };
+    Ok(Ident::new(variant, Span::call_site()))
 }
 
 fn fault_named(text: &str) -> Option<Fault> {

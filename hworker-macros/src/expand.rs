@@ -272,6 +272,7 @@ fn policy(model: &JobModel) -> TokenStream {
         on_error.map(|value| quote!(on_error: #value)),
         args.on_timeout.map(fault).map(|value| quote!(on_timeout: #value)),
         args.on_crash.map(fault).map(|value| quote!(on_crash: #value)),
+        args.on_cancel.as_ref().map(|value| quote!(on_cancel: #private::OnCancel::#value)),
     ];
     // Clippy dislikes a base of which nothing is left.
     let base = set.iter().any(Option::is_none).then(|| quote!(..#private::Policy::DEFAULT));

@@ -1,7 +1,7 @@
 //! The keys of the attribute, and what is said of others.
 
 /// The keys that work, each with an example of its value.
-pub(crate) const KEYS: [(&str, &str); 21] = [
+pub(crate) const KEYS: [(&str, &str); 22] = [
     ("name", "\"mail.welcome\""),
     ("aliases", "[\"old_name\"]"),
     ("type", "SendWelcome"),
@@ -11,6 +11,7 @@ pub(crate) const KEYS: [(&str, &str); 21] = [
     ("on_error", "\"retry\""),
     ("on_timeout", "\"retry\""),
     ("on_crash", "\"retry\""),
+    ("on_cancel", "\"token\""),
     ("max_attempts", "25"),
     ("backoff", "\"exp(5s, 6h)\""),
     ("priority", "\"high\""),

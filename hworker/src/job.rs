@@ -141,6 +141,8 @@ pub struct Policy {
     pub on_timeout: OnFault,
     /// What the death of the worker leads to.
     pub on_crash: OnFault,
+    /// What becomes of a running body whose job somebody cancels.
+    pub on_cancel: OnCancel,
 }
 
 impl Policy {
@@ -153,6 +155,7 @@ impl Policy {
         on_error: OnError::Always(OnFault::Retry),
         on_timeout: OnFault::Retry,
         on_crash: OnFault::Retry,
+        on_cancel: OnCancel::Drop,
     };
 }
 
@@ -163,6 +166,15 @@ pub enum OnFault {
     Retry,
     /// The job has failed.
     Fail,
+}
+
+/// What becomes of a running body whose job somebody cancels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnCancel {
+    /// It is dropped, if it is async.
+    Drop,
+    /// It goes on, and can ask its context.
+    Token,
 }
 
 /// What a returned error leads to.

@@ -14,6 +14,8 @@ use crate::guarded::guarded;
 #[derive(Default)]
 pub(crate) struct End {
     reached: AtomicBool,
+    /// Somebody cancelled the job, so it is to come to its end.
+    ordered: AtomicBool,
     /// Made under the lock of `holders`, so that an end which came before it is seen.
     notice: OnceLock<Notify>,
     holders: Mutex<Holders>,
@@ -51,6 +53,20 @@ impl End {
             children.abort_all();
         }
         holders.task.take()
+    }
+
+    /// Tells all who ask that it is to end: somebody cancelled the job. The body goes on.
+    pub(super) fn order(&self) {
+        let _holders = self.holders();
+        self.ordered.store(true, Ordering::Release);
+        if let Some(notice) = self.notice.get() {
+            guarded(|| notice.notify_waiters());
+        }
+    }
+
+    /// Whether somebody cancelled the job.
+    pub(super) fn is_ordered(&self) -> bool {
+        self.ordered.load(Ordering::Acquire)
     }
 
     /// Whether the attempt is over.

@@ -143,11 +143,12 @@ impl Context {
         self.attempt.deadline.saturating_duration_since(Instant::now())
     }
 
-    /// Whether the attempt is over: it ran out of time, lost its lease, or the worker's shutdown grace has ended. Async bodies are dropped
-    /// then; blocking ones should check this and return.
+    /// Whether the attempt is over: it ran out of time, lost its lease, the worker's shutdown grace has ended, or somebody
+    /// [cancelled](crate::Action::Cancel) the job. Async bodies are dropped then, unless their type says `on_cancel = "token"` and the job is
+    /// cancelled; these and blocking ones should check this and return.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
-        self.attempt.end.is_reached()
+        self.attempt.end.is_reached() || self.attempt.end.is_ordered()
     }
 
     /// Completes when the attempt is over. For tasks you spawned yourself, with a clone of the context; an async body is dropped at that
@@ -189,6 +190,29 @@ impl Context {
     /// Ends the attempt, called by the task that runs it: every other holder of this context learns of it.
     pub(crate) fn end(&self) {
         drop(self.attempt.end.reach());
+    }
+
+    /// Notes that somebody cancelled the job; the body goes on, and can ask.
+    pub(crate) fn order_end(&self) {
+        self.attempt.end.order();
+    }
+
+    /// Whether somebody cancelled the job.
+    pub(crate) fn is_ordered_to_end(&self) -> bool {
+        self.attempt.end.is_ordered()
+    }
+
+    /// Completes when the attempt is over, whether or not somebody cancelled the job before.
+    pub(crate) async fn over(&self) {
+        loop {
+            let notice = self.attempt.end.notice().notified();
+            tokio::pin!(notice);
+            notice.as_mut().enable();
+            if self.attempt.end.is_reached() {
+                return;
+            }
+            notice.await;
+        }
     }
 
     /// Cancels the attempt: also wakes the task that runs it.

@@ -8,11 +8,12 @@ use super::budget::waiting_again;
 use super::job::{JobInfo, Stands};
 use super::{Doing, Inspect};
 use crate::encryption::is_sealed;
-use crate::envelope::{Envelope, JobId, Rewrite, describe, edit_args};
+use crate::envelope::{Envelope, JobId, Rewrite, VERSION, describe, edit_args};
 use crate::error::{Cause, Error};
 use crate::guarded::guarded;
 use crate::job::Definition;
 use crate::job_state::JobState;
+use crate::priority::Priority;
 use crate::registry::Registry;
 use crate::store::{Connection, Duty, Edited, Fault, From, Queue, server_time};
 use crate::time::{day, local_unix_ms, millis};
@@ -31,10 +32,15 @@ pub enum Action {
     Reset,
     /// It is gone, with its record.
     Delete,
+    /// It does not run, and its record says that it was cancelled. A running body is dropped within two seconds, or told and waited for, as its
+    /// type says (`on_cancel`); what blocks a thread is always told. One that succeeds all the same is done.
+    Cancel,
     /// It is the next to run of its queue.
     Promote,
     /// It runs at a time, or after one.
     Reschedule(When),
+    /// It has another priority from now on, and waits behind those that have it already. Of jobs that wait or are scheduled.
+    SetPriority(Priority),
     /// It goes to another queue: to the end of its list, or where it is scheduled to the same time there.
     MoveTo(String),
     /// Its arguments and what is noted beside them change; an ended job runs again with them.
@@ -97,7 +103,7 @@ impl Inspect {
     /// Does something to jobs as they were seen, at most 100, one after the other: each is changed once, however many ask, and only if it
     /// still stands where it stood with the same bytes, or the same time.
     ///
-    /// A running job cannot be changed: its answer is [`Changed::Missing`].
+    /// A running job can be cancelled and no more: else its answer is [`Changed::Missing`].
     ///
     /// # Errors
     /// [`Error::Config`] for more than 100 jobs, for jobs of another queue, for an edit that does not fit, and for another queue that
@@ -141,6 +147,32 @@ impl Inspect {
             }
         }
         self.or_not_found(false, &format!("a job {id} that is not running"))
+    }
+
+    /// Cancels a job by its id, whether it waits, is delayed or runs, and says in which of these states it was met. Its record says that it was
+    /// cancelled, and it is never retried. See [`Action::Cancel`] for one that runs.
+    ///
+    /// ```no_run
+    /// # async fn demo(client: hworker::Client, id: hworker::JobId) -> Result<(), hworker::Error> {
+    /// client.inspect("mail").cancel(&id).await?;
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] where no such job is on the queue, or it has ended; else as [`change`](Self::change).
+    pub async fn cancel(&self, id: &JobId) -> Result<JobState, Error> {
+        // It may go on between the look and the order.
+        for _ in 0..3 {
+            let Some(job) = self.find(id).await? else { break };
+            let state = job.state;
+            if self.change(std::slice::from_ref(&job), &Action::Cancel).await? == [Changed::Done] {
+                return Ok(state);
+            }
+            if state.ended().is_some() || state == JobState::Broken {
+                break;
+            }
+        }
+        Err(Error::NotFound { what: format!("a job {id} on {} that has not ended", self.name) })
     }
 
     /// The queue to which they go, if it is another; else what is wrong.
@@ -216,6 +248,11 @@ impl Inspect {
         let Some(job) = whole.as_ref().map_or(Some(job), |read| read.as_ref()) else {
             return Ok(Changed::Missing);
         };
+        if let (Action::Cancel, Stands::Running(worker, Some(lease))) = (action, &job.guard.stands)
+        {
+            let ordered = shard.cancel(&on, &shard.keys.worker(worker), lease).await?;
+            return Ok(if ordered { Changed::Done } else { Changed::Missing });
+        }
         let limit = self.client.max_payload();
         let Some(duty) = duty(job, action, now, limit) else { return Ok(Changed::Missing) };
         let duty = ready(job, duty, now);
@@ -235,7 +272,10 @@ impl Inspect {
         let before = if let Stands::Waiting(before) = job.guard.stands { before } else { 0 };
         let Some(seen) = from(before) else { return Ok(Changed::Missing) };
         // What goes on keeps its priority and its limits.
-        let list = job.guard.list.at(job.priority);
+        let list = job.guard.list.at(match action {
+            Action::SetPriority(priority) => *priority,
+            _ => job.priority,
+        });
         let (day, to) = (day(now), &to.unwrap_or(shard).clone().at(list));
         let id = job.id.as_ref();
         let mut edited = shard.edit(&on, &day, (id, seen), to, &duty).await?;
@@ -289,6 +329,8 @@ fn duty(job: &JobInfo, action: &Action, now: u64, limit: usize) -> Option<Duty> 
     };
     match action {
         Action::Delete => Some(Duty::Nothing),
+        Action::Cancel if job.state.ended().is_some() || job.state == JobState::Broken => None,
+        Action::Cancel => cancelled(job, now),
         Action::Retry | Action::Reset => {
             let envelope = match action {
                 Action::Reset if job.state != JobState::Broken => again(job, true, now)?,
@@ -303,6 +345,15 @@ fn duty(job: &JobInfo, action: &Action, now: u64, limit: usize) -> Option<Duty> 
                 When::At(time) => local_unix_ms(*time),
             };
             Some(Duty::At { due: due.min(1 << 53), envelope: envelope(false)? })
+        }
+        Action::SetPriority(priority) => {
+            let mut rewrite = Rewrite::of(job.payload())?;
+            rewrite.set("priority", priority);
+            let envelope = rewrite.to_bytes();
+            match due {
+                Some(due) => Some(Duty::At { due, envelope }),
+                None => is_waiting.then_some(Duty::Push { front: false, envelope }),
+            }
         }
         Action::MoveTo(_) => Some(match due {
             Some(due) => Duty::At { due, envelope: envelope(false)? },
@@ -322,6 +373,27 @@ fn duty(job: &JobInfo, action: &Action, now: u64, limit: usize) -> Option<Duty> 
             })
         }
     }
+}
+
+/// It does not run: its record, as a worker would write it.
+fn cancelled(job: &JobInfo, now: u64) -> Option<Duty> {
+    let envelope = Rewrite::of(job.payload())?;
+    let (name, id) = (job.job.clone()?, envelope.id());
+    let record = serde_json::json!({
+        "v": VERSION,
+        "id": id,
+        "job": name,
+        "queue": job.queue,
+        "outcome": JobState::Cancelled.name(),
+        "kind": "cancelled",
+        "message": "somebody cancelled it",
+        "ended_at": now,
+        "attempts": job.attempt,
+        "crashes": job.crashes,
+        "envelope": serde_json::value::to_raw_value(&envelope).ok()?,
+    });
+    let record = serde_json::to_vec(&record).ok()?;
+    Some(Duty::Cancel { job: name, id: id.as_str().to_owned(), record })
 }
 
 /// The same duty with an envelope that says since when its job waits, where that changes.

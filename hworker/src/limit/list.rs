@@ -34,8 +34,9 @@ impl From<Priority> for List {
 }
 
 impl List {
-    /// Where jobs wait that gave way to others of their key: the next worker cancels them.
-    const SUPERSEDED: &'static str = "+!superseded";
+    /// Where jobs wait that do not run: they gave way to others of their key, or somebody cancelled them while a worker had them that died.
+    /// The next worker writes their records.
+    const CANCELLED: [&'static str; 2] = ["superseded", "cancelled"];
 
     /// That of jobs with these limits, and this key, as [`written_key`] gives it. Without a key the limits that need one do not hold.
     pub(crate) fn of(priority: Priority, limits: &[Limit], key: Option<&str>) -> Self {
@@ -76,8 +77,10 @@ impl List {
         !self.limits.is_empty()
     }
 
-    pub(crate) fn is_superseded(&self) -> bool {
-        *self.limits == *Self::SUPERSEDED
+    /// Why its jobs do not run, if they do not.
+    pub(crate) fn cancels(&self) -> Option<&'static str> {
+        let why = self.limits.strip_prefix("+!")?;
+        Self::CANCELLED.into_iter().find(|known| *known == why)
     }
 
     /// The list of such a name; that of the plain one is empty.

@@ -318,6 +318,7 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
         .filter(|name| {
             let tools = [
                 "audit",
+                "cancel",
                 "edit",
                 "limit",
                 "lock",
@@ -463,6 +464,7 @@ async fn an_operator_mends_and_nothing_more() {
     // Repairs are tested beside the doctor.
     let changes = [
         "audit",
+        "cancel",
         "requeue_broken",
         "revoke",
         "edit",

@@ -205,6 +205,27 @@ pub(crate) enum Jobs {
         #[command(flatten)]
         select: Select,
     },
+    /// Cancels jobs: they do not run, and their records say so. A running body is dropped, or told, as its type says
+    Cancel {
+        #[command(flatten)]
+        select: Select,
+    },
+    /// Has jobs run at another time
+    At {
+        #[command(flatten)]
+        select: Select,
+        /// So long from now
+        #[arg(long = "in", value_name = "TIME", value_parser = duration)]
+        delay: std::time::Duration,
+    },
+    /// Gives jobs that wait, or are scheduled, another priority
+    Priority {
+        #[command(flatten)]
+        select: Select,
+        /// `highest`, `high`, `normal`, `low` or `lowest`
+        #[arg(long)]
+        to: Priority,
+    },
     /// Makes jobs the next to run
     Promote {
         #[command(flatten)]

@@ -20,6 +20,19 @@ pub(crate) async fn run(context: &Context, command: Jobs) -> Result<(), Stop> {
         Jobs::Delete { select } => {
             context.change("delete", &select, Of::Any(JobState::Failed), Action::Delete).await
         }
+        Jobs::Cancel { select } => {
+            context.change("cancel", &select, Of::Any(JobState::Waiting), Action::Cancel).await
+        }
+        Jobs::At { select, delay } => {
+            let at = Action::Reschedule(When::In(delay));
+            context.change("reschedule", &select, Of::Any(JobState::Waiting), at).await
+        }
+        Jobs::Priority { select, to } => {
+            let action = Action::SetPriority(to);
+            context
+                .change("give another priority to", &select, Of::Any(JobState::Waiting), action)
+                .await
+        }
         Jobs::Promote { select } => {
             context.change("promote", &select, Of::Any(JobState::Scheduled), Action::Promote).await
         }

@@ -4,6 +4,7 @@ mod chunk;
 mod send;
 
 use std::fmt;
+use std::time::Duration;
 
 use self::send::send;
 use super::Enqueue;
@@ -13,6 +14,7 @@ use crate::client::Client;
 use crate::envelope::JobId;
 use crate::error::Error;
 use crate::job::Job;
+use crate::store::Due;
 
 /// Many jobs that are enqueued at once, in as few round trips as they fit in: of any types, for any queues, now or later.
 ///
@@ -36,11 +38,14 @@ use crate::job::Job;
 pub struct Bulk {
     runs: Vec<Box<dyn Run>>,
     client: Option<Client>,
+    spread: Option<Duration>,
 }
 
 /// Jobs of one type, whichever, that follow one another in a bulk.
 trait Run: Send {
     fn len(&self) -> usize;
+    /// Sets when each runs; false where one of them says that itself.
+    fn spread(&mut self, next: &mut dyn FnMut() -> Due) -> bool;
     /// Whether any of them leaves open which client it is enqueued by.
     fn needs_client(&self) -> bool;
     fn encode<'a>(
@@ -54,6 +59,10 @@ trait Run: Send {
 impl<J: Job> Run for Vec<Enqueue<J>> {
     fn len(&self) -> usize {
         self.len()
+    }
+
+    fn spread(&mut self, next: &mut dyn FnMut() -> Due) -> bool {
+        self.iter_mut().fold(true, |spread, job| job.due.replace(next()).is_none() && spread)
     }
 
     fn needs_client(&self) -> bool {
@@ -91,6 +100,21 @@ impl Bulk {
         self
     }
 
+    /// Spreads the jobs over this time: the first is due now, and each of the others the same time after the one before it, in their order.
+    ///
+    /// ```no_run
+    /// # use std::time::Duration;
+    /// # #[hworker::job] async fn remind(user: u64) { let _ = user; }
+    /// # async fn demo(users: Vec<u64>) -> Result<(), hworker::Error> {
+    /// let reminders: hworker::Bulk = users.into_iter().map(remind::with).collect();
+    /// reminders.spread(Duration::from_secs(3600)).enqueue().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn spread(mut self, over: Duration) -> Self {
+        self.spread = Some(over);
+        self
+    }
+
     /// How many jobs there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -108,7 +132,7 @@ impl Bulk {
     /// Dropping the future before it is ready leaves each chunk enqueued or not, never half.
     ///
     /// # Errors
-    /// [`Error::Config`] if the default client cannot be made; [`Error::Invalid`] names all jobs that are wrong; [`Error::Bulk`] names the jobs
+    /// [`Error::Config`] if the default client cannot be made, or the jobs cannot be spread; [`Error::Invalid`] names all jobs that are wrong; [`Error::Bulk`] names the jobs
     /// that are, or may be, enqueued, and those that are not. With every other error no job is enqueued.
     pub async fn enqueue(self) -> Result<Vec<JobId>, Error> {
         in_a_runtime()?;
@@ -126,9 +150,23 @@ impl Bulk {
     /// Checks all jobs and writes their envelopes. The default client is asked for once, and only where a job needs it: that it
     /// cannot be made is no fault of any of them.
     fn encode(
-        self,
+        mut self,
         default_client: impl FnOnce() -> Result<Client, Error>,
     ) -> Result<Vec<Ready>, Error> {
+        if let Some(over) = self.spread {
+            let (jobs, mut index) = (self.len().max(1) as u128, 0);
+            let mut next = || {
+                let at = over.as_millis().min(u128::from(u64::MAX)) * index / jobs;
+                index += 1;
+                Due::In(at as u64)
+            };
+            let spread = self.runs.iter_mut().fold(true, |all, run| run.spread(&mut next) && all);
+            if over.is_zero() || !spread {
+                return Err(Error::config(
+                    "a bulk is spread over a time that is longer than zero, and none of its jobs has a time of its own",
+                ));
+            }
+        }
         let (mut ready, mut wrong) = (Vec::with_capacity(self.len()), Vec::new());
         let client = match self.client {
             None if self.runs.iter().any(|run| run.needs_client()) => Some(default_client()?),

@@ -43,6 +43,18 @@ impl Queue {
         Ok(on.run(&call, CALL_WITHIN).await?.text()? == "ok")
     }
 
+    /// Tells a worker to end a job that it runs; false where it does not hold it.
+    pub(crate) async fn cancel(
+        &self,
+        on: &Connection,
+        keys: &WorkerKeys,
+        lease: &Lease,
+    ) -> Result<bool, Fault> {
+        let mut call = Call::new(Script::Cancel, &[&keys.progress, &keys.record]);
+        call.lease(lease);
+        Ok(on.run(&call, CALL_WITHIN).await?.text()? == "ok")
+    }
+
     /// Deletes every key of the queue, and counts them.
     pub(crate) async fn destroy(&self, on: &Connection, deleted: &AtomicU64) -> Result<(), Fault> {
         let (mut scan, options) = (Scan::new(), ("MATCH", self.keys.pattern(), "COUNT", SCAN));

@@ -50,6 +50,8 @@ pub(crate) enum Duty {
     Push { front: bool, envelope: Vec<u8> },
     /// It is scheduled for this time in ms.
     At { due: u64, envelope: Vec<u8> },
+    /// It is cancelled: the name of its type, its id, and its record.
+    Cancel { job: String, id: String, record: Vec<u8> },
 }
 
 /// What an edit did.
@@ -118,6 +120,10 @@ impl Queue {
         };
         match duty {
             Duty::Nothing | Duty::Stay(_) => {}
+            Duty::Cancel { job, id, record } => {
+                // How many are kept is the workers' to say, and they trim.
+                call.arg("cancel").arg(job).arg(id).number(1 << 53).number(1 << 53).arg(record);
+            }
             Duty::Push { front, envelope } => {
                 call.arg("push").arg(if *front { "RPUSH" } else { "LPUSH" });
                 call.arg(named(&to.list)).arg(at_once).arg(envelope);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::lease::Lease;
 use crate::keys::WorkerKeys;
 use crate::store::Script;
 use crate::store::net::{Call, Connection, Fault};
@@ -81,6 +82,8 @@ pub(crate) struct Heard {
     pub(crate) overdue: u64,
     /// What it was ordered.
     pub(crate) orders: Orders,
+    /// The leases whose jobs it is to end.
+    pub(crate) cancelled: Vec<Lease>,
     /// The limits that it declared are there.
     pub(crate) knows_limits: bool,
     /// Workers that were last heard of more than 2 s ago or in the future, with that heartbeat as the server has it.
@@ -132,6 +135,7 @@ impl Queue {
             parked: reply.count()?,
             overdue: reply.count()?,
             orders: Orders::read(&reply.text()?, &reply.text()?, &reply.text()?),
+            cancelled: reply.text()?.lines().map(Lease::parse).collect(),
             knows_limits: reply.count()? == 1,
             silent: reply.rest(Reply::pair)?,
         }))

@@ -27,6 +27,7 @@
 -- ARGV[7] then its duties: those of lib/duties, and
 --   'push', 'RPUSH' to the front or 'LPUSH', list, how many at once, envelope    waits; '' is the plain list
 --   'at', due in ms, list, how many at once, envelope                            is scheduled; by its arguments, or ''
+--   'cancel', job type, id, most records, most bytes, record                     does not run
 --
 -- Returns 'done'; 'missing' when it is not there any more; 'changed' when it is there with another score.
 -- Invariant: it leaves its place in the script that does its duties, once however many ask.
@@ -45,13 +46,15 @@ local function count(counted, counter, job, n)
 end
 
 local progress = ''
+-- The list and id of one that is known by its id, and is to be cancelled.
+local cancelled_name
 -- include clock
 -- include lists
 -- include limits
 -- include finish
 -- include duties
 
-arguments.push, arguments.at = 4, 4
+arguments.push, arguments.at, arguments.cancel = 4, 4, 5
 function duties.push(_, _, _, how, list, at_once, envelope)
   if list ~= '' then
     local token_key = KEYS[17]
@@ -64,6 +67,11 @@ function duties.at(_, _, _, at, list, at_once, envelope)
   local first, due = call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2], tonumber(at)
   call('ZADD', scheduled, at, later(list, envelope, at_once))
   -- include wake
+end
+
+function duties.cancel(_, _, _, job, id, most_records, most_bytes, text)
+  if cancelled_name then finish(cancelled_name, nil, true) end
+  duties.record(job, nil, nil, 'cancelled', id, '-', most_records, most_bytes, text, '')
 end
 
 -- Where it stands among the waiting ones, as a negative index: near the place at which it was seen. Those around it are only read where
@@ -93,7 +101,7 @@ local seat, score, follows
 if state == 'waiting' and own_name then
   local stands, _, _, envelope = standing(read(own_name).id)
   -- One that follows another is in no list.
-  follows = stands == 'f' and instead == '-' and not ARGV[7]
+  follows = stands == 'f' and instead == '-' and (not ARGV[7] or ARGV[7] == 'cancel')
   envelope = follows and string.match(envelope, '^%d*\n(.*)$') or envelope
   if stands ~= 'w' and not follows or envelope ~= bytes then return 'missing' end
 elseif state == 'waiting' then
@@ -112,6 +120,10 @@ local i = 7
 while ARGV[i] do
   local duty = ARGV[i]
   if duty == 'push' then look_at_list(ARGV[i + 2]) end
+  if duty == 'cancel' then
+    needed[records], needed[groups], needed[ended[outcomes.cancelled]] = 'HLEN', 'HLEN', 'ZCARD'
+    cancelled_name = own_name
+  end
   if duty == 'at' then needed[scheduled], needed[bell] = 'ZCARD', 'LLEN' end
   look_at('', duty, ARGV[i + 1])
   i = i + 1 + arguments[duty]

@@ -21,7 +21,7 @@
 --
 -- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting or 0 while the queue gives none, 1 if it keeps the timer or 0,
 -- ms until the next scheduled job is due, or a limit opens, or -1, parked jobs that it has not looked at, parked jobs to be broken, its
--- orders 'quiet', 'slots' and 'stop' or '' each, 1 if the limits that it declared are there or 0, worker, last heartbeat, worker, last
+-- orders 'quiet', 'slots' and 'stop' or '' each, the leases that are to be cancelled, each on a line, 1 if the limits that it declared are there or 0, worker, last heartbeat, worker, last
 -- heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the
 -- worker was declared dead or is not known.
 local call = redis.call
@@ -31,7 +31,7 @@ local worker, timer_ttl, window, everyone = ARGV[1], ARGV[2], tonumber(ARGV[3]),
 local looked, unknown_for, declared = ARGV[5], tonumber(ARGV[6]), ARGV[8]
 local bell = KEYS[10]
 
-local known = call('HMGET', record, 'session', 'dead', 'quiet', 'slots', 'stop')
+local known = call('HMGET', record, 'session', 'dead', 'quiet', 'slots', 'stop', 'cancel')
 if not known[1] or known[2] then return {'void'} end
 
 call('HDEL', progress, '')
@@ -45,6 +45,19 @@ local keeps = 0
 if not keeper or keeper == worker then
   call('SET', timer, worker, 'PX', timer_ttl)
   keeps = 1
+end
+
+-- What is to be cancelled, as far as the worker holds it still.
+local to_cancel = ''
+if known[6] then
+  for lease in string.gmatch(known[6], '[^\n]+') do
+    if call('HEXISTS', progress, lease) == 1 then to_cancel = to_cancel .. lease .. '\n' end
+  end
+  if to_cancel == '' then
+    call('HDEL', record, 'cancel')
+  else
+    call('HSET', record, 'cancel', string.sub(to_cancel, 1, -2))
+  end
 end
 
 -- What the plain list does not show. Whoever waits for it is told again, should a ticket or the mark be lost.
@@ -94,7 +107,7 @@ local reply = {
   is_closed and 0 or parked_between('(' .. looked, '+inf'),
   -- A token is a time in us.
   parked_between('-inf', string.format('%.0f', (now - unknown_for) * 1000)),
-  known[3] or '', known[4] or '', known[5] or '', type(of_queue[4]) == 'string' and 1 or 0,
+  known[3] or '', known[4] or '', known[5] or '', to_cancel, type(of_queue[4]) == 'string' and 1 or 0,
 }
 
 local function add(from, to)

@@ -32,6 +32,7 @@ scripts! {
     Audit = "audit";
     BreakParked = "break_parked";
     Bury = "bury";
+    Cancel = "cancel";
     Declare = "declare";
     Edit = "edit";
     Heartbeat = "heartbeat";

@@ -36,6 +36,14 @@ call('HDEL', progress, '')
 local declared = call('HSETNX', record, 'dead', call('TIME')[1])
 -- Who it was is told once, and written down elsewhere.
 local who = declared == 1 and call('HMGET', record, 'name', 'host', 'pid', 'version') or {}
+-- What was to be cancelled does not run again: the next worker ends it.
+local ordered = '\n' .. (call('HGET', record, 'cancel') or '') .. '\n'
+local function goes_to(lease)
+  local name = list_of(lease)
+  if not string.find(ordered, '\n' .. lease .. '\n', 1, true) then return name end
+  local of = read(name)
+  return of and of.id and 'highest*+!cancelled#' .. of.id or 'highest+!cancelled'
+end
 call('HDEL', record, 'name', 'host', 'pid', 'version', 'concurrency', 'queues')
 
 local given = 0
@@ -54,7 +62,7 @@ end
 for i = 4, #ARGV, 2 do
   if call('HDEL', progress, ARGV[i]) == 1 then
     free(ARGV[i], progress)
-    push('RPUSH', list_of(ARGV[i]), ARGV[i + 1])
+    push('RPUSH', goes_to(ARGV[i]), ARGV[i + 1])
     given = given + 1
   end
 end

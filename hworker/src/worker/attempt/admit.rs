@@ -20,6 +20,12 @@ const SUSPECT_PAUSE_MS: u64 = 2_000;
 /// How long the death of its worker counts against a job.
 const CRASHES_COUNT_FOR_MS: u64 = 86_400_000;
 
+/// Why a job does not run that gave way.
+const SUPERSEDED: &str = "another job of its key came, and only one may wait or run";
+
+/// Why a job does not run that somebody cancelled.
+pub(crate) const CANCELLED: &str = "somebody cancelled it";
+
 /// Decodes a reserved job and decides whether it may run now. If it may not, returns its settlement.
 pub(crate) fn admit(
     core: &Core,
@@ -54,9 +60,9 @@ fn check(
         let front = list.is_in_order() && job.number > 1;
         return Err(End::Routed { list, front, at_once, bytes: job.payload.len() });
     }
-    if job.lease.list().is_some_and(List::is_superseded) {
-        let why = "another job of its key came, and only one waits while the limit is used up";
-        let cancel = Transition::Cancel(Evidence::new("superseded", why));
+    if let Some(kind) = job.lease.list().and_then(List::cancels) {
+        let why = if kind == "superseded" { SUPERSEDED } else { CANCELLED };
+        let cancel = Transition::Cancel(Evidence::new(kind, why));
         return Err(conclude(core, consumer, &job, None, cancel));
     }
     let at_most_once = job.definition.policy.on_crash == OnFault::Fail;
@@ -92,7 +98,7 @@ fn check(
 fn submitted(core: &Core, job: &Job) -> Option<End> {
     let definition = job.definition;
     let uniqueness = definition.unique.as_ref()?;
-    if job.lease.id().is_some() || job.lease.list().is_some_and(List::is_superseded) {
+    if job.lease.id().is_some() || job.lease.list().and_then(List::cancels).is_some() {
         return None;
     }
     // Arguments that do not fit are found when the attempt starts.
@@ -122,7 +128,7 @@ fn elsewhere(core: &Core, consumer: &Consumer, job: &Job) -> Option<(List, Optio
     if found.by_id && !is_held_up {
         return None;
     }
-    if found.is_superseded() {
+    if found.cancels().is_some() {
         return None;
     }
     let priority = if found.is_plain() { job.priority } else { found.priority };

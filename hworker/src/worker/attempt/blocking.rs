@@ -48,7 +48,7 @@ pub(crate) async fn run(
     }
     tokio::select! {
         biased;
-        () = context.cancelled() => return None,
+        () = context.over() => return None,
         result = &mut result => {
             let result = result.ok().and_then(|mut result| result.take());
             return Some(result.unwrap_or_else(|| Err(vanished())).into());

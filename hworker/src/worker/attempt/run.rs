@@ -19,9 +19,9 @@ use crate::guarded::guarded;
 use crate::job::{Body, Invocation, StartError};
 use crate::outcome::Returned;
 use crate::store::{End, Lease, Settlement};
-use crate::worker::attempt::admit::admit;
+use crate::worker::attempt::admit::{CANCELLED, admit};
 use crate::worker::attempt::blocking::{self, BlockingBody};
-use crate::worker::attempt::decide::Finish;
+use crate::worker::attempt::decide::{Evidence, Finish, Transition};
 use crate::worker::attempt::decode::{park, read};
 use crate::worker::attempt::finish::{conclude, decided, outcome};
 use crate::worker::attempt::panic::{self, Caught};
@@ -95,6 +95,7 @@ impl Started {
         let elapsed = at.elapsed();
         consumer.pace.ran(elapsed);
         // All code of the user runs before the lease ends: until then the supervisor keeps the deadline.
+        let is_cancelled = context.is_ordered_to_end();
         let transition = finish.map(|mut finish| {
             // A result after the deadline does not count.
             if elapsed >= job.timeout {
@@ -103,6 +104,12 @@ impl Started {
             }
             decided(core, job, finish, &job.definition.policy)
         });
+        // Somebody cancelled the job: what succeeded all the same is done, and all else does not run again.
+        let transition = match transition {
+            Some(Transition::Ack) => Some(Transition::Ack),
+            _ if is_cancelled => Some(Transition::Cancel(Evidence::new("cancelled", CANCELLED))),
+            transition => transition,
+        };
         // If the supervisor settled it, or it was lost, this result does not count.
         let settlement = consumer.end(&job.lease, || match transition {
             None => record::released(job, 0),
@@ -156,7 +163,9 @@ async fn begin(
         Body::Blocking(body) => Unfinished::Blocking(Caught::new(body), around(consumer, job)),
     };
     if !consumer.leases.start(running) {
-        return Err(None);
+        let is_cancelled = started.context.is_ordered_to_end();
+        drop(body);
+        return Err(if is_cancelled { started.end(core, consumer, None) } else { None });
     }
     if let Unfinished::Async(polled) = &mut body
         && let Poll::Ready(result) =

@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 
 use super::job::{Job, Running};
 use super::recent::Recent;
+use crate::job::OnCancel;
 use crate::store::{Lease, LeaseMap, Settlement};
 
 /// The leases of one queue.
@@ -28,6 +29,8 @@ pub(crate) struct Leases {
 #[derive(Debug, Default)]
 struct Table {
     held: LeaseMap<State>,
+    /// Those whose jobs somebody cancelled before their bodies had started.
+    cancelled: HashSet<Lease>,
     /// The session number under which the list of leases was last reconciled.
     session_number: u64,
 }
@@ -80,9 +83,35 @@ impl Leases {
         });
     }
 
+    /// Somebody cancelled the job: a running body is told, and dropped where its type says so; one that has not started will not.
+    pub(crate) fn cancel(&self, lease: &Lease) {
+        let mut table = self.table();
+        let running = match table.held.get(lease) {
+            Some(State::Running(running)) => running.clone(),
+            Some(State::Reserved { .. }) => {
+                table.cancelled.insert(lease.clone());
+                return;
+            }
+            Some(State::Ending) | None => return,
+        };
+        drop(table);
+        if running.context.is_ordered_to_end() {
+            return;
+        }
+        running.context.order_end();
+        if !running.blocking && running.job.definition.policy.on_cancel == OnCancel::Drop {
+            running.context.cancel();
+        }
+    }
+
     /// Notes that the body is about to start. False if the lease is ending or lost: then the body must not start.
     pub(crate) fn start(&self, running: Running) -> bool {
-        match self.table().held.get_mut(&running.job.lease) {
+        let mut table = self.table();
+        if !table.cancelled.is_empty() && table.cancelled.remove(&running.job.lease) {
+            running.context.order_end();
+            return false;
+        }
+        match table.held.get_mut(&running.job.lease) {
             Some(state @ State::Reserved { .. }) => {
                 *state = State::Running(running);
                 true
@@ -112,6 +141,10 @@ impl Leases {
         let mut table = self.table();
         for settlement in &settlements {
             table.held.remove(&settlement.lease);
+        }
+        if !table.cancelled.is_empty() {
+            let Table { held, cancelled, .. } = &mut *table;
+            cancelled.retain(|lease| held.contains_key(lease));
         }
         // Under the lock, so that no comparison finds a lease in neither of the two.
         self.recent.add(&self.label, settlements);

@@ -11,8 +11,9 @@ use crate::join::join_all;
 use crate::log::say;
 use crate::store::{End, Lease};
 use crate::time::day;
+use crate::worker::attempt::admit::CANCELLED;
 use crate::worker::attempt::blocking::BLOCKING_GRACE;
-use crate::worker::attempt::decide::Finish;
+use crate::worker::attempt::decide::{Evidence, Finish, Transition};
 use crate::worker::attempt::finish::{conclude, decided};
 use crate::worker::state::{Consumer, STUCK, Session, is_large};
 
@@ -90,7 +91,10 @@ fn overdue(session: &Session, consumer: &Consumer) {
             give_up(consumer, &job.lease, || {
                 running.context.cancel();
                 let policy = without_user_code(&job.definition.policy);
-                let transition = decided(core, job, Finish::TimedOut(job.timeout), &policy);
+                let mut transition = decided(core, job, Finish::TimedOut(job.timeout), &policy);
+                if running.context.is_ordered_to_end() {
+                    transition = Transition::Cancel(Evidence::new("cancelled", CANCELLED));
+                }
                 let ran = job.timeout + running.context.deadline().elapsed();
                 conclude(core, consumer, job, Some(ran), transition)
             });

@@ -142,6 +142,7 @@ impl HeartbeatLoop {
         self.everyone_in = self.everyone_in.checked_sub(1).unwrap_or(ALL_EVERY - 1);
         // Before a job may start.
         self.obey(heard.orders);
+        heard.cancelled.iter().for_each(|lease| self.consumer.leases.cancel(lease));
         self.consumer.freshness.accepted(sent);
         let clock = &self.session.core.clock;
         let was_set = clock.unix_ms().abs_diff(heard.now) > millis(BEAT_EVERY);

@@ -16,8 +16,8 @@ end
 -- Notes the keys that a duty needs and how to look at them: a key that somebody made another type of is an error before the first
 -- write, and not half-way.
 local function look_at(lease, duty, argument, list)
-  local own = read(list_of(lease))
-  if own and own.by_id then needed[ids], needed[unique] = 'HLEN', 'HLEN' end
+  local of_lease = read(list_of(lease))
+  if of_lease and of_lease.by_id then needed[ids], needed[unique] = 'HLEN', 'HLEN' end
   if duty == 'slow' then
     local of = list_of(lease) ~= '' and read(list_of(lease))
     needed[control] = 'HLEN'

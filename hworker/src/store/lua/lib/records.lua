@@ -17,7 +17,7 @@ end
 local function add_record(outcome, ended, lease, id, job, name, text, sample)
   -- A second record of one id, as of a job that was enqueued twice.
   if call('HSETNX', records, id, text) == 0 then
-    id = id .. '#' .. lease
+    id = id .. '#' .. (lease or now_text)
     call('HSET', records, id, text)
   end
   call('ZADD', ended, now_text, name .. ' ' .. job .. ' ' .. id)

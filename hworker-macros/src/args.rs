@@ -33,6 +33,7 @@ pub(crate) struct Args {
     pub(crate) on_crash: Option<Fault>,
     pub(crate) on_cancel: Option<Ident>,
     pub(crate) max_attempts: Option<u32>,
+    pub(crate) expires_ms: Option<u64>,
     pub(crate) priority: Option<Ident>,
     pub(crate) backoff: Option<OrPath<Backoff>>,
     pub(crate) encrypted: Option<Encrypted>,
@@ -145,6 +146,7 @@ impl Args {
             "on_timeout" => self.on_timeout = Some(fault(key, value)?),
             "on_crash" => self.on_crash = Some(fault(key, value)?),
             "on_cancel" => self.on_cancel = Some(on_cancel(value)?),
+            "expires" => self.expires_ms = Some(expires(value)?),
             "max_attempts" => self.max_attempts = Some(max_attempts(value)?),
             "priority" => self.priority = Some(priority(value)?),
             "backoff" => self.backoff = Some(backoff(value)?),
@@ -248,6 +250,14 @@ fn timeout(value: &Expr) -> Result<u64> {
     let text = string(value, duration::FORM)?;
     match duration::parse(&text.value()) {
         Ok(0) => Err(Error::new_spanned(text, "a timeout must be longer than zero")),
+        parsed => parsed.map_err(|message| Error::new_spanned(text, message)),
+    }
+}
+
+fn expires(value: &Expr) -> Result<u64> {
+    let text = string(value, duration::FORM)?;
+    match duration::parse(&text.value()) {
+        Ok(0) => Err(Error::new_spanned(text, "a job that expires has a time longer than zero")),
         parsed => parsed.map_err(|message| Error::new_spanned(text, message)),
     }
 }

@@ -264,6 +264,7 @@ fn policy(model: &JobModel) -> TokenStream {
     let set = [
         args.timeout_ms.map(|ms| quote!(timeout_ms: #ms)),
         args.max_attempts.map(|attempts| quote!(max_attempts: #attempts)),
+        args.expires_ms.map(|ms| quote!(expires_ms: ::core::option::Option::Some(#ms))),
         args.backoff
             .as_ref()
             .map(|value| backoff(private, value))

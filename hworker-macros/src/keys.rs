@@ -1,7 +1,7 @@
 //! The keys of the attribute, and what is said of others.
 
 /// The keys that work, each with an example of its value.
-pub(crate) const KEYS: [(&str, &str); 22] = [
+pub(crate) const KEYS: [(&str, &str); 23] = [
     ("name", "\"mail.welcome\""),
     ("aliases", "[\"old_name\"]"),
     ("type", "SendWelcome"),
@@ -13,6 +13,7 @@ pub(crate) const KEYS: [(&str, &str); 22] = [
     ("on_crash", "\"retry\""),
     ("on_cancel", "\"token\""),
     ("max_attempts", "25"),
+    ("expires", "\"10m\""),
     ("backoff", "\"exp(5s, 6h)\""),
     ("priority", "\"high\""),
     ("encrypted", "\"only\""),

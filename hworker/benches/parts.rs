@@ -52,6 +52,7 @@ fn encode(args: &Arguments) -> Vec<u8> {
         timeout: None,
         backoff: None,
         retry_until: None,
+        expires_at: None,
         priority: None,
     };
     strict_json::to_vec(&envelope).expect("JSON").0

@@ -131,6 +131,8 @@ pub struct Policy {
     pub timeout_ms: u64,
     /// How many attempts a job has.
     pub max_attempts: u32,
+    /// How long it may wait for its first attempt, in milliseconds, if that has an end.
+    pub expires_ms: Option<u64>,
     /// How long to wait before the next attempt.
     pub backoff: Backoff,
     /// What a panic leads to.
@@ -150,6 +152,7 @@ impl Policy {
     pub const DEFAULT: Self = Self {
         timeout_ms: 120_000,
         max_attempts: 25,
+        expires_ms: None,
         backoff: Backoff::DEFAULT,
         on_panic: OnFault::Retry,
         on_error: OnError::Always(OnFault::Retry),

@@ -55,6 +55,7 @@ pub fn envelope(payload: &[u8]) {
             && one.timeout == other.timeout
             && one.backoff == other.backoff
             && one.retry_until == other.retry_until
+            && one.expires_at == other.expires_at
     };
     assert!(same(&again, &envelope));
     let mut rewrite = Rewrite::of(&bytes).expect("and rewritten again");
@@ -201,6 +202,7 @@ mod tests {
             "timeout",
             "backoff",
             "retry_until",
+            "expires_at",
             "errors",
             "snoozes",
             "enqueued_at",
@@ -292,6 +294,7 @@ mod tests {
                 timeout,
                 backoff: backoff.as_deref(),
                 retry_until,
+                expires_at: retry_until,
                 priority,
             };
             let (payload, _) = strict_json::to_vec(&new).expect("written");
@@ -302,6 +305,7 @@ mod tests {
             prop_assert_eq!(read.args(), args.to_string());
             prop_assert_eq!((read.attempt, read.max_attempts), (1, max_attempts));
             prop_assert_eq!((read.timeout, read.retry_until), (timeout, retry_until));
+            prop_assert_eq!(read.expires_at, retry_until);
             prop_assert_eq!(read.priority(), priority);
             prop_assert_eq!(read.backoff, backoff);
         }
@@ -334,6 +338,7 @@ mod tests {
                 timeout: None,
                 backoff: None,
                 retry_until: None,
+                expires_at: None,
                 priority: None,
             };
             let (payload, _) = strict_json::to_vec(&new).expect("written");

@@ -146,6 +146,7 @@ impl EnqueueByName {
             timeout: None,
             backoff: None,
             retry_until: None,
+            expires_at: None,
             priority: self.priority,
         };
         let envelope =

@@ -59,6 +59,8 @@ pub struct Enqueue<J: Job> {
     timeout: Option<u64>,
     backoff: Option<String>,
     retry_until: Option<u64>,
+    /// In ms from when it is due.
+    expires_in: Option<u64>,
     priority: Option<Priority>,
     front: bool,
     /// Nearly no job has any.
@@ -132,6 +134,7 @@ impl<J: Job> Enqueue<J> {
             timeout: None,
             backoff: None,
             retry_until: None,
+            expires_in: None,
             priority: None,
             front: false,
             notes: None,
@@ -179,6 +182,13 @@ impl<J: Job> Enqueue<J> {
     /// No attempt starts after this time; a job that would have to has failed.
     pub fn retry_until(mut self, time: SystemTime) -> Self {
         self.retry_until = Some(local_unix_ms(time));
+        self
+    }
+
+    /// The job does not run if its first attempt has not started this long after its enqueue, or after the time for which it is delayed: it
+    /// has *expired* then. By the clocks of the producer and the server.
+    pub fn expires_in(mut self, time: Duration) -> Self {
+        self.expires_in = Some(millis(time));
         self
     }
 
@@ -297,6 +307,9 @@ impl<J: Job> Enqueue<J> {
         if self.max_attempts == Some(0) {
             problems.push("max_attempts is 0; a job has at least one attempt".into());
         }
+        if self.expires_in == Some(0) {
+            problems.push("the job expires after no time; write how long it may wait".into());
+        }
         if self.timeout == Some(0) {
             problems.push("timeout is 0; write how long an attempt may run".into());
         }
@@ -349,6 +362,9 @@ impl<J: Job> Enqueue<J> {
             timeout: self.timeout,
             backoff: self.backoff.as_deref(),
             retry_until: self.retry_until,
+            expires_at: self.expires_in.or(J::DEFINITION.policy.expires_ms).map(|time| {
+                due.map_or(millis(now), |due| due.by_clock(millis(now))).saturating_add(time)
+            }),
             priority: self.priority.filter(|priority| *priority != J::DEFINITION.priority),
         };
         let priority = self.priority.unwrap_or(J::DEFINITION.priority);

@@ -54,6 +54,9 @@ pub(crate) struct Envelope<'a> {
     /// No attempt starts after this, in ms.
     #[serde(default)]
     pub(crate) retry_until: Option<u64>,
+    /// Its first attempt does not start after this, in ms.
+    #[serde(default)]
+    pub(crate) expires_at: Option<u64>,
     /// Where it is another than that of its type.
     #[serde(default, deserialize_with = "priority")]
     priority: Named,
@@ -173,6 +176,7 @@ impl<'a> Envelope<'a> {
             timeout: None,
             backoff: None,
             retry_until: None,
+            expires_at: None,
             priority: Named::Nothing,
         })
     }
@@ -306,6 +310,8 @@ pub(crate) struct NewEnvelope<'a, A> {
     pub(crate) backoff: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) retry_until: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) expires_at: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) priority: Option<Priority>,
 }

@@ -425,6 +425,7 @@ fn again(job: &JobInfo, reset: bool, now: u64) -> Option<Vec<u8>> {
     if envelope.retry_until.is_some_and(|until| until < now) {
         rewrite.remove("retry_until");
     }
+    rewrite.remove("expires_at");
     rewrite.count("requeues");
     if reset {
         rewrite.remove("errors");

@@ -420,6 +420,10 @@ async fn limit(server: &TestServer) {
     let _: u64 = server.redis().ask(&lists);
     let cancelled = || server.redis().len("hworker-cancelled-default") == 1;
     server.eventually("it is cancelled", SOON, cancelled);
+    let late = r#"{"id":"late","job":"act","args":{"name":"late","plan":[]},"expires_at":1}"#;
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", late]);
+    let expired = || server.redis().len("hworker-expired-default") == 1;
+    server.eventually("it expired", SOON, expired);
     let holds = act_by_twos::with("holds".into(), vec![vec![Act::Gate("go".into())]]);
     holds.on(server.client()).enqueue().await.expect("enqueued");
     server.eventually("it runs", SOON, || server.begun("holds") == 1);

@@ -1,4 +1,4 @@
-//! Rows S7, G6, CT2 to CT4, CT16, PR7: cancelling jobs wherever they are, and changing when they run.
+//! Rows S7, G6, CT2 to CT4, CT16, PR7, LC1: cancelling jobs wherever they are, changing when they run, and those that expire.
 
 use std::time::Duration;
 
@@ -191,4 +191,37 @@ async fn a_bulk_is_spread_over_a_time() {
     ] {
         assert!(matches!(wrong.on(server.client()).enqueue().await, Err(Error::Config(_))));
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lc1_a_job_that_is_not_started_in_time_expires() {
+    // Its record says so, and it is not failed; one that is delayed has its time from when it is due; one that has started once goes on.
+    // Guard: the look at `expires_at` in admit.rs.
+    let server = TestServer::start();
+    let on = server.client();
+    let short = Duration::from_millis(1);
+    let late = act::with("late".into(), Vec::new()).expires_in(short).on(on);
+    let late = late.enqueue().await.expect("enqueued");
+    let fits = act::with("fits".into(), Vec::new()).expires_in(HOUR).on(on);
+    fits.enqueue().await.expect("enqueued");
+    let delayed = act::with("delayed".into(), Vec::new()).delay(Duration::from_secs(1));
+    let delayed = delayed.expires_in(HOUR).unique(Unique::by("k")).on(on);
+    delayed.enqueue().await.expect("enqueued");
+    let plan = vec![vec![Act::RetryIn(1_500)], vec![]];
+    let again = act::with("again".into(), plan).expires_in(Duration::from_secs(1)).on(on);
+    let _worker = worker(&server, 4);
+    again.enqueue().await.expect("enqueued");
+    let ended = || ["fits", "delayed"].iter().all(|name| server.ended(name) == 1);
+    server.eventually("the others ran", SOON, || ended() && server.begun("again") == 2);
+    assert_eq!(
+        (server.begun("late"), server.counter("expired"), server.counter("failed")),
+        (0, 1, 0)
+    );
+    let found = server.inspect().find(&late).await.expect("looked").expect("a record");
+    assert_eq!((found.state, found.kind.as_deref()), (JobState::Expired, Some("expired")));
+    // An operator lets it run all the same.
+    server.inspect().change_by_id(&late, &Action::Retry).await.expect("changed");
+    server.eventually("it ran", SOON, || server.ended("late") == 1);
+    let none = act::with("none".into(), Vec::new()).expires_in(Duration::ZERO).on(on);
+    assert!(matches!(none.enqueue().await, Err(Error::Config(_))));
 }

@@ -70,10 +70,15 @@ fn check(
         // The job was sent here from its own queue. Its crash would count for the jobs that were fetched ahead too.
         consumer.suspects.note();
     }
-    if job.crashes.is_empty() && job.retry_until.is_none() {
+    if job.crashes.is_empty() && job.retry_until.is_none() && job.expires_at.is_none() {
         return Ok(Admitted { job, suspect: None });
     }
     let now = core.clock.unix_ms();
+    let is_new = job.number == 1 && job.crashes.is_empty();
+    if is_new && job.expires_at.is_some_and(|at| now > at) {
+        let late = Evidence::new("expired", "it did not start in time");
+        return Err(conclude(core, consumer, &job, None, Transition::Expire(late)));
+    }
     let recent =
         |crash: &&Crash| !crash.stopping && now.saturating_sub(crash.at) < CRASHES_COUNT_FOR_MS;
     let crashes = job.crashes.iter().filter(recent).count();

@@ -42,6 +42,8 @@ pub(crate) enum Transition {
     SlowDown(Duration),
     Fail(Evidence),
     Cancel(Evidence),
+    /// It did not start in time.
+    Expire(Evidence),
 }
 
 /// Why an attempt did not succeed, for the job's record.

@@ -52,6 +52,7 @@ fn without_payload(core: &Core, lease: Lease, payload: &str) -> Result<Job, Unre
         timeout: Duration::from_millis(envelope.timeout.unwrap_or(policy.timeout_ms).max(1)),
         backoff,
         retry_until: envelope.retry_until,
+        expires_at: envelope.expires_at,
         priority: envelope.priority().unwrap_or(definition.priority),
         crashes: envelope.crashes,
         args,

@@ -82,6 +82,10 @@ pub(crate) fn conclude(
             say!(INFO, { message = one_line(&evidence.message) },
                 job = name, %id, %queue, attempt, "job cancelled: {message}");
         }
+        Transition::Expire(evidence) => {
+            say!(WARN, { message = one_line(&evidence.message) },
+                job = name, %id, %queue, attempt, "job expired: {message}");
+        }
         Transition::Retry(delay, evidence) => {
             say!(WARN, { kind = evidence.kind, message = one_line(&evidence.message), delay = *delay },
                 job = name, %id, %queue, attempt, kind, ?delay, "job runs again: {message}");

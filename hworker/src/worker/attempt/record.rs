@@ -70,6 +70,11 @@ pub(crate) fn end(
     };
     let now = core.clock.unix_ms();
     let started_at = ran.map(|ran| now.saturating_sub(millis(ran)));
+    let without_run = |ended, evidence| {
+        let why = attempt_error(consumer, job, started_at, now, evidence);
+        recorded(consumer, job, started_at, now, Some((ended, &why)), &rewrite)
+            .unwrap_or_else(|| broken("its end could not be recorded", job.payload.len()))
+    };
     match transition {
         Transition::Ack => recorded(consumer, job, started_at, now, None, &rewrite)
             .unwrap_or(End::Acked { job: name }),
@@ -92,12 +97,8 @@ pub(crate) fn end(
             rewrite.set("ready_at", &now.saturating_add(millis(delay)));
             End::Slowed { job: name, delay_ms: millis(delay), envelope: rewrite.to_bytes() }
         }
-        Transition::Cancel(evidence) => {
-            let why = attempt_error(consumer, job, started_at, now, evidence);
-            let cancelled = Some((Ended::Cancelled, &why));
-            recorded(consumer, job, started_at, now, cancelled, &rewrite)
-                .unwrap_or_else(|| broken("its end could not be recorded", job.payload.len()))
-        }
+        Transition::Cancel(evidence) => without_run(Ended::Cancelled, evidence),
+        Transition::Expire(evidence) => without_run(Ended::Expired, evidence),
         Transition::Fail(evidence) => {
             let error = attempt_error(consumer, job, started_at, now, evidence);
             rewrite.add_error(&error);

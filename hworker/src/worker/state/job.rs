@@ -25,6 +25,7 @@ pub(crate) struct Job {
     pub(crate) timeout: Duration,
     pub(crate) backoff: Option<CallBackoff>,
     pub(crate) retry_until: Option<u64>,
+    pub(crate) expires_at: Option<u64>,
     pub(crate) priority: Priority,
     pub(crate) crashes: Vec<Crash>,
     pub(crate) payload: String,

@@ -97,6 +97,7 @@ impl crate::background::__private::Job for Send {
             on_error: crate::background::__private::OnError::Decide(policy::decide),
             on_timeout: crate::background::__private::OnFault::Fail,
             on_crash: crate::background::__private::OnFault::Fail,
+            ..crate::background::__private::Policy::DEFAULT
         },
         encrypted: crate::background::__private::encryption::YES,
         redact: &[],

@@ -121,5 +121,5 @@ const _: () = {
     }
 };
 ::core::compile_error! {
-    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `max_attempts`, `backoff`, `priority`, `encrypted`, `redact`, `concurrency`, `rate_limit`, `fair`, `unique`, `debounce`, `throttle`, `crate`"
+    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `on_cancel`, `max_attempts`, `expires`, `backoff`, `priority`, `encrypted`, `redact`, `concurrency`, `rate_limit`, `fair`, `unique`, `debounce`, `throttle`, `crate`"
 }

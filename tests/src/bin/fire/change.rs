@@ -44,6 +44,8 @@ pub(crate) struct Change {
     husks_freed: i64,
     /// Jobs that came to their own list from another.
     routed: HashSet<u32>,
+    /// Ids were taken out of a list, or their jobs are gone.
+    takes_ids: bool,
     wrong: Vec<(&'static str, String)>,
 }
 
@@ -97,6 +99,15 @@ impl Change {
         self.routed.insert(n);
     }
 
+    /// Ids were taken out of a list, or their jobs are gone: so husks that are ids come and go.
+    pub(crate) fn takes_ids(&mut self) {
+        self.takes_ids = true;
+    }
+
+    pub(crate) fn has_taken_ids(&self) -> bool {
+        self.takes_ids
+    }
+
     /// A husk came or went.
     pub(crate) fn husk_of(&mut self, queue: usize) {
         self.husks_of.insert(queue);
@@ -139,6 +150,7 @@ impl Change {
         self.husks_of.clear();
         self.husks_freed = 0;
         self.routed.clear();
+        self.takes_ids = false;
         self.wrong.clear();
         self
     }

@@ -865,6 +865,35 @@ fn a_start_beyond_the_rate_is_found() {
 }
 
 #[test]
+fn a_job_that_is_known_by_its_id_is_where_its_id_says() {
+    let stands = |state: &str, n| format!("HSET {JOBS}:ids i{n} {state}*\n\n{}", envelope(n));
+    let runs = |n| format!("HSET {JOBS}:ids i{n} r*\n\nhworker-progress-default:w1.x.10.*#i{n}");
+    let mut story = Story::new();
+    story.change(&[&stands("w", 11), &format!("LPUSH {JOBS}:* i11")]);
+    let lease = format!("HSET hworker-progress-default:w1.x 10.*#i11 {}", envelope(11));
+    story.change(&[&format!("RPOP {JOBS}:*"), &lease, &runs(11)]);
+    story.run(1, 11, 10, Outcome::Error);
+    let ends = "HDEL hworker-progress-default:w1.x 10.*#i11";
+    let retried = format!("HINCRBY {STAT} retried 1");
+    let later = format!("ZADD hworker-scheduled-default 5 :*#i11\n");
+    story.change(&[ends, &stands("s", 11), &later, &retried]);
+    assert_eq!(story.rules(), NONE);
+    story.change(&[&format!("HSET {JOBS}:ids i11 r*\n\nx")]);
+    assert_eq!(story.checker.violations()[0].rule, "a job is in one place");
+}
+
+#[test]
+fn two_jobs_that_hold_one_key_are_found() {
+    let n = |which: u32| 13 + 64 * 40 * which;
+    let stands = |n| format!("HSET {JOBS}:ids i{n} w*\nfwork_alone:0\n{}", envelope(n));
+    let mut story = Story::new();
+    story.change(&[&stands(n(0))]);
+    assert_eq!(story.rules(), NONE);
+    story.change(&[&stands(n(1))]);
+    assert_eq!(story.checker.violations()[0].rule, "no two jobs hold one key");
+}
+
+#[test]
 fn a_job_that_leaves_its_list_is_found() {
     let mut story = Story::new();
     story.take(1, "+sixes", 7, 10).run(1, 7, 10, Outcome::Error);

@@ -286,6 +286,21 @@ pub(crate) async fn work_at_a_rate(
     work(n, plan, String::new(), context).await
 }
 
+/// The first, one of a key at a time; a second is refused.
+#[hworker::job(
+    backoff = "50ms, 1s",
+    max_attempts = 5,
+    unique(key = key, on_conflict = "refuse")
+)]
+pub(crate) async fn work_alone(
+    n: u32,
+    key: u32,
+    plan: Plan,
+    context: Context,
+) -> Result<Returned, BoxError> {
+    work(n, plan, key.to_string(), context).await
+}
+
 /// Which limits a job has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limited {
@@ -294,6 +309,10 @@ pub(crate) enum Limited {
     OfKey(u32),
     InOrder(u32),
     AtARate,
+    /// Has an id of its own, and no limit.
+    Known,
+    /// One of a key at a time.
+    Alone(u32),
 }
 
 /// Those of the job number `n`.
@@ -302,6 +321,8 @@ pub(crate) fn limited(n: u32) -> Option<Limited> {
     match n % 64 {
         7 => Some(Limited::BySixes),
         9 => Some(Limited::ByWorker),
+        11 | 43 => Some(Limited::Known),
+        13 | 27 => Some(Limited::Alone(key % 40)),
         // One of them of another priority.
         23 | 33 => Some(Limited::OfKey(key % 30)),
         // All of the same, which goes before the order.
@@ -320,6 +341,7 @@ pub(crate) fn list_of(n: u32) -> String {
         Some(Limited::OfKey(key)) => format!("+key={key}"),
         Some(Limited::InOrder(key)) => format!("+order~{key}"),
         Some(Limited::AtARate) => "+rate".to_owned(),
+        Some(Limited::Known | Limited::Alone(_)) => "*".to_owned(),
     };
     priority_list(n).to_owned() + &limit
 }
@@ -405,6 +427,8 @@ fn with_limits(n: u32, limited: Limited, rng: &mut Rng) -> Drawn {
             ),
         );
     }
+    // Keys are compared on one queue.
+    let queue = if matches!(limited, Limited::Alone(_)) { QUEUES[0] } else { queue };
     let delay = (rng.u8(..20) == 0).then(|| Duration::from_millis(rng.u64(1..4_000)));
     match limited {
         Limited::BySixes => ours(n, put(work_by_sixes::with(n, plan), queue, delay)),
@@ -412,6 +436,11 @@ fn with_limits(n: u32, limited: Limited, rng: &mut Rng) -> Drawn {
         Limited::OfKey(key) => ours(n, put(work_of_key::with(n, key, plan), queue, delay)),
         Limited::InOrder(key) => ours(n, put(work_in_order::with(n, key, plan), queue, delay)),
         Limited::AtARate => ours(n, put(work_at_a_rate::with(n, plan), queue, delay)),
+        Limited::Known => {
+            let job = work::with(n, plan, String::new()).id(format!("own {n}"));
+            ours(n, put(job, queue, delay))
+        }
+        Limited::Alone(key) => ours(n, put(work_alone::with(n, key, plan), queue, delay)),
     }
 }
 

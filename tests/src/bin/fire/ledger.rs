@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::aof::Command;
 use crate::change::{Change, Place};
-use crate::jobs::{QUEUES, list_of, priority_list};
+use crate::jobs::{Limited, QUEUES, limited, list_of, priority_list};
 use crate::limits::Limits;
 use crate::names::{HUSK, Key, Kind, TICKET, list_in, number_in, number_of};
 
@@ -85,6 +85,10 @@ pub(crate) enum Event {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     lists: HashMap<Vec<u8>, VecDeque<u32>>,
+    /// The jobs that are known by their ids, by the queue and the id, but for those that run.
+    ids: HashMap<(u8, Vec<u8>), u32>,
+    /// Which jobs hold a key: those that are somewhere and not at their end.
+    alone: HashMap<u32, HashSet<u32>>,
     scheduled: HashMap<u8, HashSet<u32>>,
     parked: HashMap<u8, HashSet<u32>>,
     progress: HashMap<Vec<u8>, HashMap<u64, u32>>,
@@ -141,6 +145,9 @@ impl Ledger {
         let held = self.progress.iter().flat_map(|(name, jobs)| {
             jobs.iter().map(move |(token, n)| (*n, format!("{} {token}", key(name))))
         });
+        let known = self.ids.iter().map(|((queue, id), n)| {
+            (*n, format!("{} in {}", key(id), QUEUES[usize::from(*queue)]))
+        });
         let sets = [("scheduled", &self.scheduled), ("parked", &self.parked)];
         let sets = sets.into_iter().flat_map(|(what, set)| {
             set.iter().flat_map(move |(queue, jobs)| {
@@ -148,7 +155,7 @@ impl Ledger {
                 jobs.iter().map(move |n| (*n, format!("{what} in {queue}")))
             })
         });
-        lists.chain(held).chain(sets).filter(|(n, _)| *n != TICKET).collect()
+        lists.chain(held).chain(known).chain(sets).filter(|(n, _)| *n != TICKET).collect()
     }
 
     /// What is in inboxes, and in which.
@@ -169,6 +176,7 @@ impl Ledger {
             }
         }
         let mut change = std::mem::take(&mut self.change);
+        let mut doubled = Vec::new();
         for queue in change.queues_of_husks() {
             let (there, counted) = (self.husks[queue], self.counter(queue, "husks"));
             if there != counted {
@@ -182,6 +190,20 @@ impl Ledger {
                 0 => self.copies.remove(&n),
                 _ => self.copies.insert(n, copies),
             };
+            if let Some(Limited::Alone(key)) = limited(n) {
+                let holders = self.alone.entry(key).or_default();
+                if copies == 0 {
+                    holders.remove(&n)
+                } else {
+                    holders.insert(n)
+                };
+                if holders.len() > 1 {
+                    doubled.push(format!("{holders:?} hold the key {key}"));
+                }
+            }
+        }
+        for detail in doubled {
+            change.wrong("no two jobs hold one key", detail);
         }
         change.judge(&mut events);
         for detail in self.limits.turn(&events, change.moved()) {
@@ -200,6 +222,27 @@ impl Ledger {
         events: &mut Vec<Event>,
     ) {
         match (name, of.kind) {
+            // Ids, which say where their jobs are.
+            (b"LPUSH" | b"RPUSH", Kind::Jobs) if of.part.contains('*') => {}
+            (b"LPOP" | b"RPOP", Kind::Jobs) if of.part.contains('*') => {
+                self.change.takes_ids();
+            }
+            (b"HSET", Kind::Ids) => {
+                for pair in rest.chunks_exact(2) {
+                    self.stands(of, &pair[0], &pair[1]);
+                }
+            }
+            (b"HDEL", Kind::Ids) => {
+                for id in rest {
+                    if let Some(n) = self.ids.remove(&(of.queue, id.clone())) {
+                        let copies = self.copies(n);
+                        self.change.is_taken_out(n, copies);
+                        self.change.takes_ids();
+                    }
+                }
+            }
+            (b"ZADD" | b"ZREM", Kind::Scheduled | Kind::Parked)
+                if rest.iter().any(|member| is_of_id(member)) => {}
             (b"LPUSH" | b"RPUSH", Kind::Jobs | Kind::Inbox) => {
                 for payload in rest {
                     self.push(key, of, number_of(payload), name == b"LPUSH");
@@ -303,6 +346,26 @@ impl Ledger {
             let copies = self.copies(n);
             self.change.enters(n, copies, place);
         }
+    }
+
+    /// A job that is known by its id stands somewhere, unless it runs, or another has its place.
+    fn stands(&mut self, of: &Key, id: &[u8], value: &[u8]) {
+        let n = number_in(value);
+        if let Some(before) = self.ids.remove(&(of.queue, id.to_vec())) {
+            let copies = self.copies(before);
+            self.change.leaves(before, copies, None, false);
+        }
+        let (Some(n), Some((state, rest))) = (n, value.split_first()) else { return };
+        let list = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+        self.goes_to(n, Some(&text(list)));
+        self.ids.insert((of.queue, id.to_vec()), n);
+        let place = match state {
+            b's' => Place::Scheduled,
+            b'p' => Place::Parked,
+            _ => Place::Waiting,
+        };
+        let copies = self.copies(n);
+        self.change.enters(n, copies, place);
     }
 
     /// A job stands in a list, or is held or scheduled as one of it; none is the plain one.
@@ -475,8 +538,17 @@ impl Ledger {
         let [field, by] = rest else { return };
         let (field, by) = (text(field), text(by).parse().unwrap_or(0));
         self.change.counts(&field, by);
+        if field == "husks" && self.change.has_taken_ids() {
+            // Of an id whose job is gone.
+            self.husks[usize::from(queue)] += by;
+        }
         *self.counters[usize::from(queue)].entry(field).or_default() += by;
     }
+}
+
+/// Whether it stands for a job that is known by its id.
+fn is_of_id(member: &[u8]) -> bool {
+    member.starts_with(b":") && member.ends_with(b"\n") && member.contains(&b'#')
 }
 
 fn text(bytes: &[u8]) -> String {

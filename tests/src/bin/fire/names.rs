@@ -23,8 +23,10 @@ pub(crate) fn list_in(name: &[u8]) -> Option<&str> {
     let name = str::from_utf8(name).ok()?;
     let scheduled = name.strip_prefix(':').and_then(|rest| rest.split_once('\n'));
     let lease = || Some(name.split_once('.')?.1).filter(|_| !name.starts_with('{'));
-    let scheduled = scheduled.map(|(list, _)| list.split('#').next().unwrap_or(list));
-    scheduled.or_else(lease)
+    let scheduled =
+        scheduled.map(|(list, _)| list.trim_start_matches(|digit: char| digit.is_ascii_digit()));
+    // Of a job that is known by its id.
+    scheduled.or_else(lease).map(|list| list.split('#').next().unwrap_or(list))
 }
 
 /// The number of the job that a payload is about; all payloads of the suite have one.
@@ -47,6 +49,8 @@ pub(crate) struct Key {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Jobs,
+    /// How jobs stand that are known by their ids.
+    Ids,
     /// What is in force on it.
     Control,
     Inbox,
@@ -79,9 +83,12 @@ impl Key {
         };
         let (queue, part) = rest.split_once(':').unwrap_or((rest, ""));
         let kind = match part {
-            "lists" | "gate" | "held" | "timers" | "rates" | "overrides" if kind == Kind::Jobs => {
+            "lists" | "gate" | "held" | "timers" | "rates" | "overrides" | "unique"
+                if kind == Kind::Jobs =>
+            {
                 return None;
             }
+            "ids" if kind == Kind::Jobs => Kind::Ids,
             part if kind == Kind::Jobs && part.starts_with("keys:") => return None,
             "control" if kind == Kind::Jobs => Kind::Control,
             _ => kind,

@@ -12,7 +12,7 @@ use hworker::{Action, Changed, Client, Error, JobInfo, JobState};
 use tokio::runtime::Runtime;
 
 use crate::checker::Checker;
-use crate::jobs::QUEUES;
+use crate::jobs::{Limited, QUEUES, limited};
 use crate::ledger::Ended;
 use crate::names::number_in;
 use crate::report::Failure;
@@ -172,7 +172,11 @@ async fn edit(stage: &Stage, clients: &[Client; 2], rng: &mut Rng) -> Result<(),
     };
     let [first, second] = clients.each_ref().map(|client| client.inspect(queue));
     let page = first.jobs(which).limit(SEEN).page().await?;
-    let mut jobs: Vec<_> = page.items.into_iter().filter(|job| number(job).is_some()).collect();
+    // One that runs again takes its key as a new one would, and may be cancelled.
+    let is_alone = |n| matches!(limited(n), Some(Limited::Alone(_)));
+    let is_meant = |n| action != Action::Retry || !is_alone(n);
+    let mut jobs: Vec<_> =
+        page.items.into_iter().filter(|job| number(job).is_some_and(is_meant)).collect();
     rng.shuffle(&mut jobs);
     jobs.truncate(CHANGED);
     if jobs.is_empty() {

@@ -104,7 +104,9 @@ fn told(error: Option<&Error>) -> What {
     match error {
         None | Some(Error::NotDurable { .. }) => What::Accepted,
         Some(Error::Uncertain { .. }) => What::Uncertain,
-        Some(Error::Unavailable { .. } | Error::Refused { .. }) => What::Refused,
+        Some(Error::Unavailable { .. } | Error::Refused { .. } | Error::Conflict { .. }) => {
+            What::Refused
+        }
         Some(other) => {
             static SAID: AtomicU32 = AtomicU32::new(0);
             if SAID.fetch_add(1, Ordering::Relaxed) < 10 {

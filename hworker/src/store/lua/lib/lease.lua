@@ -1,6 +1,9 @@
 -- lease: lease envelopes of a list, in a queue that has more than its plain one.
 -- Needs call, jobs, progress, lists, limits and finish, broken, parked, stat, max_payload, broken_limit, now, quarantine, token, has_queue_limit, and what it
 -- counts: want, slots, in_vain, quarantined, beyond, held_up, bytes, largest, filled, taken, reply, holds, sets_aside. Makes lease and take.
+-- Ids that call for nothing any more, of which a call takes no more than a thousand out.
+local dropped = 0
+
 local function can_set_aside()
   if sets_aside == nil then
     sets_aside = type(redis.pcall('HLEN', broken)) == 'number' and type(redis.pcall('ZCARD', parked)) == 'number'
@@ -35,6 +38,7 @@ local function lease(list, envelopes, bounded)
     local too_large = #envelope > max_payload
     if by_id and envelope == '' then
       -- It waits there no more.
+      dropped = dropped + 1
       if (tonumber(redis.pcall('HGET', stat, 'husks')) or 0) > 0 then redis.pcall('HINCRBY', stat, 'husks', -1) end
     elseif is_ticket(envelope) then
       -- It is no job. A worker that was handed one has a slot for the job of which it tells.
@@ -79,7 +83,7 @@ end
 
 local function take(list, most)
   local leased, at_once = 0, 1
-  while leased < most and bytes > 0 and quarantined < 100 and at_once > 0 do
+  while leased < most and bytes > 0 and quarantined < 100 and dropped < 1000 and at_once > 0 do
     local some = call('RPOP', (list == '' and jobs or jobs .. ':' .. list), math.min(most - leased, at_once))
     if not some then break end
     leased = leased + lease(list, some, true)

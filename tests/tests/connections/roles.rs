@@ -196,7 +196,8 @@ async fn a_producer_enqueues_and_nothing_more() {
         let job = nothing("unique").unique(Unique::by("k").on_conflict(on_conflict));
         job.queue("other").delay(delay).on(&client)
     };
-    for on_conflict in [OnConflict::Keep, OnConflict::Replace, OnConflict::Reschedule] {
+    let (keep, replace) = (OnConflict::Keep, OnConflict::Replace);
+    for on_conflict in [keep, replace, OnConflict::Reschedule, replace] {
         for delay in [Duration::ZERO, SOON] {
             unique(on_conflict, delay).enqueue().await.expect("submitted");
         }

@@ -148,7 +148,7 @@ async fn ct16_pr7_from_the_command_line() {
         job.enqueue().await.expect("enqueued");
     }
     let last = act::with("last".into(), Vec::new()).on(on).enqueue().await.expect("enqueued");
-    let filter = ["jobs", "cancel", "--filter", "tag:acme"];
+    let filter = ["jobs", "cancel", "--with-tag", "acme"];
     let dry = call(&server, &[&filter[..], &["--dry-run"]].concat());
     assert_eq!(dry.code, 0, "{}", dry.err);
     assert_eq!(server.counter("cancelled"), 0);

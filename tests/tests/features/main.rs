@@ -77,6 +77,7 @@ mod schema;
 mod server;
 mod terminal;
 mod unique;
+mod unique_random;
 mod worker;
 
 use std::time::Duration;

@@ -228,6 +228,20 @@ async fn uq9_one_follows_with_the_newest_arguments() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn uq9_a_follower_stays_when_its_holder_is_replaced() {
+    // Guard: `follower` in lib/unique.lua.
+    let server = TestServer::start();
+    let unique = |on_conflict| Unique::by("k").on_conflict(on_conflict);
+    submit(&server, "first", unique(OnConflict::Follow)).await;
+    submit(&server, "follows", unique(OnConflict::Follow)).await;
+    submit(&server, "second", unique(OnConflict::Replace)).await;
+    let _worker = worker(&server, 2);
+    server.drained(SOON);
+    let ran = ["first", "second", "follows"].map(|name| server.ended(name));
+    assert_eq!((ran, held(&server)), ([0, 1, 1], (0, 0)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn en9_en10_ids_of_the_caller() {
     // While a job of that id lives, in whatever state, another is that one; afterwards it is new. In a bulk too, with what became of each.
     // Guard: the look at `ids` in lib/unique.lua.

@@ -14,16 +14,24 @@ const SCHEDULED_JOBS: usize = SCRIPT_JOBS / 2;
 /// One that is known by its id is nine.
 const SUBMITTED_JOBS: usize = SCRIPT_JOBS / 4;
 
+/// How its jobs are enqueued.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum How {
+    /// Into one list.
+    Together,
+    /// Each into the list of its limits.
+    Listed,
+    Delayed,
+    /// Each by its id.
+    ById,
+}
+
 /// Jobs of one queue that are enqueued together or not at all.
 pub(super) struct Chunk<'a> {
     pub(super) client: &'a Client,
     pub(super) queue: Queue,
     pub(super) front: bool,
-    /// Its jobs have limits.
-    pub(super) listed: bool,
-    /// Its jobs are known by their ids.
-    pub(super) by_id: bool,
-    pub(super) delayed: bool,
+    pub(super) how: How,
     pub(super) confirms: Option<Durability>,
     /// The places of its jobs in the bulk.
     pub(super) jobs: Vec<usize>,
@@ -32,16 +40,19 @@ pub(super) struct Chunk<'a> {
 
 impl<'a> Chunk<'a> {
     fn for_jobs_like(job: &'a Ready) -> Self {
-        let by_id = job.place.lock.is_some();
-        let (delayed, list) = (job.due.is_some() && !by_id, &job.place.list);
+        let list = &job.place.list;
+        let how = match (job.place.lock.is_some(), job.due.is_some(), list.has_limits()) {
+            (true, ..) => How::ById,
+            (_, true, _) => How::Delayed,
+            (.., true) => How::Listed,
+            _ => How::Together,
+        };
         let queue = job.client.queue_of(&job.queue, list, job.place.whose(&job.id));
         Self {
             client: &job.client,
-            queue: if delayed { queue } else { queue.at(list.priority) },
+            queue: if how == How::Delayed { queue } else { queue.at(list.priority) },
             front: job.place.front,
-            listed: job.place.list.has_limits(),
-            by_id,
-            delayed,
+            how,
             confirms: job.confirms,
             jobs: Vec::new(),
             bytes: 0,
@@ -49,10 +60,10 @@ impl<'a> Chunk<'a> {
     }
 
     fn has_room_for(&self, job: &Ready) -> bool {
-        let most = match (self.by_id, self.delayed || self.listed) {
-            (true, _) => SUBMITTED_JOBS,
-            (_, true) => SCHEDULED_JOBS,
-            _ => SCRIPT_JOBS,
+        let most = match self.how {
+            How::ById => SUBMITTED_JOBS,
+            How::Delayed | How::Listed => SCHEDULED_JOBS,
+            How::Together => SCRIPT_JOBS,
         };
         self.jobs.len() < most && self.bytes + job.envelope.len() <= SCRIPT_BYTES
     }
@@ -116,7 +127,8 @@ pub(super) mod tests {
         assert_eq!(all, bulk.len());
         assert!(chunks.iter().all(|chunk| chunk.jobs.is_sorted()));
         let shape = |chunk: &Chunk<'_>| {
-            (chunk.queue.name.to_string(), chunk.delayed, chunk.jobs[0], chunk.jobs.len())
+            let delayed = chunk.how == How::Delayed;
+            (chunk.queue.name.to_string(), delayed, chunk.jobs[0], chunk.jobs.len())
         };
         chunks.iter().map(shape).collect()
     }

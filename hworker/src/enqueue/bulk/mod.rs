@@ -62,7 +62,7 @@ impl<J: Job> Run for Vec<Enqueue<J>> {
     }
 
     fn spread(&mut self, next: &mut dyn FnMut() -> Due) -> bool {
-        self.iter_mut().fold(true, |spread, job| job.due.replace(next()).is_none() && spread)
+        self.iter_mut().all(|job| job.due.replace(next()).is_none())
     }
 
     fn needs_client(&self) -> bool {
@@ -160,7 +160,7 @@ impl Bulk {
                 index += 1;
                 Due::In(at as u64)
             };
-            let spread = self.runs.iter_mut().fold(true, |all, run| run.spread(&mut next) && all);
+            let spread = self.runs.iter_mut().all(|run| run.spread(&mut next));
             if over.is_zero() || !spread {
                 return Err(Error::config(
                     "a bulk is spread over a time that is longer than zero, and none of its jobs has a time of its own",

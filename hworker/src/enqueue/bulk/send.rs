@@ -7,7 +7,7 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::super::ready::Ready;
-use super::chunk::{Chunk, chunks};
+use super::chunk::{Chunk, How, chunks};
 use crate::envelope::JobId;
 use crate::error::{Cause, Error, Fate};
 use crate::join::join_all;
@@ -24,36 +24,43 @@ impl Chunk<'_> {
             order.turn(place).await;
             let within = until.saturating_duration_since(Instant::now()).max(LAST_MOMENT);
             let jobs = self.jobs.iter().map(|index| &bulk[*index]);
-            let result = if self.by_id {
-                let jobs: Vec<_> = jobs.filter_map(Ready::submission).collect();
-                let submitted = self.queue.submit(&connection, &jobs, within);
-                let (submitted, confirmed) = tokio::join!(biased; submitted, connection.confirm(1));
-                confirmed.and(submitted).map(|done| done.map_or_else(Sent::Full, Sent::Answered))
-            } else if self.delayed {
-                let jobs = jobs
-                    .filter_map(|job| Some((job.due?, job.place.at_once, job.envelope.as_slice())));
-                let jobs: Vec<_> = jobs.collect();
-                self.queue.schedule(&connection, &jobs, within).await.map(|()| Sent::In)
-            } else if self.listed {
-                let placed = jobs.map(|job| (job.place.list.to_string(), job)).collect::<Vec<_>>();
-                let placed = placed
-                    .iter()
-                    .map(|(list, job)| (&**list, &*job.place.terms, job.envelope.as_slice()));
-                let how = if self.front { "RPUSH" } else { "LPUSH" };
-                let pushed = self.queue.push_each(&connection, placed, how, within);
-                let (pushed, confirmed) = tokio::join!(biased; pushed, connection.confirm(1));
-                confirmed.and(pushed).map(|full| full.map_or(Sent::In, Sent::Full))
-            } else {
-                let jobs: Vec<_> = jobs.map(|job| job.envelope.as_slice()).collect();
-                let enqueued = async {
-                    if self.front {
-                        self.queue.enqueue_in_front(&connection, &jobs, within).await
-                    } else {
-                        self.queue.enqueue(&connection, &jobs, within).await
-                    }
-                };
-                let (enqueued, confirmed) = tokio::join!(biased; enqueued, connection.confirm(1));
-                enqueued.and(confirmed).map(|()| Sent::In)
+            let result = match self.how {
+                How::ById => {
+                    let jobs: Vec<_> = jobs.filter_map(Ready::submission).collect();
+                    let submitted = self.queue.submit(&connection, &jobs, within);
+                    let both = tokio::join!(biased; submitted, connection.confirm(1));
+                    both.1.and(both.0).map(|done| done.map_or_else(Sent::Full, Sent::Answered))
+                }
+                How::Delayed => {
+                    let jobs = jobs.filter_map(|job| {
+                        Some((job.due?, job.place.at_once, job.envelope.as_slice()))
+                    });
+                    let jobs: Vec<_> = jobs.collect();
+                    self.queue.schedule(&connection, &jobs, within).await.map(|()| Sent::In)
+                }
+                How::Listed => {
+                    let placed = jobs.map(|job| (job.place.list.to_string(), job));
+                    let placed = placed.collect::<Vec<_>>();
+                    let placed = placed
+                        .iter()
+                        .map(|(list, job)| (&**list, &*job.place.terms, job.envelope.as_slice()));
+                    let how = if self.front { "RPUSH" } else { "LPUSH" };
+                    let pushed = self.queue.push_each(&connection, placed, how, within);
+                    let both = tokio::join!(biased; pushed, connection.confirm(1));
+                    both.1.and(both.0).map(|full| full.map_or(Sent::In, Sent::Full))
+                }
+                How::Together => {
+                    let jobs: Vec<_> = jobs.map(|job| job.envelope.as_slice()).collect();
+                    let enqueued = async {
+                        if self.front {
+                            self.queue.enqueue_in_front(&connection, &jobs, within).await
+                        } else {
+                            self.queue.enqueue(&connection, &jobs, within).await
+                        }
+                    };
+                    let both = tokio::join!(biased; enqueued, connection.confirm(1));
+                    both.0.and(both.1).map(|()| Sent::In)
+                }
             };
             order.set_sent(place, !result.as_ref().is_err_and(Fault::is_retryable));
             result

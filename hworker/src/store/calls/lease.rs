@@ -32,7 +32,7 @@ impl Lease {
         let token = token.parse().ok().filter(|token| *token <= Self::MAX_TOKEN);
         let lease = match list {
             None => token.map(Self::Token),
-            Some(name) => token.and_then(|token| Some(Self::of_job(token, name)?)),
+            Some(name) => token.and_then(|token| Self::of_job(token, name)),
         };
         // Only what would be written the same way again.
         let lease = lease.filter(|lease| lease.to_string() == name);

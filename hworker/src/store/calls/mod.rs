@@ -45,6 +45,6 @@ pub(crate) use reserve::{Listed, Reserved, Want};
 pub(crate) use schedule::{Due, of_scheduled};
 pub(crate) use session::Reconciled;
 pub(crate) use settle::Settled;
-pub(crate) use settlement::{End, NewRecord, Settlement};
+pub(crate) use settlement::{End, NewLock, NewRecord, Settlement};
 pub(crate) use submit::{Answer, Submission, Word};
 pub(crate) use wait::{connection_id, end_wait, lengths};

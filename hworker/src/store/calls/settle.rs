@@ -168,7 +168,7 @@ impl Queue {
                 | End::Parked { .. }
                 | End::Husk
                 | End::Routed { .. }
-                | End::Submitted { .. } => "",
+                | End::Submitted(_) => "",
             };
             let halts = matches!(settlement.end, End::Recorded { halts: true, .. });
             // With how many duties.
@@ -187,9 +187,9 @@ impl Queue {
                 }
                 End::Broken { reason, .. } => call.arg("break").arg(reason),
                 End::Husk => call.arg("husk").arg("it is no envelope"),
-                End::Submitted { list, id, lock, .. } => {
-                    call.arg("submit").arg(format!("{list}#{}", id.as_str()));
-                    call.lock(lock)
+                End::Submitted(job) => {
+                    call.arg("submit").arg(format!("{}#{}", job.list, job.id.as_str()));
+                    call.lock(&job.lock)
                 }
                 End::Routed { list, front, at_once, .. } => {
                     let how = if *front { "RPUSH" } else { "LPUSH" };

@@ -53,13 +53,7 @@ pub(crate) enum End {
         bytes: usize,
     },
     /// It was met in the plain list, and is to be known by its id.
-    Submitted {
-        list: List,
-        id: JobId,
-        lock: KeyLock,
-        /// Of the payload, which stays at the server.
-        bytes: usize,
-    },
+    Submitted(Box<NewLock>),
     /// It runs again, uncounted, and no job with its limits, or of its type where it has none, starts before that.
     Slowed {
         job: &'static str,
@@ -73,6 +67,16 @@ pub(crate) enum End {
         delay_ms: u64,
         envelope: Option<Vec<u8>>,
     },
+}
+
+/// By what a job is to be known, and where it waits then.
+#[derive(Debug, Clone)]
+pub(crate) struct NewLock {
+    pub(crate) list: List,
+    pub(crate) id: JobId,
+    pub(crate) lock: KeyLock,
+    /// Of the payload, which stays at the server.
+    pub(crate) bytes: usize,
 }
 
 /// The record of a job that has ended.
@@ -93,7 +97,8 @@ impl End {
     fn needs(&self, keys: &Keys) -> String {
         match self {
             Self::Acked { .. } => "the leases".into(),
-            Self::Routed { list, .. } | Self::Submitted { list, .. } => keys.list(list),
+            Self::Routed { list, .. } => keys.list(list),
+            Self::Submitted(job) => keys.list(&job.list),
             Self::Slowed { .. } => format!("{} or {}", keys.jobs, keys.bell),
             Self::Retried { delay_ms: 0, .. } | Self::Released { delay_ms: 0, .. } => {
                 keys.jobs.clone()
@@ -130,10 +135,10 @@ impl Settlement {
     pub(crate) fn size(&self) -> usize {
         let copied = match &self.end {
             // Some others are copied beside it; no more of them are reserved at once, so that settling keeps up.
-            End::Broken { bytes, .. }
-            | End::Parked { bytes, .. }
-            | End::Routed { bytes, .. }
-            | End::Submitted { bytes, .. } => *bytes,
+            End::Broken { bytes, .. } | End::Parked { bytes, .. } | End::Routed { bytes, .. } => {
+                *bytes
+            }
+            End::Submitted(job) => job.bytes,
             _ => 0,
         };
         self.kept() + copied
@@ -153,10 +158,7 @@ impl Settlement {
         self.bytes().is_some()
             || matches!(
                 self.end,
-                End::Broken { .. }
-                    | End::Parked { .. }
-                    | End::Routed { .. }
-                    | End::Submitted { .. }
+                End::Broken { .. } | End::Parked { .. } | End::Routed { .. } | End::Submitted(_)
             )
     }
 
@@ -170,7 +172,7 @@ impl Settlement {
             | End::Husk
             | End::Broken { .. }
             | End::Routed { .. }
-            | End::Submitted { .. } => None,
+            | End::Submitted(_) => None,
         }
     }
 

@@ -18,7 +18,6 @@ local of_ids = ARGV[6]
 -- include ids
 -- What an id stands for there; what an edit leaves in place of a job where it stands there no more.
 local function shown(id)
-  if of_ids == '' then return id end
   local state, of_list, _, envelope = standing(string.match(call('HGET', ids, id) or '', '^>(.*)$') or id)
   return state == 'w' and of_list == of_ids and envelope or '-'
 end
@@ -37,7 +36,8 @@ while not is_full() and walks > 0 do
   if from_right then first, last = -1 - last, -1 - first end
   local part = call('LRANGE', list, first, last)
   for i = 1, #part do
-    if not is_full() then add(shown(part[from_right and #part + 1 - i or i])) end
+    local element = part[from_right and #part + 1 - i or i]
+    if not is_full() then add(of_ids == '' and element or shown(element)) end
   end
   if #part < step then break end
   walks = walks - 1

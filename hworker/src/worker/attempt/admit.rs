@@ -6,7 +6,7 @@ use crate::envelope::{Crash, JobId};
 use crate::job::OnFault;
 use crate::limit::List;
 use crate::priority::Priority;
-use crate::store::{End, Lease, Settlement};
+use crate::store::{End, Lease, NewLock, Settlement};
 use crate::unique::own_id;
 use crate::worker::attempt::decide::{Evidence, Transition};
 use crate::worker::attempt::decode::read;
@@ -115,7 +115,7 @@ fn submitted(core: &Core, job: &Job) -> Option<End> {
     let list = List::of(job.priority, definition.limits, key.as_deref()).by_id();
     let (id, bytes) =
         (own_id(job.id.as_str()).unwrap_or_else(|_| JobId::fresh()), job.payload.len());
-    Some(End::Submitted { list, id, lock, bytes })
+    Some(End::Submitted(Box::new(NewLock { list, id, lock, bytes })))
 }
 
 /// The list to which a job belongs, if that is not the one from which it was taken: it was pushed there without its priority or its limits, or

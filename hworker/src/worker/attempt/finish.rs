@@ -24,7 +24,7 @@ pub(crate) fn outcome(settlement: Option<&Settlement>) -> &'static str {
         Some(End::Recorded { record, .. }) => record.ended.name(),
         Some(End::Broken { .. }) => "broken",
         Some(End::Parked { .. }) => "parked",
-        Some(End::Routed { .. } | End::Submitted { .. }) => "put where it belongs",
+        Some(End::Routed { .. } | End::Submitted(_)) => "put where it belongs",
         Some(End::Husk) => "deleted",
         Some(End::Released { delay_ms: 0, .. }) => "given back",
         Some(End::Slowed { .. } | End::Released { .. }) => "snoozed",

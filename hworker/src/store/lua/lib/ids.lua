@@ -1,5 +1,5 @@
 -- ids: jobs that are known by their ids: unique ones, and those whose id the caller gave.
--- Needs call, jobs. Makes ids, unique, standing and stand.
+-- Needs call, jobs. Makes ids, unique and standing.
 --
 -- `ids` has by its id how a job stands, its list, a line feed, what its key holds it by and its key, a line feed, and its envelope. It is 'w'aiting,
 -- 's'cheduled, 'p'arked, 'f'ollowing another of its key, or 'r'unning: then instead of the envelope '<progress> <lease>'. Or it is `>` and
@@ -12,10 +12,4 @@ local ids, unique = jobs .. ':ids', jobs .. ':unique'
 -- How it stands, its list, what its key holds it by and its key, and the envelope.
 local function standing(id)
   return string.match(call('HGET', ids, id) or '', '^(%l)([^\n]*)\n([^\n]*)\n(.*)$')
-end
-
--- `key`: another than it had.
-local function stand(of, state, envelope, key)
-  if not key then key = select(3, standing(of.id)) end
-  call('HSET', ids, of.id, state .. of.list .. '\n' .. (key or '') .. '\n' .. envelope)
 end

@@ -1,6 +1,6 @@
 -- lists: the lists of a queue beside its plain one. Jobs of another priority than the normal one, and those that have limits, wait in
 -- `<jobs>:<list>`; a lease `<token>.<list>` tells that its job was taken from there, and which limits it holds.
--- Needs call, jobs. Makes lists, held, what lib/ids makes, read, list_of, look_at_list, is_ticket, leave_ticket, open_gate, enter, push, later, note_arguments, front,
+-- Needs call, jobs. Makes lists, held, what lib/ids makes, stand, read, list_of, look_at_list, is_ticket, leave_ticket, open_gate, enter, push, later, note_arguments, front,
 -- open, free and tell_of_room.
 --
 -- A list is named by its priority, nothing for the normal one, and its limits, each behind a `+`. The last one may have a key:
@@ -15,6 +15,12 @@
 local lists, held = jobs .. ':lists', jobs .. ':held'
 local levels, noted, parsed = {highest = 1, high = 2, normal = 3, low = 4, lowest = 5}, {}, {}
 local shut, group_names = 1e15, nil
+
+-- A job that is known by its id stands somewhere else. `key`: another than it had.
+local function stand(of, state, envelope, key)
+  if not key then key = select(3, standing(of.id)) end
+  call('HSET', ids, of.id, state .. of.list .. '\n' .. (key or '') .. '\n' .. envelope)
+end
 
 -- What a name says of its list, and of the job in it; nil where it is none. A limit whose name ends with `@` is one for each worker.
 local function read(name)

@@ -109,7 +109,7 @@ local function submit(how, name, due, held_by, conflict, lasts, latest, envelope
     else
       place(how, name, held_by, moves and due or not moves and was_due or nil, envelope)
     end
-    lock(key, id, stays or '', open_at, put_off, '')
+    lock(key, id, stays or '', open_at, put_off, follower)
     word = 'replaced'
   elseif (state == 'w' or state == 's') and moves then
     move(holder, due)

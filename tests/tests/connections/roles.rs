@@ -191,19 +191,7 @@ async fn a_producer_enqueues_and_nothing_more() {
     enqueue_limited(&client).await;
     let by_name = client.job_by_name("act", r#"{"name":"n","plan":[]}"#).queue("limited");
     by_name.enqueue().await.expect("there is room");
-    // Known by their ids: kept, put off, and replaced.
-    let unique = |on_conflict, delay| {
-        let job = nothing("unique").unique(Unique::by("k").on_conflict(on_conflict));
-        job.queue("other").delay(delay).on(&client)
-    };
-    let (keep, replace) = (OnConflict::Keep, OnConflict::Replace);
-    for on_conflict in [keep, replace, OnConflict::Reschedule, replace] {
-        for delay in [Duration::ZERO, SOON] {
-            unique(on_conflict, delay).enqueue().await.expect("submitted");
-        }
-    }
-    nothing("own").id("order-7").queue("other").on(&client).enqueue().await.expect("enqueued");
-    // `push` and `submit` have parts that only workers reach; what is refused in it stands in the log.
+    // `push` has parts that only workers reach; what is refused in it stands in the log.
     needs_what_it_has(&role, &server, &["schedule"], &[]);
     let limit = server.client().control("limited").limit("draw_newest").of_key("7");
     limit.pause().await.expect("paused");
@@ -228,6 +216,30 @@ async fn a_producer_enqueues_and_nothing_more() {
     );
     let read = client.inspect("default").failed(0, 1).await.expect_err("it may not look");
     assert!(matches!(read, Error::Refused { .. }), "{read}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_producer_of_unique_jobs_reads_and_replaces_them_and_nothing_more() {
+    let server = TestServer::start();
+    let role = Role::named("hworker-unique-producer");
+    let url = role.set_up(&server);
+    let client = Client::new(&url).expect("a client");
+    nothing("now").on(&client).enqueue().await.expect("enqueued");
+    // Known by their ids: kept, put off, and replaced.
+    let unique = |on_conflict, delay| {
+        let job = nothing("unique").unique(Unique::by("k").on_conflict(on_conflict));
+        job.queue("other").delay(delay).on(&client)
+    };
+    let (keep, replace) = (OnConflict::Keep, OnConflict::Replace);
+    for on_conflict in [keep, replace, OnConflict::Reschedule, replace] {
+        for delay in [Duration::ZERO, SOON] {
+            unique(on_conflict, delay).enqueue().await.expect("submitted");
+        }
+    }
+    nothing("own").id("order-7").queue("other").on(&client).enqueue().await.expect("enqueued");
+    let denied = denials(&server);
+    assert!(denied.is_empty(), "refused while it did its work: {denied:?}");
+    may_not(&url, &["RPOP hworker-jobs-default", "LRANGE hworker-jobs-default 0 -1", "SCAN 0"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

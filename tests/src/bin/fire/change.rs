@@ -46,6 +46,8 @@ pub(crate) struct Change {
     routed: HashSet<u32>,
     /// Ids were taken out of a list, or their jobs are gone.
     takes_ids: bool,
+    /// What was added to the counters of husks, by queue.
+    husks_counted: Vec<(usize, i64)>,
     wrong: Vec<(&'static str, String)>,
 }
 
@@ -104,8 +106,13 @@ impl Change {
         self.takes_ids = true;
     }
 
-    pub(crate) fn has_taken_ids(&self) -> bool {
-        self.takes_ids
+    pub(crate) fn counts_husks(&mut self, queue: usize, by: i64) {
+        self.husks_counted.push((queue, by));
+    }
+
+    /// By how many those have changed, by queue.
+    pub(crate) fn husks_that_are_ids(&self) -> Vec<(usize, i64)> {
+        if self.takes_ids { self.husks_counted.clone() } else { Vec::new() }
     }
 
     /// A husk came or went.
@@ -151,6 +158,7 @@ impl Change {
         self.husks_freed = 0;
         self.routed.clear();
         self.takes_ids = false;
+        self.husks_counted.clear();
         self.wrong.clear();
         self
     }

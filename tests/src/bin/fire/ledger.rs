@@ -176,6 +176,9 @@ impl Ledger {
             }
         }
         let mut change = std::mem::take(&mut self.change);
+        for (queue, by) in change.husks_that_are_ids() {
+            self.husks[queue] += by;
+        }
         let mut doubled = Vec::new();
         for queue in change.queues_of_husks() {
             let (there, counted) = (self.husks[queue], self.counter(queue, "husks"));
@@ -241,8 +244,6 @@ impl Ledger {
                     }
                 }
             }
-            (b"ZADD" | b"ZREM", Kind::Scheduled | Kind::Parked)
-                if rest.iter().any(|member| is_of_id(member)) => {}
             (b"LPUSH" | b"RPUSH", Kind::Jobs | Kind::Inbox) => {
                 for payload in rest {
                     self.push(key, of, number_of(payload), name == b"LPUSH");
@@ -289,12 +290,12 @@ impl Ledger {
                 }
             }
             (b"ZADD", Kind::Scheduled | Kind::Parked) => {
-                for payload in rest.iter().skip(1).step_by(2) {
+                for payload in rest.iter().skip(1).step_by(2).filter(|member| !is_of_id(member)) {
                     self.add(of, payload);
                 }
             }
             (b"ZREM", Kind::Scheduled | Kind::Parked) => {
-                for payload in rest {
+                for payload in rest.iter().filter(|member| !is_of_id(member)) {
                     self.remove(of, payload);
                 }
             }
@@ -354,6 +355,8 @@ impl Ledger {
         if let Some(before) = self.ids.remove(&(of.queue, id.to_vec())) {
             let copies = self.copies(before);
             self.change.leaves(before, copies, None, false);
+            // Put to another place by hand.
+            self.change.takes_ids();
         }
         let (Some(n), Some((state, rest))) = (n, value.split_first()) else { return };
         let list = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -538,9 +541,8 @@ impl Ledger {
         let [field, by] = rest else { return };
         let (field, by) = (text(field), text(by).parse().unwrap_or(0));
         self.change.counts(&field, by);
-        if field == "husks" && self.change.has_taken_ids() {
-            // Of an id whose job is gone.
-            self.husks[usize::from(queue)] += by;
+        if field == "husks" {
+            self.change.counts_husks(usize::from(queue), by);
         }
         *self.counters[usize::from(queue)].entry(field).or_default() += by;
     }

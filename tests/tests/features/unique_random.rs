@@ -127,15 +127,15 @@ async fn uq2_uq6_uq9_uq11_in_random_order() {
     let mut redis = server.redis();
     let held = ["ids", "unique"].map(|what| redis.len(&format!("hworker-jobs-default:{what}")));
     assert_eq!(held, [0, 0], "seed {seed}");
-    let (seen, told) = (board.0.lock().expect("no panic"), told.lock().expect("no panic"));
-    assert_eq!(seen.wrong, Vec::<String>::new(), "seed {seed}");
-    let times = |id: &JobId| seen.ended.get(id).copied().unwrap_or(0);
+    let (board, told) = (board.0.lock().expect("no panic"), told.lock().expect("no panic"));
+    assert_eq!(board.wrong, Vec::<String>::new(), "seed {seed}");
+    let times = |id: &JobId| board.ended.get(id).copied().unwrap_or(0);
     for id in &told.in_force {
         let expected = u32::from(!told.replaced.contains(id));
         assert_eq!(times(id), expected, "seed {seed}: {id}");
     }
     assert!(told.follow.iter().all(|id| times(id) <= 1), "seed {seed}");
     let known = |id: &JobId| told.in_force.contains(id) || told.follow.contains(id);
-    assert!(seen.ended.keys().all(known), "seed {seed}");
+    assert!(board.ended.keys().all(known), "seed {seed}");
     assert!(told.in_force.len() > 100 && told.follow.len() > 100 && told.replaced.len() > 100);
 }

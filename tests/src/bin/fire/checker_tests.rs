@@ -875,8 +875,8 @@ fn a_job_that_is_known_by_its_id_is_where_its_id_says() {
     story.run(1, 11, 10, Outcome::Error);
     let ends = "HDEL hworker-progress-default:w1.x 10.*#i11";
     let retried = format!("HINCRBY {STAT} retried 1");
-    let later = format!("ZADD hworker-scheduled-default 5 :*#i11\n");
-    story.change(&[ends, &stands("s", 11), &later, &retried]);
+    let later = "ZADD hworker-scheduled-default 5 :*#i11\n";
+    story.change(&[ends, &stands("s", 11), later, &retried]);
     assert!(story.checker.violations().is_empty());
     story.change(&[&format!("HSET {JOBS}:ids i11 r*\n\nx")]);
     assert_eq!(story.checker.violations()[0].rule, "a job is in one place");

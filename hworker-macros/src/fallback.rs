@@ -29,6 +29,7 @@ fn definition(model: &JobModel) -> TokenStream {
             queue: "",
             priority: #private::Priority::Normal,
             limits: &[],
+            unique: ::core::option::Option::None,
             place: #private::Place { module: "", file: "", line: 0 },
             policy: #private::Policy::DEFAULT,
             encrypted: #private::Encrypted::No,
@@ -38,6 +39,7 @@ fn definition(model: &JobModel) -> TokenStream {
             needs: |_| {},
             decode: #private::decode::<Self>,
             limit_values: #private::limit_values::<Self>,
+            unique_key: #private::unique_key::<Self>,
             start: |_| loop {},
         }
     }

@@ -63,7 +63,7 @@ pub(crate) struct JobModel {
 }
 
 impl JobModel {
-    pub(crate) fn new(mut function: Function, args: Args, errors: &mut Errors) -> Self {
+    pub(crate) fn new(mut function: Function, mut args: Args, errors: &mut Errors) -> Self {
         let before = errors.count();
         take_second(&mut function.attrs, errors);
         check_qualifiers(&function.sig, errors);
@@ -79,7 +79,9 @@ impl JobModel {
         check_redacted(&args, &params, errors);
         let name = wire_name(&function.sig.ident, &args, errors);
         let limits = Limits::new(&args, &params, &name, errors);
-        args.unique.iter().for_each(|unique| unique.check_with(&args, &params, errors));
+        let unique =
+            args.unique.take().filter(|unique| unique.is_sound_with(&args, &params, errors));
+        args.unique = unique;
         let job = visible(args.type_name.as_ref().unwrap_or(&function.sig.ident));
         let krate = args.krate();
         let private = from_here(quote!(#krate::__private));

@@ -145,8 +145,9 @@ impl Unique {
         }
     }
 
-    /// Whether it fits the rest of the attribute.
-    pub(crate) fn check_with(&self, args: &Args, params: &[Param], errors: &mut Errors) {
+    /// Whether nothing in it is wrong, and it fits the rest of the attribute.
+    pub(crate) fn is_sound_with(&self, args: &Args, params: &[Param], errors: &mut Errors) -> bool {
+        let before = errors.count();
         self.key.iter().for_each(|key| key.check(args, params, errors));
         if let Some(limit) = args.limits.iter().find(|limit| limit.is_of_arguments()) {
             let message = format!(
@@ -155,6 +156,7 @@ impl Unique {
             );
             errors.at(limit.word(), message);
         }
+        self.sound && errors.count() == before
     }
 }
 
@@ -204,7 +206,7 @@ fn time(key: &str, value: &Expr) -> Result<(u64, LitStr)> {
 /// The value of `unique` in the definition.
 pub(crate) fn definition(model: &JobModel) -> TokenStream {
     let private = &model.private;
-    let Some(unique) = model.args.unique.as_ref().filter(|unique| unique.sound) else {
+    let Some(unique) = &model.args.unique else {
         return quote!(::core::option::Option::None);
     };
     let scope = unique.scope.as_ref().unwrap_or(&model.name);
@@ -238,7 +240,7 @@ pub(crate) fn definition(model: &JobModel) -> TokenStream {
 
 /// The method that gives the key, where there is one.
 pub(crate) fn method(model: &JobModel) -> Option<TokenStream> {
-    let unique = model.args.unique.as_ref().filter(|unique| unique.sound)?;
+    let unique = model.args.unique.as_ref()?;
     let private = &model.private;
     let key = match &unique.key {
         None => quote!(#private::unique::of_arguments(self)),

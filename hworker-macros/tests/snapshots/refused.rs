@@ -86,6 +86,7 @@ impl ::hworker::__private::Job for send {
         queue: "",
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
+        unique: ::core::option::Option::None,
         place: ::hworker::__private::Place {
             module: "",
             file: "",
@@ -99,6 +100,7 @@ impl ::hworker::__private::Job for send {
         needs: |_| {},
         decode: ::hworker::__private::decode::<Self>,
         limit_values: ::hworker::__private::limit_values::<Self>,
+        unique_key: ::hworker::__private::unique_key::<Self>,
         start: |_| loop {},
     };
 }

@@ -62,7 +62,8 @@ pub fn by_both(a: u8, b: u8) {
 /// After the last of many.
 #[hworker::job(name = "wire.name", debounce(wait = "5s", max = "1m", key = (a, b)))]
 pub async fn last(a: u8, b: String) {
-    let _ = (a, b);
+    let _ = a;
+    drop(b);
 }
 
 /// The first of many.

@@ -92,5 +92,13 @@ struct Health;
 struct Control;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/unique.md")]
+struct Unique;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/scheduling.md")]
+struct Scheduling;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/configuration.md")]
 struct Configuration;

@@ -80,7 +80,7 @@ pub use pause::Pause;
 pub use priority::Priority;
 pub use registry::Registry;
 pub use time::parse_duration;
-pub use unique::{OnConflict, Receipt, Submitted, Unique, Until};
+pub use unique::{OnConflict, Receipt, Submitted, Unique};
 pub use worker::{Health, Stopped, Unhealthy, Worker, WorkerBuilder, WorkerHandle};
 
 /// Runs every job that the program links, on every queue that they name, until SIGTERM, SIGINT or SIGHUP.

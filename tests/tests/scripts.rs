@@ -379,7 +379,8 @@ impl Both {
     fn settle(&mut self, id: Id, lease: Lease, job: Job, end: End) -> Answered {
         let lease = self.lease(lease);
         if let End::Release { later } = end {
-            let keys = [of_worker("progress", id), key("jobs"), key("scheduled"), key("bell")];
+            let (progress, record) = (of_worker("progress", id), of_worker("worker", id));
+            let keys = [progress, key("jobs"), key("scheduled"), key("bell"), record];
             let delay = if later { "1" } else { "0" };
             // The bytes as they are, or given anew.
             let payload = if job.is_multiple_of(2) { String::new() } else { envelope(job) };
@@ -814,7 +815,8 @@ fn an_end_needs_no_more_than_its_own_structures() {
     };
     let release = |both: &mut Both, delay: &str| {
         let _: u64 = both.ask(&["HSET", &progress, "1", "{}"]);
-        let keys = [&progress, &jobs, &scheduled, &bell].map(String::clone);
+        let record = of_worker("worker", 1);
+        let keys = [&progress, &jobs, &scheduled, &bell, &record].map(String::clone);
         both.try_script("release", &keys, &["1", delay, ""].map(str::to_owned))
             .map(|reply| text(&reply))
     };

@@ -40,7 +40,7 @@ async fn cancelled(server: &TestServer, id: &JobId) -> JobState {
 }
 
 /// The record of a job that was cancelled.
-async fn record(server: &TestServer, id: &JobId) -> (JobState, Option<String>) {
+async fn record_of(server: &TestServer, id: &JobId) -> (JobState, Option<String>) {
     let found = server.inspect().find(id).await.expect("looked").expect("a record");
     (found.state, found.kind)
 }
@@ -67,7 +67,7 @@ async fn s7_ct2_what_waits_or_is_delayed_does_not_run() {
     ] {
         assert_eq!(cancelled(&server, id).await, state);
         let expected = (JobState::Cancelled, Some("cancelled".to_owned()));
-        assert_eq!(record(&server, id).await, expected);
+        assert_eq!(record_of(&server, id).await, expected);
         let again = server.inspect().cancel(id).await;
         assert!(matches!(again, Err(Error::NotFound { .. })), "{again:?}");
     }
@@ -105,7 +105,7 @@ async fn g6_ct3_a_running_body_is_dropped_or_told() {
         server.counter("cancelled") == 3 && server.counter("processed") == 1
     });
     for id in [&dropped, &told, &blocks] {
-        assert_eq!(record(&server, id).await, (JobState::Cancelled, Some("cancelled".into())));
+        assert_eq!(record_of(&server, id).await, (JobState::Cancelled, Some("cancelled".into())));
     }
     assert_eq!(server.ended("dropped"), 0);
     assert!(all.iter().all(|name| server.begun(name) == 1), "none is retried");
@@ -134,8 +134,40 @@ async fn ct4_a_cancel_cannot_be_missed() {
     let _next = worker(&server, 4);
     server.eventually("it does not run again", 4 * SOON, || server.counter("cancelled") == 2);
     assert_eq!((server.begun("first"), server.begun("second")), (1, 1));
-    assert_eq!(record(&server, &second).await.0, JobState::Cancelled);
+    assert_eq!(record_of(&server, &second).await.0, JobState::Cancelled);
     assert_eq!(server.redis().len("hworker-jobs-default:unique"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ct4_a_cancel_that_the_worker_has_not_heard_of_holds() {
+    // Ordered, and before the next heartbeat the body returns an error, is snoozed, or the worker stops and gives the job back: none of them
+    // runs again.
+    // Guard: `goes_to` in settle.lua and release.lua.
+    let server = TestServer::start();
+    let on = server.client();
+    let ends = |act: Act| vec![vec![Act::Gate("go".into()), act], vec![]];
+    let error = act::with("error".into(), ends(Act::Error("no".into()))).on(on);
+    let error = error.enqueue().await.expect("enqueued");
+    let snoozed = act::with("snoozed".into(), ends(Act::Snooze(1))).unique(Unique::by("k")).on(on);
+    let snoozed = snoozed.enqueue().await.expect("enqueued");
+    let running = worker(&server, 4);
+    let all = ["error", "snoozed"];
+    server.eventually("they run", SOON, || all.iter().all(|name| server.begun(name) == 1));
+    // As if no heartbeat came in between: the order is there, and the worker knows nothing of it.
+    let workers: Vec<String> =
+        server.redis().ask(&["ZRANGE", "hworker-workers-default", "0", "-1"]);
+    let record = format!("hworker-worker-default:{}", workers[0]);
+    let progress = format!("hworker-progress-default:{}", workers[0]);
+    let leases: Vec<String> = server.redis().ask(&["HKEYS", &progress]);
+    server.open("go");
+    let order = ["HSET", &record, "cancel", &leases.join("\n")];
+    let _: u64 = server.redis().ask(&order);
+    server.eventually("both are cancelled", SOON, || server.counter("cancelled") == 2);
+    assert!(all.iter().all(|name| server.begun(name) == 1), "none runs again");
+    for id in [&error, &snoozed] {
+        assert_eq!(record_of(&server, id).await.0, JobState::Cancelled);
+    }
+    running.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -211,8 +243,12 @@ async fn lc1_a_job_that_is_not_started_in_time_expires() {
     let again = act::with("again".into(), plan).expires_in(Duration::from_secs(1)).on(on);
     let _worker = worker(&server, 4);
     again.enqueue().await.expect("enqueued");
+    let plan = vec![vec![Act::Snooze(1_500)], vec![]];
+    let snoozed = act::with("snoozed".into(), plan).expires_in(Duration::from_secs(1)).on(on);
+    snoozed.enqueue().await.expect("enqueued");
     let ended = || ["fits", "delayed"].iter().all(|name| server.ended(name) == 1);
-    server.eventually("the others ran", SOON, || ended() && server.begun("again") == 2);
+    let again = || ["again", "snoozed"].iter().all(|name| server.begun(name) == 2);
+    server.eventually("the others ran", SOON, || ended() && again());
     assert_eq!(
         (server.begun("late"), server.counter("expired"), server.counter("failed")),
         (0, 1, 0)

@@ -242,6 +242,36 @@ async fn uq9_a_follower_stays_when_its_holder_is_replaced() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn uq9_a_follower_is_not_lost_however_the_key_becomes_free() {
+    // The holder starts and holds it until then; its period passes; or the holder is gone by hand when the next one comes.
+    // Guard: `hand_on` in lib/finish.lua, promote.lua and lib/unique.lua.
+    let server = TestServer::start();
+    let follow = |key: &str| Unique::by(key).on_conflict(OnConflict::Follow);
+    submit(&server, "starts", Unique::by("start").until_start()).await;
+    let follows = submit(&server, "after_start", follow("start")).await;
+    assert!(matches!(follows.submitted, Submitted::Follows(_)), "{follows:?}");
+    submit(&server, "lost", Unique::by("lost")).await;
+    submit(&server, "after_lost", follow("lost")).await;
+    let lost: Vec<String> = server.redis().ask(&["HKEYS", "hworker-jobs-default:ids"]);
+    let holder = control(&server).locks(10).await.expect("listed");
+    let holder = holder.iter().find(|lock| lock.key == "act:lost").expect("held").id.clone();
+    assert!(lost.contains(&holder.to_string()));
+    let _: u64 = server.redis().ask(&["HDEL", "hworker-jobs-default:ids", holder.as_str()]);
+    let next = submit(&server, "next", Unique::by("lost")).await;
+    assert_eq!(next.submitted, Submitted::Exists(Some(JobState::Waiting)));
+    let short = Unique::by("period").lasting(Duration::from_millis(500));
+    let job = act::with("period".into(), gate()).unique(short);
+    job.on(server.client()).enqueue().await.expect("enqueued");
+    submit(&server, "after_period", follow("period")).await;
+    let _worker = worker(&server, 4);
+    let ran = || ["after_start", "after_lost", "after_period"].map(|name| server.ended(name));
+    server.eventually("all that follow ran", SOON, || ran() == [1, 1, 1]);
+    server.open("go");
+    server.eventually("nothing is held", SOON, || held(&server) == (0, 0));
+    assert_eq!((server.ended("starts"), server.begun("lost")), (1, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn en9_en10_ids_of_the_caller() {
     // While a job of that id lives, in whatever state, another is that one; afterwards it is new. In a bulk too, with what became of each.
     // Guard: the look at `ids` in lib/unique.lua.

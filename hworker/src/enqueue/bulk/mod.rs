@@ -132,8 +132,8 @@ impl Bulk {
     /// Dropping the future before it is ready leaves each chunk enqueued or not, never half.
     ///
     /// # Errors
-    /// [`Error::Config`] if the default client cannot be made, or the jobs cannot be spread; [`Error::Invalid`] names all jobs that are wrong; [`Error::Bulk`] names the jobs
-    /// that are, or may be, enqueued, and those that are not. With every other error no job is enqueued.
+    /// [`Error::Config`] if the default client cannot be made, or the jobs cannot be spread; [`Error::Invalid`] names all jobs that are wrong;
+    /// [`Error::Bulk`] names the jobs that are, or may be, enqueued, and those that are not. With every other error no job is enqueued.
     pub async fn enqueue(self) -> Result<Vec<JobId>, Error> {
         in_a_runtime()?;
         send(self.encode(Client::default_client)?).await

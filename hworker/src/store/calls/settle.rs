@@ -213,7 +213,7 @@ impl Queue {
         let keys = &self.keys;
         let mut call = Call::new(
             Script::Release,
-            &[&worker.progress, &keys.jobs, &keys.scheduled, &keys.bell],
+            &[&worker.progress, &keys.jobs, &keys.scheduled, &keys.bell, &worker.record],
         );
         batch.sort_by_key(|settlement| std::cmp::Reverse(settlement.lease.token()));
         for settlement in batch {

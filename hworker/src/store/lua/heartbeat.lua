@@ -21,8 +21,8 @@
 --
 -- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting or 0 while the queue gives none, 1 if it keeps the timer or 0,
 -- ms until the next scheduled job is due, or a limit opens, or -1, parked jobs that it has not looked at, parked jobs to be broken, its
--- orders 'quiet', 'slots' and 'stop' or '' each, the leases that are to be cancelled, each on a line, 1 if the limits that it declared are there or 0, worker, last heartbeat, worker, last
--- heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the
+-- orders 'quiet', 'slots' and 'stop' or '' each, the leases that are to be cancelled, each on a line, 1 if the limits that it declared
+-- are there or 0, worker, last heartbeat, worker, last heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the
 -- worker was declared dead or is not known.
 local call = redis.call
 local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]

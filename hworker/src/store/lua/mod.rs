@@ -84,6 +84,7 @@ const PARTS: &[(&str, &str)] = &[
     ("limits", include_str!("lib/limits.lua")),
     ("lists", include_str!("lib/lists.lua")),
     ("mark", include_str!("lib/mark.lua")),
+    ("ordered", include_str!("lib/ordered.lua")),
     ("pause", include_str!("lib/pause.lua")),
     ("portion", include_str!("lib/portion.lua")),
     ("quarantine", include_str!("lib/quarantine.lua")),

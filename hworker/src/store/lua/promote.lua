@@ -25,6 +25,7 @@ local is_marked = false
 
 -- Limits that were closed until now, and those whose keys are to be looked at, see lib/timers.lua.
 -- include limits
+-- include finish
 local over = redis.pcall('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', 0, 100)
 local looks = 300
 
@@ -55,8 +56,9 @@ end
 
 -- A key that was held until now.
 local function expire(key)
-  local open_at = string.match(redis.pcall('HGET', unique, key) or '', '^[^#]*#[^#]*#(%d+)#')
-  if open_at and tonumber(open_at) <= now then call('HDEL', unique, key) end
+  local held = redis.pcall('HGET', unique, key)
+  local open_at, follower = string.match(type(held) == 'string' and held or '', '^[^#]*#[^#]*#(%d+)#%d*#(.*)$')
+  if open_at and tonumber(open_at) <= now then hand_on(key, follower) end
 end
 
 for _, member in ipairs(over) do

@@ -29,21 +29,15 @@ end
 call('LLEN', inbox)
 call('LLEN', jobs)
 -- include lists
-for i = 4, #ARGV, 2 do look_at_list(list_of(ARGV[i])) end
+local ordered = call('HGET', record, 'cancel')
+-- include ordered
+for i = 4, #ARGV, 2 do look_at_list(goes_to(ARGV[i])) end
 
 -- A removal first: a full server lets a script go on once it has written.
 call('HDEL', progress, '')
 local declared = call('HSETNX', record, 'dead', call('TIME')[1])
 -- Who it was is told once, and written down elsewhere.
 local who = declared == 1 and call('HMGET', record, 'name', 'host', 'pid', 'version') or {}
--- What was to be cancelled does not run again: the next worker ends it.
-local ordered = '\n' .. (call('HGET', record, 'cancel') or '') .. '\n'
-local function goes_to(lease)
-  local name = list_of(lease)
-  if not string.find(ordered, '\n' .. lease .. '\n', 1, true) then return name end
-  local of = read(name)
-  return of and of.id and 'highest*+!cancelled#' .. of.id or 'highest+!cancelled'
-end
 call('HDEL', record, 'name', 'host', 'pid', 'version', 'concurrency', 'queues')
 
 local given = 0

@@ -4,6 +4,7 @@
 -- KEYS[2] jobs       LIST+ envelopes; the right end is taken next; with `:<list>` behind it those of a list beside it
 -- KEYS[3] scheduled  ZSET  envelope -> due time in ms
 -- KEYS[4] bell       LIST  at most one token; wakes the process that keeps the timer
+-- KEYS[5] record     HASH  the worker's record
 -- ARGV[1] now lease, delay in ms, envelope ('' keeps the bytes); repeated, the youngest lease first
 --
 -- Returns how many leases were still held.
@@ -11,15 +12,17 @@
 -- and so it is with one where the jobs of its key run in order.
 local call = redis.call
 local progress, jobs, scheduled, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local ordered = call('HGET', KEYS[5], 'cancel')
 
 -- include clock
 -- include lists
 -- include limits
+-- include ordered
 -- Looked at before anything is taken, as in settle.lua.
 local needed = {}
 for i = 1, #ARGV, 3 do
-  if ARGV[i + 1] == '0' or is_in_order(ARGV[i]) then
-    look_at_list(list_of(ARGV[i]))
+  if ARGV[i + 1] == '0' or is_in_order(ARGV[i]) or is_ordered(ARGV[i]) then
+    look_at_list(goes_to(ARGV[i]))
   else
     needed[scheduled], needed[bell] = 'ZCARD', 'LLEN'
   end
@@ -35,7 +38,9 @@ for i = 1, #ARGV, 3 do
     released = released + 1
     free(lease, progress)
     local list = list_of(lease)
-    if is_in_order(lease) then
+    if is_ordered(lease) then
+      push('RPUSH', goes_to(lease), envelope)
+    elseif is_in_order(lease) then
       hold_up(lease, delay, envelope)
     elseif delay == 0 then
       push('RPUSH', list, envelope)

@@ -76,6 +76,8 @@ if ARGV[at] then
   -- include limits
   -- include finish
   -- include duties
+  local ordered = call('HGET', own, 'cancel')
+  -- include ordered
   -- Only the keys that this call needs: the caller sends the ends again by the keys that they need, so a key of another type stops only
   -- the ends that need it.
   while ARGV[at] do
@@ -83,6 +85,7 @@ if ARGV[at] then
     at = at + 4
     for _ = 1, n do
       look_at(lease, ARGV[at], ARGV[at + 1], ARGV[at + 2])
+      if is_ordered(lease) then look_at_list(goes_to(lease)) end
       at = at + 1 + arguments[ARGV[at]]
     end
   end
@@ -92,7 +95,14 @@ if ARGV[at] then
     local last = i + arguments[duty]
     if held then
       free(lease, progress)
-      duties[duty](job, lease, payload, unpack(ARGV, i + 1, last))
+      if is_ordered(lease) and (duty == 'retry' or duty == 'slow' or duty == 'park') then
+        -- Somebody cancelled it, and its worker does not know yet. The last argument is the envelope.
+        local envelope = ARGV[last] ~= '' and ARGV[last] or payload
+        -- include mark
+        push('RPUSH', goes_to(lease), envelope)
+      else
+        duties[duty](job, lease, payload, unpack(ARGV, i + 1, last))
+      end
     end
     return last + 1
   end, function()
@@ -157,13 +167,17 @@ end
 
 if write_all then write_all() end
 if listed then
-  -- include clock
   -- include lists
-  -- include timers
-  -- include finish
+  local named = {}
   for _, lease in ipairs(listed) do
     free(lease, progress)
-    finish(list_of(lease), (progress or '') .. ' ' .. lease)
+    if string.find(lease, '#', 1, true) then named[#named + 1] = lease end
+  end
+  if named[1] then
+    -- include clock
+    -- include timers
+    -- include finish
+    for _, lease in ipairs(named) do finish(list_of(lease), (progress or '') .. ' ' .. lease) end
   end
   tell_of_room()
 end

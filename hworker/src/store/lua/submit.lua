@@ -20,6 +20,7 @@ local progress = ''
 -- include clock
 -- include lists
 -- include timers
+-- include finish
 -- include full
 -- include unique
 -- Looked at before anything is written: a key that somebody made another type of is an error here, and not half-way.

@@ -40,6 +40,8 @@ for i = 2, #ARGV do
   if member then
     call('ZREM', parked, member)
     local name, envelope = whole(member)
+    -- What only looks like one.
+    if not (name and read(name)) then name, envelope = nil, member end
     if is_limited or name and read(name).limits[1] then
       -- `reserve` knows whether it may run now.
       push('RPUSH', name or '', envelope)

@@ -88,12 +88,14 @@ pub(crate) fn end(
         }
         Transition::Snooze(delay) => {
             rewrite.count("snoozes");
+            rewrite.remove("expires_at");
             rewrite.set("ready_at", &now.saturating_add(millis(delay)));
             // Without a delay it would be the next job to be reserved.
             End::Released { delay_ms: millis(delay).max(1), envelope: Some(rewrite.to_bytes()) }
         }
         Transition::SlowDown(delay) => {
             rewrite.count("snoozes");
+            rewrite.remove("expires_at");
             rewrite.set("ready_at", &now.saturating_add(millis(delay)));
             End::Slowed { job: name, delay_ms: millis(delay), envelope: rewrite.to_bytes() }
         }
@@ -200,6 +202,15 @@ pub(crate) fn parked(payload: &[u8]) -> End {
 /// The end of a lease whose job is given back, after a delay in ms.
 pub(crate) fn released(job: &Job, delay_ms: u64) -> End {
     End::Released { delay_ms, envelope: rewrite(job).map(|rewrite| rewrite.to_bytes()) }
+}
+
+/// The end of a lease whose job is given back after its body had started: it started in time.
+pub(crate) fn interrupted(job: &Job) -> End {
+    let rewrite = rewrite(job).map(|mut rewrite| {
+        rewrite.remove("expires_at");
+        rewrite.to_bytes()
+    });
+    End::Released { delay_ms: 0, envelope: rewrite }
 }
 
 /// The end of a job whose payload of this many bytes cannot run.

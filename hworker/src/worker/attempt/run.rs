@@ -112,7 +112,7 @@ impl Started {
         };
         // If the supervisor settled it, or it was lost, this result does not count.
         let settlement = consumer.end(&job.lease, || match transition {
-            None => record::released(job, 0),
+            None => record::interrupted(job),
             Some(transition) => conclude(core, consumer, job, Some(elapsed), transition),
         });
         // Logged in place, since there is one line per job. If no subscriber takes it there is nothing to guard.

@@ -1,8 +1,8 @@
 -- duties: what remains to be done for a job that has left its place: each duty a function of the job's name, its lease, the payload where
 -- the duty needs it, and its own arguments.
 -- Needs call, now, count, counted, jobs and lib/lists, lib/limits, lib/finish, scheduled, bell, broken, parked, token_key, time,
--- broken_limit, and records, groups, ended and outcomes where there are records. Makes duties, arguments: how many each has, look_at, needed, and where there are records
--- drop, and write_records, which must be the last.
+-- broken_limit, and records, groups, ended and outcomes where there are records. Makes duties, arguments: how many each has, look_at,
+-- needed, and where there are records drop, and write_records, which must be the last.
 local duties = {}
 local arguments = {retry = 2, slow = 3, route = 3, submit = 5, record = 7, halt = 0, ['break'] = 1, park = 1, husk = 1}
 local needed, drop, write_records = {}, nil, nil

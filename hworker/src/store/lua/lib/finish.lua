@@ -1,8 +1,26 @@
 -- finish: a job that is known by its id is no more: its key is free, or the job that follows it has it.
--- Needs call, now, lib/lists, and lib/timers. Makes unlock and finish.
+-- Needs call, now, lib/lists, and lib/timers. Makes hand_on, unlock and finish.
+
+-- A key is free: the job that follows holds it from now on, and waits until it is due.
+local function hand_on(key, follower)
+  local state, list, _, rest = standing(follower)
+  if state ~= 'f' then
+    call('HDEL', unique, key)
+    return
+  end
+  local due, envelope = string.match(rest, '^(%d*)\n(.*)$')
+  call('HSET', unique, key, follower .. '####')
+  if tonumber(due) and tonumber(due) > now then
+    set_timer('#' .. follower, tonumber(due), 'CH')
+  else
+    push('LPUSH', list .. '#' .. follower, envelope)
+  end
+end
+
+-- The job has started, and holds its key no more.
 local function unlock(key, id)
-  local holder = string.match(call('HGET', unique, key) or '', '^([^#]*)#')
-  if holder == id then call('HDEL', unique, key) end
+  local holder, follower = string.match(call('HGET', unique, key) or '', '^([^#]*)#.*#([^#]*)$')
+  if holder == id then hand_on(key, follower) end
 end
 
 -- `under`: where it ran, if it is known there that it may run elsewhere now. `is_deleted`: what is held for a time is free too.
@@ -16,16 +34,6 @@ local function finish(name, under, is_deleted)
   if not key then return end
   local holder, open_at, follower = string.match(call('HGET', unique, key) or '', '^([^#]*)#[^#]*#(%d*)#%d*#(.*)$')
   if holder ~= of.id then return end
-  local state, list, _, rest = standing(follower)
-  if state == 'f' then
-    local due, envelope = string.match(rest, '^(%d*)\n(.*)$')
-    call('HSET', unique, key, follower .. '####')
-    if tonumber(due) and tonumber(due) > now then
-      set_timer('#' .. follower, tonumber(due), 'CH')
-    else
-      push('LPUSH', list .. '#' .. follower, envelope)
-    end
-  elseif by ~= 'p' or is_deleted or (tonumber(open_at) or 0) <= now then
-    call('HDEL', unique, key)
-  end
+  local is_followed = standing(follower) == 'f'
+  if is_followed or by ~= 'p' or is_deleted or (tonumber(open_at) or 0) <= now then hand_on(key, follower) end
 end

@@ -1,6 +1,7 @@
 -- lease: lease envelopes of a list, in a queue that has more than its plain one.
--- Needs call, jobs, progress, lists, limits and finish, broken, parked, stat, max_payload, broken_limit, now, quarantine, token, has_queue_limit, and what it
--- counts: want, slots, in_vain, quarantined, beyond, held_up, bytes, largest, filled, taken, reply, holds, sets_aside. Makes lease and take.
+-- Needs call, jobs, progress, lists, limits and finish, broken, parked, stat, max_payload, broken_limit, now, quarantine, token,
+-- has_queue_limit, and what it counts: want, slots, in_vain, quarantined, beyond, held_up, bytes, largest, filled, taken, reply, holds, sets_aside. Makes lease and take.
+
 -- Ids that call for nothing any more, of which a call takes no more than a thousand out.
 local dropped = 0
 

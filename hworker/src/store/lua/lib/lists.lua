@@ -1,7 +1,7 @@
 -- lists: the lists of a queue beside its plain one. Jobs of another priority than the normal one, and those that have limits, wait in
 -- `<jobs>:<list>`; a lease `<token>.<list>` tells that its job was taken from there, and which limits it holds.
--- Needs call, jobs. Makes lists, held, what lib/ids makes, stand, read, list_of, look_at_list, is_ticket, leave_ticket, open_gate, enter, push, later, note_arguments, front,
--- open, free and tell_of_room.
+-- Needs call, jobs. Makes lists, held, what lib/ids makes, stand, read, list_of, look_at_list, is_ticket, leave_ticket, open_gate, enter, push,
+-- later, note_arguments, front, open, free and tell_of_room.
 --
 -- A list is named by its priority, nothing for the normal one, and its limits, each behind a `+`. The last one may have a key:
 -- `high+db+mail=acme`, with `~` for `=` where the jobs of a key run in order. All up to there, `high+db+mail=`, is the group of the list.

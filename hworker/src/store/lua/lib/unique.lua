@@ -1,5 +1,5 @@
 -- unique: take in a job that is known by its id, unless another holds its key.
--- Needs call, now, jobs, scheduled, bell, stat, lib/lists, and lib/timers. Makes submit.
+-- Needs call, now, jobs, scheduled, bell, stat, lib/lists, lib/timers and lib/finish. Makes submit.
 
 -- Where a new job stands: in its list, or among the scheduled ones.
 local function place(how, name, held_by, due, envelope)
@@ -82,9 +82,16 @@ local function submit(how, name, due, held_by, conflict, lasts, latest, envelope
     return 'new', '', ''
   end
   local by, key = string.sub(held_by, 1, 1), string.sub(held_by, 2)
-  local holder, at, open_at, put_off, follower = string.match(call('HGET', unique, key) or '', '^([^#]*)#([^#]*)#(%d*)#(%d*)#(.*)$')
-  local state = holder and standing(holder)
-  if not holder or open_at == '' and not state or open_at ~= '' and tonumber(open_at) <= now then
+  local holder, at, open_at, put_off, follower, state, is_free
+  for _ = 1, 2 do
+    holder, at, open_at, put_off, follower = string.match(call('HGET', unique, key) or '', '^([^#]*)#([^#]*)#(%d*)#(%d*)#(.*)$')
+    state = holder and standing(holder)
+    is_free = not holder or open_at == '' and not state or open_at ~= '' and tonumber(open_at) <= now
+    if not (is_free and holder and standing(follower) == 'f') then break end
+    -- The job that follows comes before this one.
+    hand_on(key, follower)
+  end
+  if is_free then
     open_at = by == 'p' and string.format('%.0f', now + lasts) or ''
     if by == 'p' then set_timer('=' .. key, now + lasts, 'CH') end
     lock(key, id, '', open_at, latest and string.format('%.0f', now + latest) or '', '')

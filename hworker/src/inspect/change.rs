@@ -5,10 +5,11 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::budget::waiting_again;
+use super::cancel::cancelled;
 use super::job::{JobInfo, Stands};
 use super::{Doing, Inspect};
 use crate::encryption::is_sealed;
-use crate::envelope::{Envelope, JobId, Rewrite, VERSION, describe, edit_args};
+use crate::envelope::{Envelope, JobId, Rewrite, describe, edit_args};
 use crate::error::{Cause, Error};
 use crate::guarded::guarded;
 use crate::job::Definition;
@@ -373,27 +374,6 @@ fn duty(job: &JobInfo, action: &Action, now: u64, limit: usize) -> Option<Duty> 
             })
         }
     }
-}
-
-/// It does not run: its record, as a worker would write it.
-fn cancelled(job: &JobInfo, now: u64) -> Option<Duty> {
-    let envelope = Rewrite::of(job.payload())?;
-    let (name, id) = (job.job.clone()?, envelope.id());
-    let record = serde_json::json!({
-        "v": VERSION,
-        "id": id,
-        "job": name,
-        "queue": job.queue,
-        "outcome": JobState::Cancelled.name(),
-        "kind": "cancelled",
-        "message": "somebody cancelled it",
-        "ended_at": now,
-        "attempts": job.attempt,
-        "crashes": job.crashes,
-        "envelope": serde_json::value::to_raw_value(&envelope).ok()?,
-    });
-    let record = serde_json::to_vec(&record).ok()?;
-    Some(Duty::Cancel { job: name, id: id.as_str().to_owned(), record })
 }
 
 /// The same duty with an envelope that says since when its job waits, where that changes.

@@ -1,6 +1,7 @@
 //! Looking into a queue, and mending what a person may want to mend.
 
 mod budget;
+mod cancel;
 mod change;
 mod filter;
 mod find;

@@ -1,0 +1,27 @@
+//! The record of a job that is cancelled before it runs.
+
+use super::job::JobInfo;
+use crate::envelope::{Rewrite, VERSION};
+use crate::job_state::JobState;
+use crate::store::Duty;
+
+/// It does not run: its record, as a worker would write it.
+pub(super) fn cancelled(job: &JobInfo, now: u64) -> Option<Duty> {
+    let envelope = Rewrite::of(job.payload())?;
+    let (name, id) = (job.job.clone()?, envelope.id());
+    let record = serde_json::json!({
+        "v": VERSION,
+        "id": id,
+        "job": name,
+        "queue": job.queue,
+        "outcome": JobState::Cancelled.name(),
+        "kind": "cancelled",
+        "message": "somebody cancelled it",
+        "ended_at": now,
+        "attempts": job.attempt,
+        "crashes": job.crashes,
+        "envelope": serde_json::value::to_raw_value(&envelope).ok()?,
+    });
+    let record = serde_json::to_vec(&record).ok()?;
+    Some(Duty::Cancel { job: name, id: id.as_str().to_owned(), record })
+}

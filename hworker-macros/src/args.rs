@@ -12,6 +12,7 @@ use crate::duration::{self, Backoff};
 use crate::errors::Errors;
 use crate::keys;
 use crate::limits::{self, Entry};
+use crate::schedule::{self, Schedule};
 use crate::unique::{self, Unique};
 
 const ON_ERROR: &str = "`on_error` is \"retry\", \"fail\" or the path of a \
@@ -41,6 +42,8 @@ pub(crate) struct Args {
     pub(crate) redact: Vec<LitStr>,
     pub(crate) limits: Vec<Entry>,
     pub(crate) unique: Option<Unique>,
+    pub(crate) schedules: Vec<Schedule>,
+    pub(crate) timezone: Option<LitStr>,
     pub(crate) krate: Option<Path>,
 }
 
@@ -101,8 +104,8 @@ impl Args {
             skip_to_comma(input);
             return Err(Error::new(key.span(), keys::unknown(&name)));
         };
-        // A job has several limits.
-        let repeats = name == "concurrency" || name == "rate_limit";
+        // A job has several limits, and runs at several times.
+        let repeats = name == "concurrency" || name == "rate_limit" || schedule::is_schedule(&name);
         if !seen.insert(name.clone()) && !repeats {
             skip_to_comma(input);
             return Err(Error::new(key.span(), format!("`{name}` is given twice")));
@@ -118,6 +121,16 @@ impl Args {
         if limits::is_limit(&name) {
             let entry = limits::parse(&key, input, errors);
             self.limits.push(entry.ok_or_else(|| needs_value(key.span()))?);
+            return Ok(());
+        }
+        if schedule::is_schedule(&name) {
+            let before = errors.count();
+            let schedule = schedule::parse(&key, input, errors);
+            // What is wrong with it was said.
+            if schedule.is_none() && errors.count() == before {
+                return Err(needs_value(key.span()));
+            }
+            self.schedules.extend(schedule);
             return Ok(());
         }
         if unique::is_unique(&name) {
@@ -151,6 +164,7 @@ impl Args {
             "priority" => self.priority = Some(priority(value)?),
             "backoff" => self.backoff = Some(backoff(value)?),
             "encrypted" => self.encrypted = Some(encrypted(value)?),
+            "timezone" => self.timezone = Some(schedule::timezone(value)?),
             "redact" => self.redact = redact(value)?,
             _ => self.krate = Some(krate(value)?),
         }

@@ -19,15 +19,26 @@ pub(crate) fn parse(
 ) -> Result<()> {
     let inside;
     parenthesized!(inside in input);
+    pairs(word, known, &inside, errors, set);
+    Ok(())
+}
+
+/// The same from within the brackets.
+pub(crate) fn pairs(
+    word: &str,
+    known: &[(&'static str, &str)],
+    inside: ParseStream<'_>,
+    errors: &mut Errors,
+    set: &mut dyn FnMut(&Ident, Option<Expr>) -> Result<()>,
+) {
     let mut seen = Vec::new();
     while !inside.is_empty() {
-        let pair = pair(word, known, &inside, &mut seen, set);
+        let pair = pair(word, known, inside, &mut seen, set);
         if errors.ok(pair).is_some() && !inside.is_empty() && !inside.peek(Token![,]) {
             errors.push(inside.error("expected `,` and the next key"));
         }
-        skip_past_comma(&inside);
+        skip_past_comma(inside);
     }
-    Ok(())
 }
 
 fn pair(

@@ -15,7 +15,7 @@ use crate::duration::Backoff;
 use crate::limits;
 use crate::model::{JobModel, visible};
 use crate::params::{Param, Pass, mentions};
-use crate::{schema, unique};
+use crate::{schedule, schema, unique};
 
 /// The function and everything beside it.
 pub(crate) fn job(model: &JobModel) -> TokenStream {
@@ -198,6 +198,7 @@ fn definition(model: &JobModel) -> TokenStream {
     let (policy, needs, start) = (policy(model), needs(model), start(model));
     let (aliases, blocking) = (&model.args.aliases, !model.is_async());
     let (limits, unique) = (limits::code::list(model), unique::definition(model));
+    let crons = schedule::definition(model);
     let (redact, schema) = (schema::redacted(model), schema(model));
     let queue = model.args.queue.as_ref();
     let queue = queue.map_or_else(|| quote!(#private::DEFAULT_QUEUE), |queue| quote!(#queue));
@@ -217,6 +218,7 @@ fn definition(model: &JobModel) -> TokenStream {
             priority: #private::Priority::#priority,
             limits: #limits,
             unique: #unique,
+            crons: #crons,
             place: #private::Place {
                 module: ::core::module_path!(),
                 file: ::core::file!(),

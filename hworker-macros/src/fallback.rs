@@ -30,6 +30,7 @@ fn definition(model: &JobModel) -> TokenStream {
             priority: #private::Priority::Normal,
             limits: &[],
             unique: ::core::option::Option::None,
+            crons: &[],
             place: #private::Place { module: "", file: "", line: 0 },
             policy: #private::Policy::DEFAULT,
             encrypted: #private::Encrypted::No,

@@ -1,7 +1,7 @@
 //! The keys of the attribute, and what is said of others.
 
 /// The keys that work, each with an example of its value.
-pub(crate) const KEYS: [(&str, &str); 23] = [
+pub(crate) const KEYS: [(&str, &str); 26] = [
     ("name", "\"mail.welcome\""),
     ("aliases", "[\"old_name\"]"),
     ("type", "SendWelcome"),
@@ -24,11 +24,14 @@ pub(crate) const KEYS: [(&str, &str); 23] = [
     ("unique", "(key = user_id)"),
     ("debounce", "(wait = \"5s\", key = document)"),
     ("throttle", "\"1m\""),
+    ("cron", "\"0 9 * * MON-FRI\""),
+    ("every", "\"30s\""),
+    ("timezone", "\"Europe/Berlin\""),
     ("crate", "path::to::hworker"),
 ];
 
 /// The keys that are reserved for what is to come.
-const NOT_YET: [&str; 6] = ["cron", "every", "timezone", "keep_result", "expires", "isolate"];
+const NOT_YET: [&str; 2] = ["keep_result", "isolate"];
 
 pub(crate) fn unknown(key: &str) -> String {
     if NOT_YET.contains(&key) {
@@ -99,13 +102,15 @@ fn meant(key: &str) -> Option<&'static str> {
         }
         "burst" | "rate" => "`rate_limit(..)`, in whose brackets it stands",
         "on_conflict" | "scope" | "until" => "`unique(..)`, in whose brackets it stands",
+        "catch_up" | "overlap" | "skip_days" | "splay" => "`cron(..)` or `every(..)`, in whose brackets it stands",
+        "time_zone" | "tz" | "zone" => "`timezone`",
         "kind" | "task" => "`name`",
         _ => return None,
     })
 }
 
 /// How many characters have to be inserted, removed or replaced to make `b` of `a`.
-fn distance(a: &str, b: &str) -> usize {
+pub(crate) fn distance(a: &str, b: &str) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.bytes().enumerate() {
         let mut diagonal = i;

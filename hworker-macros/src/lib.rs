@@ -3,6 +3,7 @@
 mod args;
 mod attributes;
 mod brackets;
+mod calendar;
 mod duration;
 mod errors;
 mod expand;
@@ -11,6 +12,7 @@ mod keys;
 mod limits;
 mod model;
 mod params;
+mod schedule;
 mod schema;
 #[cfg(test)]
 mod snapshots;

@@ -14,6 +14,7 @@ use crate::attributes::{self, from_here};
 use crate::errors::Errors;
 use crate::limits::Limits;
 use crate::params::{self, Param, Pass};
+use crate::schedule;
 
 /// A function whose body was not looked into, so that completion works in a body that does not parse yet.
 pub(crate) struct Function {
@@ -82,6 +83,7 @@ impl JobModel {
         let unique =
             args.unique.take().filter(|unique| unique.is_sound_with(&args, &params, errors));
         args.unique = unique;
+        schedule::check(&mut args, &params, &name, errors);
         let job = visible(args.type_name.as_ref().unwrap_or(&function.sig.ident));
         let krate = args.krate();
         let private = from_here(quote!(#krate::__private));

@@ -14,7 +14,7 @@ pub use crate::error::Error;
 #[cfg(feature = "schema")]
 pub use crate::job::Tag;
 pub use crate::job::{
-    Argument, Arguments, Body, Definition, Invocation, Job, OnCancel, OnError, OnFault, Place,
+    Argument, Arguments, Body, DeclaredCron, Definition, Invocation, Job, OnCancel, OnError, OnFault, Place,
     Policy, Registration, Schema, StartError, decode, limit_values, unique_key,
 };
 /// Limits, and what they are in the arguments.
@@ -29,6 +29,19 @@ pub use crate::priority::Priority;
 /// Unique jobs.
 pub mod unique {
     pub use crate::unique::{OnConflict, Uniqueness, Until, of_arguments};
+}
+
+/// What runs again and again.
+pub mod cron {
+    pub use crate::calendar::{CatchUp, Overlap, Timing};
+
+    /// The arguments of a job as JSON.
+    ///
+    /// # Errors
+    /// Where they cannot be written.
+    pub fn args<J: super::Job>(job: super::Enqueue<J>) -> serde_json::Result<Box<serde_json::value::RawValue>> {
+        serde_json::value::to_raw_value(&job.into_job())
+    }
 }
 
 /// What `encrypted` in the attribute stands for.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::durability::Durability;
 use crate::error::Problems;
+use crate::spelling;
 use crate::keys::{Ended, check_name, is_prefix};
 use crate::shards;
 use crate::time::parse_duration;
@@ -94,7 +95,7 @@ pub(crate) fn unknown_variables() -> Vec<(String, &'static str)> {
 
 /// `None` for a setting.
 fn nearest_setting(name: &str) -> Option<&'static str> {
-    const KNOWN: [&str; 29] = [
+    const KNOWN: [&str; 30] = [
         "HWORKER_REDIS_URL",
         "HWORKER_TLS_CA",
         "HWORKER_TLS_CERT",
@@ -121,27 +122,13 @@ fn nearest_setting(name: &str) -> Option<&'static str> {
         "HWORKER_PREFETCH",
         "HWORKER_AGING",
         "HWORKER_NAME",
+        "HWORKER_APP",
         "HWORKER_HEALTH",
         "HWORKER_LOG",
         "HWORKER_LOG_EVERY",
     ];
-    let nearest = KNOWN.into_iter().min_by_key(|known| distance(name, known));
+    let nearest = KNOWN.into_iter().min_by_key(|known| spelling::distance(name, known));
     nearest.filter(|known| *known != name)
-}
-
-/// How many characters have to be inserted, removed or replaced to make `b` of `a`.
-fn distance(a: &str, b: &str) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.bytes().enumerate() {
-        let mut diagonal = i;
-        row[0] = i + 1;
-        for (j, y) in b.bytes().enumerate() {
-            let replaced = diagonal + usize::from(x != y);
-            diagonal = row[j + 1];
-            row[j + 1] = replaced.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 /// Where the URL of the server is from, as errors say it.
@@ -335,6 +322,20 @@ fn boolean(text: &str) -> Result<bool, String> {
     }
 }
 
+/// The name of the executable file as that of the program.
+pub(crate) fn program_name() -> String {
+    let path = std::env::args_os().next().unwrap_or_default();
+    let stem = std::path::Path::new(&path).file_stem();
+    let name = as_label(&stem.unwrap_or_default().to_string_lossy());
+    if name.is_empty() { "app".into() } else { name }
+}
+
+/// As much of a text as a name may have.
+fn as_label(text: &str) -> String {
+    let sound = |c: char| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' };
+    text.trim().chars().map(sound).take(60).collect()
+}
+
 /// The host's name as a worker's label.
 pub(crate) fn host_name() -> String {
     let name = std::env::var("HOSTNAME")
@@ -342,12 +343,7 @@ pub(crate) fn host_name() -> String {
         .or_else(|| std::fs::read_to_string("/proc/sys/kernel/hostname").ok())
         .or_else(|| std::fs::read_to_string("/etc/hostname").ok())
         .unwrap_or_default();
-    let name: String = name
-        .trim()
-        .chars()
-        .map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '-' })
-        .take(60)
-        .collect();
+    let name = as_label(&name);
     if name.is_empty() { "worker".into() } else { name }
 }
 

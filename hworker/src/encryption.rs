@@ -94,7 +94,12 @@ pub(crate) struct Owner<'a> {
 /// alone.
 impl Owner<'_> {
     fn text(&self) -> String {
-        format!("hworker-args-1\n{}\n{}", self.job, self.id)
+        // All runs of a cron entry have the arguments that were encrypted for the entry.
+        let id = match self.id.rsplit_once(':') {
+            Some((entry, _)) if entry.starts_with("cron:") => entry,
+            _ => self.id,
+        };
+        format!("hworker-args-1\n{}\n{id}", self.job)
     }
 }
 

@@ -6,8 +6,10 @@ use std::future::Future;
 use std::pin::Pin;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use crate::backoff::Backoff;
+use crate::calendar::Timing;
 use crate::context::{Context, Inject, Needs, States};
 use crate::encryption::Encrypted;
 use crate::error::BoxError;
@@ -83,6 +85,8 @@ pub struct Definition {
     pub limits: &'static [Limit],
     /// How its jobs are unique, if they are.
     pub unique: Option<Uniqueness>,
+    /// When it runs again and again.
+    pub crons: &'static [DeclaredCron],
     /// Where it is written: `module_path!()`, `file!()`, `line!()`.
     pub place: Place,
     /// What is done with attempts that do not succeed.
@@ -105,6 +109,17 @@ pub struct Definition {
     pub unique_key: fn(&str) -> serde_json::Result<Option<String>>,
     /// Decodes the arguments and makes the body, without running it.
     pub start: fn(Invocation<'_>) -> Result<Body, StartError>,
+}
+
+/// A cron entry that a job type declares.
+#[derive(Debug)]
+pub struct DeclaredCron {
+    /// Its name.
+    pub name: &'static str,
+    /// When it runs.
+    pub timing: fn() -> Timing,
+    /// The arguments of its runs, as JSON.
+    pub args: fn() -> serde_json::Result<Box<RawValue>>,
 }
 
 /// A place in the user's source.

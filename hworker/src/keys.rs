@@ -178,6 +178,16 @@ impl Keys {
         [&*self.jobs, ":ids"].concat()
     }
 
+    /// What runs again and again.
+    pub(crate) fn cron(&self) -> String {
+        [&*self.jobs, ":cron"].concat()
+    }
+
+    /// What programs declare in their code.
+    pub(crate) fn tables(&self) -> String {
+        [&*self.jobs, ":tables"].concat()
+    }
+
     /// Who holds which key.
     pub(crate) fn unique(&self) -> String {
         [&*self.jobs, ":unique"].concat()
@@ -216,6 +226,8 @@ impl Keys {
             ("held", "zset"),
             ("ids", "hash"),
             ("unique", "hash"),
+            ("cron", "hash"),
+            ("tables", "hash"),
             ("timers", "zset"),
             ("rates", "zset"),
             ("gate", "list"),

@@ -7,10 +7,13 @@ extern crate self as hworker;
 
 mod audit;
 mod backoff;
+mod calendar;
 mod client;
 mod config;
 mod context;
 mod control;
+#[cfg(feature = "cron")]
+mod cron;
 mod dead_workers;
 mod doctor;
 mod durability;
@@ -45,8 +48,10 @@ mod registry;
 mod runtime;
 mod scheduler;
 mod shards;
+mod spelling;
 mod store;
 mod strict_json;
+mod table;
 mod time;
 mod unique;
 mod worker;
@@ -55,10 +60,16 @@ mod worker;
 pub mod __private;
 
 pub use audit::AuditEntry;
+#[cfg(feature = "cron")]
+pub use calendar::{CatchUp, Overlap};
 pub use client::{Client, ClientBuilder};
 pub use config::defaults;
 pub use context::{Context, Inject, Needs, State};
-pub use control::{Control, LimitControl, LimitInfo, LockInfo, WorkerControl};
+pub use control::{Control, LimitControl, LimitInfo, LockInfo, TableInfo, WorkerControl};
+#[cfg(feature = "cron")]
+pub use control::{CronControl, CronInfo, CronRun};
+#[cfg(feature = "cron")]
+pub use cron::Schedule;
 pub use dead_workers::{DeadWorker, HeldJob, Suspect};
 pub use doctor::{Finding, Repair, Severity};
 pub use durability::Durability;

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// What is said of any other text.
 pub(crate) const NO_PRIORITY: &str = "a priority is `highest`, `high`, `normal`, `low` or `lowest`";
@@ -66,6 +66,12 @@ impl FromStr for Priority {
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.into_iter().find(|priority| priority.name() == text);
         named.ok_or_else(|| NO_PRIORITY.to_owned())
+    }
+}
+
+impl<'de> Deserialize<'de> for Priority {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }
 

@@ -132,6 +132,11 @@ impl Registry {
         }
     }
 
+    /// The job types.
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = &'static Definition> {
+        self.definitions.iter().copied()
+    }
+
     /// The limits of all job types, and what does not fit together among them.
     pub(crate) fn limits(&self, problems: &mut Problems) -> DeclaredLimits {
         let types = self.definitions.iter().map(|definition| (definition.name, definition.limits));

@@ -1,19 +1,29 @@
-//! The timer of a queue: the process that keeps it promotes scheduled jobs when they are due.
+//! The timer of a queue: the process that keeps it promotes scheduled jobs when they are due, and fires what runs again and again.
 
 use std::time::Duration;
 
-use crate::store::{Connection, Fault, Queue};
+use crate::store::{Connection, Fault, Promoted, Queue};
 
 /// The bell is awaited at most so long at a time.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
+/// Promotes some of what is due, and fires the entries that are due.
+pub(crate) async fn promote(queue: &Queue, on: &Connection) -> Result<Promoted, Fault> {
+    let promoted = queue.promote(on).await?;
+    #[cfg(feature = "cron")]
+    for due in &promoted.entries {
+        crate::cron::fire(queue, on, due, promoted.now).await?;
+    }
+    Ok(promoted)
+}
+
 /// Promotes everything that is due, in chunks; gives how long until the next is due.
-pub(crate) async fn promote_due(queue: &Queue, on: &Connection) -> Result<Option<Duration>, Fault> {
+async fn promote_due(queue: &Queue, on: &Connection) -> Result<Option<Duration>, Fault> {
     loop {
-        match queue.promote(on).await? {
-            (0, next_due) => return Ok(next_due),
-            (_, Some(next_due)) if next_due.is_zero() => {}
-            (_, next_due) => return Ok(next_due),
+        let promoted = promote(queue, on).await?;
+        match promoted.next_due {
+            Some(next_due) if promoted.moved > 0 && next_due.is_zero() => {}
+            next_due => return Ok(next_due),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::defaults::{
     AGING, BROKEN_LIMIT, CRASH_LIMIT, DEAD_AFTER, FAILED_BYTES, FAILED_FOR, FAILED_LIMIT,
     KEEP_DONE, MAX_PAYLOAD, SHUTDOWN_GRACE, SLOTS_PER_CORE, UNKNOWN_FOR,
 };
-use super::{Environment, Kept, Limits, check_max_payload, host_name, number};
+use super::{Environment, Kept, Limits, check_max_payload, host_name, number, program_name};
 use crate::durability::Durability;
 use crate::envelope::CRASHES;
 use crate::error::Problems;
@@ -80,6 +80,8 @@ pub(crate) struct WorkerConfig {
     pub(crate) log_every: Option<Duration>,
     pub(crate) durability: Durability,
     pub(crate) name: String,
+    /// Of the program.
+    pub(crate) app: String,
     /// Where probes are answered; only the feature `health` reads it.
     #[cfg_attr(not(feature = "health"), allow(dead_code))]
     pub(crate) health: Option<SocketAddr>,
@@ -107,6 +109,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) log_every: Option<Duration>,
     pub(crate) durability: Option<Durability>,
     pub(crate) name: Option<String>,
+    pub(crate) app: Option<String>,
     pub(crate) health: Option<SocketAddr>,
 }
 
@@ -147,6 +150,7 @@ impl WorkerSettings {
             ),
             durability: env.durability(self.durability, "HWORKER_SETTLE_DURABILITY"),
             name: env.text(self.name, "HWORKER_NAME", host_name()),
+            app: env.text(self.app, "HWORKER_APP", program_name()),
             health: env.or(self.health.map(Some), "HWORKER_HEALTH", health, None),
             limits: Limits {
                 failed: Kept {
@@ -218,6 +222,7 @@ impl WorkerConfig {
             );
         }
         check_name("worker", &self.name).unwrap_or_else(&mut wrong);
+        check_name("program", &self.app).unwrap_or_else(&mut wrong);
         for queue in &self.queues {
             let QueueSetting { name, limit, share, extra, excluded } = queue;
             if !queue.is_every() {

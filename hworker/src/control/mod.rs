@@ -1,7 +1,10 @@
 //! Steering queues from elsewhere: pausing and resuming them.
 
+#[cfg(feature = "cron")]
+mod cron;
 mod limits;
 mod locks;
+mod tables;
 mod workers;
 
 use std::time::Duration;
@@ -14,8 +17,11 @@ use crate::runtime;
 use crate::store::{Fault, MetaKey, Queue, server_time};
 use crate::time::millis;
 
+#[cfg(feature = "cron")]
+pub use cron::{CronControl, CronInfo, CronRun};
 pub use limits::{LimitControl, LimitInfo};
 pub use locks::LockInfo;
+pub use tables::TableInfo;
 pub use workers::WorkerControl;
 
 /// Steers a queue; [`Client::control`] makes one. What it orders is durable, holds for all workers, and needs no restart.

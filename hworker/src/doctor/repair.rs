@@ -80,7 +80,7 @@ impl Repair {
             What::Promote => {
                 let mut promoted = 0;
                 loop {
-                    match queue.promote(&on).await?.0 {
+                    match queue.promote(&on).await?.moved {
                         0 => return Ok(promoted),
                         moved => promoted += moved,
                     }

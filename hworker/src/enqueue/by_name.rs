@@ -22,14 +22,14 @@ use crate::time::{local_unix_ms, millis, since_1970};
 #[must_use = "nothing is enqueued until `.enqueue().await`"]
 pub struct EnqueueByName {
     client: Client,
-    name: String,
-    args: String,
+    pub(super) name: String,
+    pub(super) args: String,
     queue: String,
-    due: Option<Due>,
-    tags: Vec<String>,
-    max_attempts: Option<u32>,
-    priority: Option<Priority>,
-    front: bool,
+    pub(super) due: Option<Due>,
+    pub(super) tags: Vec<String>,
+    pub(super) max_attempts: Option<u32>,
+    pub(super) priority: Option<Priority>,
+    pub(super) front: bool,
 }
 
 impl Client {

@@ -5,6 +5,8 @@ mod bulk;
 mod by_name;
 mod known;
 mod ready;
+#[cfg(feature = "cron")]
+mod schedule;
 
 use std::borrow::Cow;
 use std::fmt;
@@ -253,6 +255,11 @@ impl<J: Job> Enqueue<J> {
     pub fn on(mut self, client: &Client) -> Self {
         self.client = Some(client.clone());
         self
+    }
+
+    #[doc(hidden)]
+    pub fn into_job(self) -> J {
+        self.job
     }
 
     fn needs_client(&self) -> bool {

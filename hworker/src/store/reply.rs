@@ -96,6 +96,12 @@ impl Reply {
         self.payload().map(Some)
     }
 
+    /// Text, or `None` for nil.
+    pub(crate) fn maybe_text(&mut self) -> Result<Option<String>, Fault> {
+        let bytes = self.maybe_payload()?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
     /// Text; what is not UTF-8 is replaced, since it can only be garbage that somebody else wrote.
     pub(crate) fn text(&mut self) -> Result<String, Fault> {
         Ok(String::from_utf8_lossy(&self.bytes()?).into_owned())

@@ -3,7 +3,10 @@
 mod arguments;
 mod receipt;
 
+use std::borrow::Cow;
 use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
 
 pub use arguments::of_arguments;
 pub use receipt::{Receipt, Submitted};
@@ -87,16 +90,21 @@ fn lock(
         Until::Finish => ('f', None),
         Until::Period(ms) => ('p', Some(ms)),
     };
-    KeyLock { held_by: format!("{by}{scope}:{key}"), conflict: on_conflict.word(), lasts, latest }
+    KeyLock {
+        held_by: format!("{by}{scope}:{key}"),
+        conflict: Cow::Borrowed(on_conflict.word()),
+        lasts,
+        latest,
+    }
 }
 
 /// What a job holds beside its id: a key.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 pub(crate) struct KeyLock {
     /// What the key holds it by, `s`tart, `f`inish or a `p`eriod, and the key; empty where there is none.
     pub(crate) held_by: String,
     /// What is done if another holds it.
-    pub(crate) conflict: &'static str,
+    pub(crate) conflict: Cow<'static, str>,
     /// How long a period lasts, in ms.
     pub(crate) lasts: Option<u64>,
     /// How long one may be put off, in ms.
@@ -177,7 +185,9 @@ impl Unique {
 /// An id that the caller gives, or what is wrong with it.
 pub(crate) fn own_id(id: &str) -> Result<JobId, String> {
     let fits = (1..=200).contains(&id.len()) && !id.contains(|c: char| c.is_control() || c == '#');
-    if fits {
+    if id.starts_with("cron:") {
+        Err("the ids of jobs that begin with `cron:` are those of cron entries; give another".into())
+    } else if fits {
         Ok(id.into())
     } else {
         Err("the id of a job has 1 to 200 bytes, no control characters and no `#`".into())

@@ -19,6 +19,7 @@ use crate::durability::Durability;
 use crate::error::{Error, Problems};
 use crate::job::Job;
 use crate::registry::Registry;
+use crate::table::Table;
 use crate::time::ServerClock;
 
 /// The settings of a [`Worker`]. Unset ones come from the environment, then from [`defaults`](crate::defaults).
@@ -252,6 +253,13 @@ impl WorkerBuilder {
         self
     }
 
+    /// The name of the program, by which its workers of one release are told from those of the next: `[A-Za-z0-9._-]{1,100}`. What the newest
+    /// release declares in code is in force, see `docs/control.md`. Default: `HWORKER_APP`, then the name of the executable file.
+    pub fn app(mut self, name: impl Into<String>) -> Self {
+        self.settings.app = Some(name.into());
+        self
+    }
+
     /// Checks everything: settings, names, queues, and the parameters of each job.
     ///
     /// # Errors
@@ -268,7 +276,14 @@ impl WorkerBuilder {
             registry.verify_keys(client.keys().is_some(), &mut problems);
         }
         let limits = registry.limits(&mut problems);
+        let app = config.app.clone();
+        let definitions = registry.definitions();
+        let table = client.as_ref().ok().map(|client| {
+            Table::new(app, limits, definitions, client, &mut problems)
+        });
         let client = problems.and(client)?;
+        // There is one where there is a client.
+        let Some(table) = table else { return Err(Error::config("there is no client")) };
         panic::install_hook();
         // A payload that the client accepts is not set aside, unless the program sets the limit itself.
         if own_max_payload.is_none() {
@@ -290,7 +305,7 @@ impl WorkerBuilder {
         let core = Core {
             jobs,
             states: Arc::new(self.states),
-            limits,
+            table,
             clock: ServerClock::default(),
             outages: Outages::default(),
             log_limit: LogLimit::default(),

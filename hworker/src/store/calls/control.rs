@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use crate::limit::DeclaredLimits;
 use crate::pause::Pause;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
@@ -44,23 +43,6 @@ impl Queue {
 }
 
 impl Queue {
-    /// Says which limits the job types of a worker have.
-    pub(crate) async fn declare(
-        &self,
-        on: &Connection,
-        declared: &DeclaredLimits,
-    ) -> Result<(), Fault> {
-        if declared.is_empty() {
-            return Ok(());
-        }
-        let mut call = Call::new(Script::Declare, &[&self.keys.jobs, &self.keys.bell]);
-        call.arg(&declared.name);
-        for (field, value) in &declared.fields {
-            call.arg(field).arg(value);
-        }
-        on.run(&call, CALL_WITHIN).await.map(drop)
-    }
-
     /// Sets what holds for a limit, or with an empty value no longer; gives how many of the fields were set before.
     pub(crate) async fn set_limit(
         &self,

@@ -13,6 +13,9 @@ use crate::time::millis;
 /// A worker is not scaled beyond this.
 pub(crate) const MOST_SLOTS: usize = 100_000;
 
+/// What programs declare that no worker told of for so long is not of a living one. A worker tells every 3 s.
+pub(super) const TABLE_LIVES_MS: u64 = 15_000;
+
 /// The timer is kept for so long without a heartbeat.
 const TIMER_TTL_MS: u64 = 4_000;
 
@@ -37,8 +40,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) unknown_for: Duration,
     /// The worker was told to stop.
     pub(crate) stopping: bool,
-    /// Names the limits that this worker declared.
-    pub(crate) declared: &'a str,
+    /// The name of its program, and the hash of what that declares.
+    pub(crate) declares: (&'a str, &'a str),
 }
 
 /// What a worker was ordered by a person.
@@ -84,8 +87,8 @@ pub(crate) struct Heard {
     pub(crate) orders: Orders,
     /// The leases whose jobs it is to end.
     pub(crate) cancelled: Vec<Lease>,
-    /// The limits that it declared are there.
-    pub(crate) knows_limits: bool,
+    /// It is to say what its program declares.
+    pub(crate) is_to_declare: bool,
     /// Workers that were last heard of more than 2 s ago or in the future, with that heartbeat as the server has it.
     pub(crate) silent: Vec<(String, String)>,
 }
@@ -118,7 +121,7 @@ impl Queue {
         call.arg(worker).number(TIMER_TTL_MS).number(millis(asked.window));
         call.number(u64::from(asked.everyone)).number(asked.looked);
         call.number(millis(asked.unknown_for)).number(u64::from(asked.stopping));
-        call.arg(asked.declared);
+        call.arg(asked.declares.0).arg(asked.declares.1).number(TABLE_LIVES_MS);
         let mut reply = on.run(&call, within).await?;
         match reply.text()?.as_str() {
             "ok" => {}
@@ -136,7 +139,7 @@ impl Queue {
             overdue: reply.count()?,
             orders: Orders::read(&reply.text()?, &reply.text()?, &reply.text()?),
             cancelled: reply.text()?.lines().map(Lease::parse).collect(),
-            knows_limits: reply.count()? == 1,
+            is_to_declare: reply.count()? == 1,
             silent: reply.rest(Reply::pair)?,
         }))
     }

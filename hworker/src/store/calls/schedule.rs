@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use super::cron::DueEntry;
 use crate::limit::List;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
@@ -23,6 +24,19 @@ impl Due {
             Self::At(ms) => ms,
         }
     }
+}
+
+/// What was moved, and what is due.
+#[derive(Debug)]
+pub(crate) struct Promoted {
+    /// How many jobs.
+    pub(crate) moved: u64,
+    /// How long until the next is due, if there is one.
+    pub(crate) next_due: Option<Duration>,
+    /// The server's time in ms.
+    pub(crate) now: u64,
+    /// To be fired.
+    pub(crate) entries: Vec<DueEntry>,
 }
 
 /// What stands for a job of this list among the scheduled ones: `:<list>`, a line feed and its envelope; of the plain one that alone. Before
@@ -73,15 +87,19 @@ impl Queue {
         confirmed
     }
 
-    /// Moves up to 1000 due jobs to the queue; gives how many, and how long until the next is due.
-    pub(crate) async fn promote(&self, on: &Connection) -> Result<(u64, Option<Duration>), Fault> {
+    /// Moves up to 1000 due jobs to the queue.
+    pub(crate) async fn promote(&self, on: &Connection) -> Result<Promoted, Fault> {
         let keys = &self.keys;
         let keys = [&keys.scheduled, &keys.jobs, &keys.token, &keys.bell];
         let mut call = Call::new(Script::Promote, &keys.map(String::as_str));
         call.number(SCRIPT_JOBS as u64).number(SCRIPT_BYTES as u64);
         let mut reply = on.run(&call, CALL_WITHIN).await?;
-        let moved = reply.count()?;
-        Ok((moved, u64::try_from(reply.number()?).ok().map(Duration::from_millis)))
+        Ok(Promoted {
+            moved: reply.count()?,
+            next_due: u64::try_from(reply.number()?).ok().map(Duration::from_millis),
+            now: reply.count()?,
+            entries: reply.rest(DueEntry::read)?,
+        })
     }
 
     /// Waits until the bell is rung, at most so long.

@@ -9,6 +9,7 @@ use crate::limit::List;
 use crate::store::Script;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
+use crate::store::reply::Reply;
 use crate::unique::KeyLock;
 
 /// A job to be taken in.
@@ -44,11 +45,25 @@ pub(crate) enum Word {
     Follows,
 }
 
+impl Word {
+    pub(super) fn read(reply: &mut Reply) -> Result<Self, Fault> {
+        Ok(match &*reply.text()? {
+            "new" => Self::New,
+            "exists" => Self::Exists,
+            "refused" => Self::Refused,
+            "replaced" => Self::Replaced,
+            "moved" => Self::Moved,
+            "follows" => Self::Follows,
+            word => return Err(reply.unknown(word)),
+        })
+    }
+}
+
 impl Call {
     /// As the scripts read it.
     pub(super) fn lock(&mut self, lock: &KeyLock) -> &mut Self {
         let text = |ms: Option<u64>| ms.map_or_else(String::new, |ms| ms.to_string());
-        self.arg(&lock.held_by).arg(lock.conflict).arg(text(lock.lasts)).arg(text(lock.latest))
+        self.arg(&lock.held_by).arg(&*lock.conflict).arg(text(lock.lasts)).arg(text(lock.latest))
     }
 }
 
@@ -83,15 +98,7 @@ impl Queue {
             return Ok(Err(no_room));
         }
         let answers = reply.rest(|reply| {
-            let word = match &*reply.text()? {
-                "new" => Word::New,
-                "exists" => Word::Exists,
-                "refused" => Word::Refused,
-                "replaced" => Word::Replaced,
-                "moved" => Word::Moved,
-                "follows" => Word::Follows,
-                word => return Err(reply.unknown(word)),
-            };
+            let word = Word::read(reply)?;
             Ok(Answer { word, id: reply.text()?, stands: reply.text()?.chars().next() })
         })?;
         Ok(Ok(answers))

@@ -38,7 +38,7 @@ for i = 3, #ARGV, 2 do
   end
   if payload then
     call('ZREM', parked, member)
-    if name then finish(name) end
+    if name then finish(name, 'broken') end
     if broken_limit > 0 then
       -- include quarantine
       kept = kept + (old and 0 or 1)

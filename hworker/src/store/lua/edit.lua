@@ -70,7 +70,7 @@ function duties.at(_, _, _, at, list, at_once, envelope)
 end
 
 function duties.cancel(_, _, _, job, id, most_records, most_bytes, text)
-  if cancelled_name then finish(cancelled_name, nil, true) end
+  if cancelled_name then finish(cancelled_name, 'cancelled', nil, true) end
   duties.record(job, nil, nil, 'cancelled', id, '-', most_records, most_bytes, text, '')
 end
 
@@ -151,7 +151,7 @@ else
   drop(state, bytes)
 end
 
-if own_name and (state ~= 'waiting' or instead == '-') and not ARGV[7] then finish(own_name, nil, true) end
+if own_name and (state ~= 'waiting' or instead == '-') and not ARGV[7] then finish(own_name, 'deleted', nil, true) end
 i = 7
 while ARGV[i] do
   local duty = ARGV[i]

@@ -17,18 +17,20 @@
 -- ARGV[5] looked     token of the parked job that this worker looked at last
 -- ARGV[6] unknown_for  ms after which a parked job is to be broken
 -- ARGV[7] stopping   '1': the worker was told to stop, so its end casts no suspicion on what it holds
--- ARGV[8] declared   a hash of the limits that this worker declared
+-- ARGV[8] app        the name of its program
+-- ARGV[9] hash       of what its program declares, see declare.lua; '' for nothing
+-- ARGV[10] live      ms; what no worker told of for so long is not of a living one
 --
 -- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting or 0 while the queue gives none, 1 if it keeps the timer or 0,
 -- ms until the next scheduled job is due, or a limit opens, or -1, parked jobs that it has not looked at, parked jobs to be broken, its
--- orders 'quiet', 'slots' and 'stop' or '' each, the leases that are to be cancelled, each on a line, 1 if the limits that it declared
--- are there or 0, worker, last heartbeat, worker, last heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the
+-- orders 'quiet', 'slots' and 'stop' or '' each, the leases that are to be cancelled, each on a line, 1 if it is to
+-- declare what its program says or 0, worker, last heartbeat, worker, last heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the
 -- worker was declared dead or is not known.
 local call = redis.call
 local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local timer, scheduled, jobs, parked, token_key = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
 local worker, timer_ttl, window, everyone = ARGV[1], ARGV[2], tonumber(ARGV[3]), ARGV[4] == '1'
-local looked, unknown_for, declared = ARGV[5], tonumber(ARGV[6]), ARGV[8]
+local looked, unknown_for, app, hash, live = ARGV[5], tonumber(ARGV[6]), ARGV[8], ARGV[9], tonumber(ARGV[10])
 local bell = KEYS[10]
 
 local known = call('HMGET', record, 'session', 'dead', 'quiet', 'slots', 'stop', 'cancel')
@@ -72,7 +74,7 @@ if keeps == 1 and filled == 0 then
   end
 end
 local is_filled = type(filled) == 'number' and filled > 0
-local of_queue = redis.pcall('HMGET', control, 'paused', 'set:*', 'set_rate:*', 'declared:' .. declared)
+local of_queue = redis.pcall('HMGET', control, 'paused', 'set:*', 'set_rate:*')
 local has_limit = of_queue[2] or of_queue[3]
 local is_closed = is_paused(of_queue[1]) or has_limit and room_of('*').n == 0
 if is_filled or is_closed or has_limit then
@@ -97,6 +99,21 @@ local function parked_between(from, to)
   return type(count) == 'number' and count or 0
 end
 
+-- Whether what its program declares is to be in force, and is not. A worker tells that it lives by what it declares.
+local function is_to_declare()
+  local tables, own = jobs .. ':tables', app .. ' ' .. hash
+  local of = redis.pcall('HMGET', tables, 'force:' .. app, 'pin:' .. app, 'seen:' .. own, 'first:' .. own)
+  if of.err then return false end
+  local force, pin, seen, first = of[1], of[2], tonumber(of[3]), tonumber(of[4])
+  if not force then return hash ~= '' end
+  if seen and now - seen > 3000 then call('HSET', tables, 'seen:' .. own, string.format('%.0f', now)) end
+  if force == hash then return false end
+  if not seen or not first then return true end
+  if pin then return pin == hash end
+  local other = redis.pcall('HMGET', tables, 'seen:' .. app .. ' ' .. force, 'first:' .. app .. ' ' .. force)
+  return now - (tonumber(other[1]) or 0) > live or first > (tonumber(other[2]) or 0)
+end
+
 local next_due = redis.pcall('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
 local opens = redis.pcall('ZRANGE', timers, 0, 0, 'WITHSCORES')[2]
 next_due = math.min(tonumber(next_due) or math.huge, tonumber(opens) or math.huge)
@@ -107,7 +124,7 @@ local reply = {
   is_closed and 0 or parked_between('(' .. looked, '+inf'),
   -- A token is a time in us.
   parked_between('-inf', string.format('%.0f', (now - unknown_for) * 1000)),
-  known[3] or '', known[4] or '', known[5] or '', to_cancel, type(of_queue[4]) == 'string' and 1 or 0,
+  known[3] or '', known[4] or '', known[5] or '', to_cancel, is_to_declare() and 1 or 0,
 }
 
 local function add(from, to)

@@ -33,8 +33,10 @@ scripts! {
     BreakParked = "break_parked";
     Bury = "bury";
     Cancel = "cancel";
+    Cron = "cron";
     Declare = "declare";
     Edit = "edit";
+    Fire = "fire";
     Heartbeat = "heartbeat";
     Limit = "limit";
     Lock = "lock";
@@ -72,6 +74,7 @@ scripts! {
 const PARTS: &[(&str, &str)] = &[
     ("clock", include_str!("lib/clock.lua")),
     ("count", include_str!("lib/count.lua")),
+    ("cron", include_str!("lib/cron.lua")),
     ("duties", include_str!("lib/duties.lua")),
     ("finish", include_str!("lib/finish.lua")),
     ("full", include_str!("lib/full.lua")),

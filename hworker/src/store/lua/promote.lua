@@ -7,7 +7,9 @@
 -- ARGV[1] want   how many at most (1..1000)
 -- ARGV[2] bytes  stop at so many bytes
 --
--- Returns {how many were moved, ms until the next is due, or a limit opens, or -1 when there is none}.
+-- Returns {how many were moved, ms until the next is due, or a limit opens, or -1 when there is none, the time in ms, for each cron entry that is
+-- due: its name, what it says, when it was due in ms, how many runs it had}. Whoever calls fires these; where it does not, another call tells of
+-- them again.
 -- Invariant: an envelope leaves `scheduled` and enters its list in the same script, the earliest due first.
 local call = redis.call
 local scheduled, jobs, token_key, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -26,6 +28,7 @@ local is_marked = false
 -- Limits that were closed until now, and those whose keys are to be looked at, see lib/timers.lua.
 -- include limits
 -- include finish
+-- include cron
 local over = redis.pcall('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', 0, 100)
 local looks = 300
 
@@ -61,8 +64,20 @@ local function expire(key)
   if open_at and tonumber(open_at) <= now then hand_on(key, follower) end
 end
 
+-- A cron entry that is due. It leaves when it is fired.
+local entries, entry_bytes = {}, 0
+local function tell_of(entry)
+  local fields = redis.pcall('HMGET', cron, 'set:' .. entry, 'code:' .. entry, 'next:' .. entry, 'fired:' .. entry, 'paused:' .. entry)
+  local says = fields[1] or fields[2]
+  if not says or not fields[3] or fields[5] then return end
+  call('ZADD', timers, now + 2000, '@' .. entry)
+  local last = #entries
+  entries[last + 1], entries[last + 2], entries[last + 3], entries[last + 4] = entry, says, fields[3], fields[4] or '0'
+  entry_bytes = entry_bytes + #says
+end
+
 for _, member in ipairs(over) do
-  if looks <= 0 then break end
+  if looks <= 0 or entry_bytes > 500000 then break end
   call('ZREM', timers, member)
   local changed, from = string.match(member, '^!([^#]*)#?(%d*)$')
   local limit = changed or member
@@ -72,6 +87,8 @@ for _, member in ipairs(over) do
     begin(string.sub(member, 2))
   elseif string.byte(member) == 61 then
     expire(string.sub(member, 2))
+  elseif string.byte(member) == 64 then
+    tell_of(string.sub(member, 2))
   elseif is_paused(paused) then
     if changed and tonumber(paused) > now then call('ZADD', timers, paused, member) end
   else
@@ -124,4 +141,4 @@ end
 local next_due = call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
 local opens = redis.pcall('ZRANGE', timers, 0, 0, 'WITHSCORES')[2]
 next_due = math.min(tonumber(next_due) or math.huge, tonumber(opens) or math.huge)
-return {moved, next_due < math.huge and math.max(0, math.ceil(next_due - now)) or -1}
+return {moved, next_due < math.huge and math.max(0, math.ceil(next_due - now)) or -1, now, unpack(entries)}

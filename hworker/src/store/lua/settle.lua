@@ -177,7 +177,7 @@ if listed then
     -- include clock
     -- include timers
     -- include finish
-    for _, lease in ipairs(named) do finish(list_of(lease), (progress or '') .. ' ' .. lease) end
+    for _, lease in ipairs(named) do finish(list_of(lease), 'done', (progress or '') .. ' ' .. lease) end
   end
   tell_of_room()
 end

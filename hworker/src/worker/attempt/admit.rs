@@ -130,7 +130,8 @@ fn elsewhere(core: &Core, consumer: &Consumer, job: &Job) -> Option<(List, Optio
         return None;
     }
     let found = taken_from.cloned().unwrap_or_default();
-    if found.by_id && !is_held_up {
+    // One that is known by its id has its limits, unless who enqueued it did not know its type.
+    if found.by_id && (found.has_limits() || definition.limits.is_empty()) && !is_held_up {
         return None;
     }
     if found.cancels().is_some() {
@@ -138,11 +139,12 @@ fn elsewhere(core: &Core, consumer: &Consumer, job: &Job) -> Option<(List, Optio
     }
     let priority = if found.is_plain() { job.priority } else { found.priority };
     let (mut list, mut at_once) = (found.at(priority), None);
-    if !found.is_another() && !definition.limits.is_empty() {
+    if !found.has_limits() && !definition.limits.is_empty() {
         // Arguments that do not fit are found when the attempt starts.
         let values = (definition.limit_values)(job.args()?).ok()?;
         let key = values.key.and_then(|key| core.client.written_key(definition, &key).ok());
         list = List::of(priority, definition.limits, key.as_deref());
+        list.by_id = found.by_id;
         at_once = key.and(values.limit).and_then(Result::ok);
     }
     if is_held_up && !list.has_limit(definition.name) {

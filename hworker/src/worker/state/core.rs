@@ -13,8 +13,8 @@ use crate::client::Client;
 use crate::config::WorkerConfig;
 use crate::context::States;
 use crate::job::Definition;
-use crate::limit::DeclaredLimits;
 use crate::store::Queue;
+use crate::table::Table;
 use crate::time::ServerClock;
 
 /// What does not change between sessions.
@@ -24,8 +24,8 @@ pub(crate) struct Core {
     pub(crate) client: Client,
     pub(crate) jobs: BTreeMap<&'static str, &'static Definition>,
     pub(crate) states: Arc<States>,
-    /// The limits of the job types.
-    pub(crate) limits: DeclaredLimits,
+    /// What the program declares in its code.
+    pub(crate) table: Table,
     /// The queues to serve.
     pub(crate) queues: watch::Sender<Vec<Queue>>,
     pub(crate) clock: ServerClock,

@@ -127,7 +127,7 @@ impl HeartbeatLoop {
             looked: consumer.parked.looked(),
             unknown_for: self.session.core.config.unknown_for,
             stopping: self.session.was_told_to_stop(),
-            declared: &self.session.core.limits.name,
+            declares: (&self.session.core.table.app, self.session.core.table.hash(&consumer.queue)),
         };
         consumer.queue.heartbeat(connection, &consumer.keys, worker, &asked, ANSWER_WITHIN).await
     }
@@ -227,16 +227,15 @@ impl HeartbeatLoop {
     ) -> Result<(), Fault> {
         if heard.next_due.is_some_and(|due| due.is_zero()) {
             // One chunk: the worker that keeps the timer does the rest.
-            let (_, next_due) = self.consumer.queue.promote(connection).await?;
-            if next_due.is_some_and(|due| due.is_zero()) {
+            let promoted = scheduler::promote(&self.consumer.queue, connection).await?;
+            if promoted.next_due.is_some_and(|due| due.is_zero()) {
                 // The timer did not know of these jobs: a client wrote them without the bell, or an answer was lost.
                 self.timer = JoinSet::new();
             }
         }
-        let limits = &self.session.core.limits;
-        if !heard.knows_limits && !limits.is_empty() {
-            // Somebody removed them.
-            self.consumer.queue.declare(connection, limits).await?;
+        if heard.is_to_declare {
+            // A newer program has gone, or somebody removed what was said.
+            self.session.core.table.declare(&self.consumer.queue, connection, heard.now).await?;
         }
         self.keep_timer(heard.keeps_timer);
         self.consumer.parked.tell(heard.parked, if heard.keeps_timer { heard.overdue } else { 0 });

@@ -121,7 +121,7 @@ duties['break'] = function(_, lease, payload, reason)
     end
     -- include quarantine
   end
-  if lease then finish(list_of(lease)) end
+  if lease then finish(list_of(lease), 'broken') end
   count(counted, 'broken', nil, 1)
 end
 
@@ -141,7 +141,7 @@ if ended[1] then
   local added = {}
   function duties.record(job, lease, _, outcome, id, group, most_records, most_bytes, text, sample)
     count(counted, outcome == 'done' and 'processed' or outcome, job, 1)
-    if lease then finish(list_of(lease)) end
+    if lease then finish(list_of(lease), outcome) end
     local to = added[outcome]
     if not to then
       to = {count = 0, most_records = tonumber(most_records), most_bytes = tonumber(most_bytes)}

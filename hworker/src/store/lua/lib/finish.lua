@@ -23,17 +23,28 @@ local function unlock(key, id)
   if holder == id then hand_on(key, follower) end
 end
 
--- `under`: where it ran, if it is known there that it may run elsewhere now. `is_deleted`: what is held for a time is free too.
-local function finish(name, under, is_deleted)
+-- A run of a cron entry has ended: what its line says becomes this, see lib/cron.lua.
+local function end_run(id, became)
+  local entry, due = string.match(id, '^cron:(.+):(%d+)$')
+  local runs = entry and redis.pcall('HGET', jobs .. ':cron', 'runs:' .. entry)
+  if type(runs) ~= 'string' then return end
+  local before, after = string.match('\n' .. runs, '^(.*\n' .. due .. ' )%l+(.*)$')
+  if before then call('HSET', jobs .. ':cron', 'runs:' .. entry, string.sub(before, 2) .. became .. after) end
+end
+
+-- `became`: how it ended. `under`: where it ran, if it is known there that it may run elsewhere now. `by_hand`: somebody removed it, so what is
+-- held for a time is free too.
+local function finish(name, became, under, by_hand)
   local of = read(name)
   if not (of and of.id) then return end
   local stands, _, held_by, where = standing(of.id)
   if not stands or under and (stands ~= 'r' or where ~= under) then return end
   local by, key = string.match(held_by, '^(%l)(.+)$')
   call('HDEL', ids, of.id)
+  end_run(of.id, became)
   if not key then return end
   local holder, open_at, follower = string.match(call('HGET', unique, key) or '', '^([^#]*)#[^#]*#(%d*)#%d*#(.*)$')
   if holder ~= of.id then return end
   local is_followed = standing(follower) == 'f'
-  if is_followed or by ~= 'p' or is_deleted or (tonumber(open_at) or 0) <= now then hand_on(key, follower) end
+  if is_followed or by ~= 'p' or by_hand or (tonumber(open_at) or 0) <= now then hand_on(key, follower) end
 end

@@ -49,7 +49,7 @@ local function lease(list, envelopes, bounded)
       quarantined = quarantined + 1
       if quarantine(envelope, broken, broken_limit, now) then
         redis.pcall('HINCRBY', stat, 'broken', 1)
-        finish(string.sub(name, 2))
+        finish(string.sub(name, 2), 'broken')
       else
         beyond = beyond or {}
         beyond[#beyond + 1] = by_id and later(string.sub(name, 2), envelope) or envelope

@@ -63,7 +63,7 @@ local function lock(key, id, at, open_at, latest, follower)
 end
 
 -- `held_by`: what its key holds it by, 's'tart, 'f'inish or a 'p'eriod, and the key; '' where it has none. `conflict`: what is done if another
--- holds the key: 'keep', 'refuse', 'follow', 'replace', 'reschedule' or 'replace_and_reschedule'. `lasts`: of a period, in ms. `latest`: how
+-- holds the key: 'keep', 'refuse', 'follow', 'replace', 'reschedule', 'replace_and_reschedule' or 'cancel'. `lasts`: of a period, in ms. `latest`: how
 -- long one may be put off, in ms. Gives what became of it, and the id of the other and how that stands, '' where it has ended.
 local function submit(how, name, due, held_by, conflict, lasts, latest, envelope)
   local of = read(name)
@@ -98,6 +98,8 @@ local function submit(how, name, due, held_by, conflict, lasts, latest, envelope
     place(how, name, held_by, due, envelope)
     return 'new', '', ''
   end
+  -- One that runs is cancelled by the caller.
+  if conflict == 'cancel' then conflict = (state == 'w' or state == 's') and 'replace' or 'follow' end
   if put_off ~= '' and due then due = math.min(due, tonumber(put_off)) end
   local replaces = string.find(conflict, 'replace', 1, true)
   local moves = string.find(conflict, 'reschedule', 1, true)

@@ -1,0 +1,176 @@
+//! An entry as the server keeps it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use super::Schedule;
+use super::template::Template;
+use crate::calendar::{Calendar, Overlap, Timing};
+use crate::client::Client;
+use crate::envelope::{JobId, NewEnvelope, VERSION};
+use crate::error::{Cause, Error, Problems};
+use crate::fnv;
+use crate::job::Definition;
+use crate::priority::Priority;
+use crate::unique::KeyLock;
+
+/// What the ids of runs begin with; the name of the entry follows, and when it was due in ms.
+pub(super) const PREFIX: &str = "cron:";
+
+/// An entry as the server keeps it. Scripts take it as a text: what they have to know stands beside it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) when: Timing,
+    pub(crate) job: String,
+    pub(crate) args: Box<RawValue>,
+    /// Where its runs wait.
+    pub(super) list: String,
+    /// The key that its runs hold because they are unique.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) lock: Option<KeyLock>,
+    /// As `submit` has them.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) terms: String,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) tags: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) meta: Option<Box<RawValue>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) max_attempts: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) timeout: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) backoff: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) expires_in: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) priority: Option<Priority>,
+}
+
+/// The name of an entry, or what is wrong with it.
+pub(crate) fn check_entry(name: &str) -> Result<(), String> {
+    let fits = (1..=150).contains(&name.len()) && !name.contains(|c: char| c.is_control() || c == '#');
+    fits.then_some(()).ok_or_else(|| {
+        "the name of a cron entry has 1 to 150 bytes, no control characters and no `#`".into()
+    })
+}
+
+impl Entry {
+    /// The entry of this name as a schedule says it. All that is wrong is told at once.
+    pub(crate) fn new(schedule: Schedule, client: &Client, queue: &str, name: &str) -> Result<(Self, Calendar), Error> {
+        let Schedule { timing, template } = schedule;
+        let mut problems = Vec::new();
+        problems.extend(check_entry(name).err());
+        if timing.count == Some(0) {
+            problems.push("`count` is 0; an entry has at least one run".into());
+        }
+        let mut entry = Self {
+            when: timing,
+            job: String::new(),
+            args: RawValue::NULL.to_owned(),
+            list: String::new(),
+            lock: None,
+            terms: String::new(),
+            tags: Vec::new(),
+            meta: None,
+            max_attempts: None,
+            timeout: None,
+            backoff: None,
+            expires_in: None,
+            priority: None,
+        };
+        template.fill(client, name, &mut entry, &mut problems)?;
+        if entry.lock.is_some() && entry.when.overlap != Overlap::Allow {
+            problems.push("a unique job has no `overlap`: its key says what is done".into());
+        }
+        let calendar = entry.calendar(queue, name).map_err(|why| problems.push(why)).ok();
+        let bytes = entry.args.get().len();
+        if bytes > client.max_payload() {
+            problems.push(format!("its arguments have {bytes} bytes, more than max_payload ({})", client.max_payload()));
+        }
+        match calendar.filter(|_| problems.is_empty()) {
+            Some(calendar) => Ok((entry, calendar)),
+            None => Err(Error::Config(Problems(problems))),
+        }
+    }
+
+    /// Reads what the server has.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        serde_json::from_str(text).map_err(|error| crate::envelope::describe(&error))
+    }
+
+    pub(crate) fn text(&self) -> Result<String, Error> {
+        serde_json::to_string(self).map_err(|source| Error::Encode { job: "of a cron entry", source: Cause::new(source) })
+    }
+
+    /// When it is due.
+    pub(crate) fn calendar(&self, queue: &str, name: &str) -> Result<Calendar, String> {
+        let splay = match self.when.splay {
+            None | Some(0) => 0,
+            // By the entry alone, so that whoever asks gets the same.
+            Some(most) => fnv::hash(format!("{queue} {name}").as_bytes()) % most.saturating_add(1),
+        };
+        Calendar::new(&self.when, splay)
+    }
+
+    /// The id of a run.
+    pub(super) fn id(name: &str, due: u64) -> JobId {
+        format!("{PREFIX}{name}:{due}").into()
+    }
+
+    /// The list of a run, and what it holds.
+    pub(super) fn place(&self, name: &str, id: &JobId) -> (String, KeyLock) {
+        let conflict = match self.when.overlap {
+            Overlap::Allow => None,
+            Overlap::Skip => Some("keep"),
+            Overlap::Queue => Some("follow"),
+            Overlap::Cancel => Some("cancel"),
+        };
+        let lock = conflict.map(|conflict| KeyLock {
+            held_by: format!("f{PREFIX}{name}"),
+            conflict: conflict.into(),
+            ..KeyLock::default()
+        });
+        let lock = lock.or_else(|| self.lock.clone()).unwrap_or_default();
+        (format!("{}#{}", self.list, id.as_str()), lock)
+    }
+
+    /// The envelope of a run.
+    pub(super) fn envelope(&self, id: &JobId, now: u64) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec(&NewEnvelope {
+            v: VERSION,
+            id,
+            job: &self.job,
+            args: &self.args,
+            enqueued_at: now,
+            ready_at: None,
+            tags: &self.tags,
+            meta: self.meta.as_deref(),
+            max_attempts: self.max_attempts,
+            timeout: self.timeout,
+            backoff: self.backoff.as_deref(),
+            retry_until: None,
+            expires_at: self.expires_in.map(|time| now.saturating_add(time)),
+            priority: self.priority,
+        })
+    }
+}
+
+/// An entry that code declares.
+#[derive(Debug)]
+pub(crate) struct DeclaredEntry {
+    pub(crate) name: &'static str,
+    pub(crate) text: String,
+    pub(crate) calendar: Calendar,
+}
+
+/// The entries that a job type declares on its queue.
+pub(crate) fn declared(definition: &'static Definition, client: &Client) -> Result<Vec<DeclaredEntry>, Error> {
+    let entry = |declared: &crate::job::DeclaredCron| {
+        let args = (declared.args)();
+        let schedule = Schedule::new((declared.timing)(), Template::of(definition, args));
+        let (entry, calendar) = Entry::new(schedule, client, definition.queue, declared.name)?;
+        Ok(DeclaredEntry { name: declared.name, text: entry.text()?, calendar })
+    };
+    definition.crons.iter().map(entry).collect()
+}

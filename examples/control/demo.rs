@@ -7,8 +7,8 @@ use hworker::{Bulk, Client, Control, Inspect};
 use tokio::time::sleep;
 
 use crate::jobs::{
-    book, charge, export, index, order_pickup, pack, preview, publish, recommend, report, resize,
-    send_mail, sync,
+    book, charge, count_stock, export, index, order_pickup, pack, preview, publish, recommend,
+    report, resize, send_mail, sync,
 };
 use crate::shop::Shop;
 
@@ -30,6 +30,7 @@ pub async fn run(client: &Client, shop: &Shop) -> anyhow::Result<()> {
     stage.only_the_newest_preview().await?;
     stage.one_at_a_time().await?;
     stage.after_the_last_change().await?;
+    stage.again_and_again().await?;
     stage.the_mail_is_held_up().await
 }
 
@@ -170,6 +171,23 @@ impl Stage<'_> {
         }
         self.drained().await?;
         println!("  published: {}", self.shop.begun("publish").join(", "));
+        Ok(())
+    }
+
+    /// What the code declares is there as soon as the worker is; another entry is set, and removed, while it runs.
+    async fn again_and_again(&self) -> anyhow::Result<()> {
+        self.begin("cron = \"0 8 * * MON-FRI\", .every(one_second)").await?;
+        let morning = self.control.cron("good_morning");
+        println!("  {} times this week and next", morning.next(10).await?.len());
+        let stock = self.control.cron("stock");
+        stock.upsert(count_stock::with(3).every(Duration::from_secs(1))).await?;
+        while self.shop.begun("count_stock").len() < 2 {
+            sleep(Duration::from_millis(10)).await;
+        }
+        stock.remove().await?;
+        self.drained().await?;
+        let runs = self.shop.begun("count_stock");
+        println!("  counted: {}, {}; removed", runs[0], runs[1]);
         Ok(())
     }
 

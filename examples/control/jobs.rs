@@ -53,6 +53,18 @@ pub async fn publish(page: u64, text: &str, shop: State<Shop>) {
     shop.0.works("publish", &format!("page {page}: {text}"), WORK).await;
 }
 
+/// Every working day at eight, by the clock of the shop.
+#[hworker::job(cron = "0 8 * * MON-FRI", timezone = "Europe/Berlin")]
+pub async fn good_morning(shop: State<Shop>) {
+    shop.0.works("good_morning", "the shop opens", WORK).await;
+}
+
+/// As often as somebody asks for it while the shop runs.
+#[hworker::job]
+pub async fn count_stock(shelf: u64, shop: State<Shop>) {
+    shop.0.works("count_stock", &format!("shelf {shelf}"), Duration::from_millis(1)).await;
+}
+
 /// Has three connections to the database, together with `report`.
 #[hworker::job(concurrency(limit = 3, name = "db"))]
 pub async fn index(product: u64, shop: State<Shop>) {

@@ -10,21 +10,38 @@ pub(crate) fn is_there(word: &Ident) -> Result<()> {
     if cfg!(feature = "cron") {
         return Ok(());
     }
-    let message = format!("`{word}` needs the feature `cron` of hworker, which is on unless `default-features = false` is written");
+    let message = format!(
+        "`{word}` needs the feature `cron` of hworker, which is on unless `default-features = false` is written"
+    );
     Err(Error::new(word.span(), message))
 }
 
 /// Days of the week, not all of them.
 pub(crate) fn skip_days(text: &LitStr) -> Result<()> {
     const DAYS: [&str; 14] = [
-        "mon", "tue", "wed", "thu", "fri", "sat", "sun", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
+        "mon",
+        "tue",
+        "wed",
+        "thu",
+        "fri",
+        "sat",
+        "sun",
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
     ];
     let value = text.value().to_ascii_lowercase();
     let mut days: Vec<_> = value.split(',').map(str::trim).filter(|day| !day.is_empty()).collect();
     if days.is_empty() || days.iter().any(|day| !DAYS.contains(day)) {
         return Err(Error::new_spanned(text, SKIP_DAYS));
     }
-    days.iter_mut().for_each(|day| *day = &day[..3]);
+    for day in &mut days {
+        *day = &day[..3];
+    }
     days.sort_unstable();
     days.dedup();
     match days.len() {
@@ -78,7 +95,10 @@ mod with_cron {
         let last = from.checked_add(100.years()).unwrap_or(from);
         match pattern.find_next_occurrence(&from, false) {
             Ok(next) if next <= last => Ok(()),
-            _ => Err(Error::new_spanned(text, "this never comes: no day is like that, or all such days are over")),
+            _ => Err(Error::new_spanned(
+                text,
+                "this never comes: no day is like that, or all such days are over",
+            )),
         }
     }
 
@@ -94,10 +114,12 @@ mod with_cron {
             let city = known.rsplit('/').next().map_or(usize::MAX, |city| distance(&lower, city));
             distance(&lower, &known).min(city)
         };
-        let nearest = tz::db().available().map(|known| (far(known.as_str()), known.to_string())).min();
+        let nearest =
+            tz::db().available().map(|known| (far(known.as_str()), known.to_string())).min();
         let near = nearest.filter(|(far, _)| *far <= 1 + name.len() / 4);
         let near = near.map(|(_, near)| format!(", did you mean \"{near}\"?")).unwrap_or_default();
-        let message = format!("there is no time zone \"{name}\"{near}\nnames are as in \"Europe/Berlin\"");
+        let message =
+            format!("there is no time zone \"{name}\"{near}\nnames are as in \"Europe/Berlin\"");
         Err(Error::new_spanned(text, message))
     }
 

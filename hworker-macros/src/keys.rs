@@ -102,7 +102,9 @@ fn meant(key: &str) -> Option<&'static str> {
         }
         "burst" | "rate" => "`rate_limit(..)`, in whose brackets it stands",
         "on_conflict" | "scope" | "until" => "`unique(..)`, in whose brackets it stands",
-        "catch_up" | "overlap" | "skip_days" | "splay" => "`cron(..)` or `every(..)`, in whose brackets it stands",
+        "catch_up" | "overlap" | "skip_days" | "splay" => {
+            "`cron(..)` or `every(..)`, in whose brackets it stands"
+        }
         "time_zone" | "tz" | "zone" => "`timezone`",
         "kind" | "task" => "`name`",
         _ => return None,

@@ -82,7 +82,12 @@ fn in_brackets(word: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> Res
     let inside;
     parenthesized!(inside in input);
     let example = if word == "every" { "30s" } else { "0 9 * * *" };
-    let expected = || Error::new(word.span(), format!("`{word}` begins with its time, as in `{word}(\"{example}\", ..)`"));
+    let expected = || {
+        Error::new(
+            word.span(),
+            format!("`{word}` begins with its time, as in `{word}(\"{example}\", ..)`"),
+        )
+    };
     if !inside.peek(syn::LitStr) {
         return Err(expected());
     }
@@ -162,12 +167,19 @@ impl Schedule {
                 self.catch_up = Some(variant(value, &known, CATCH_UP)?.0);
             }
             "overlap" => {
-                let known = [("allow", "Allow"), ("skip", "Skip"), ("queue", "Queue"), ("cancel", "Cancel")];
+                let known = [
+                    ("allow", "Allow"),
+                    ("skip", "Skip"),
+                    ("queue", "Queue"),
+                    ("cancel", "Cancel"),
+                ];
                 self.overlap = Some(variant(value, &known, OVERLAP)?);
             }
             "splay" => {
                 let text = string(value, duration::FORM)?;
-                self.splay = Some(duration::parse(&text.value()).map_err(|why| Error::new_spanned(text, why))?);
+                self.splay = Some(
+                    duration::parse(&text.value()).map_err(|why| Error::new_spanned(text, why))?,
+                );
             }
             "start" => self.start = Some(time(value)?),
             "end" => self.end = Some(time(value)?),
@@ -191,11 +203,16 @@ impl Schedule {
         let word = &self.word;
         match &self.arguments {
             None if wanted > 0 => {
-                let message = format!("the job has arguments, and `{word}` says none: add `args = (..)` in its brackets");
+                let message = format!(
+                    "the job has arguments, and `{word}` says none: add `args = (..)` in its brackets"
+                );
                 errors.at(word, message);
             }
             Some((place, given)) if given.len() != wanted => {
-                errors.at(place, format!("the job has {wanted} arguments, and here are {}", given.len()));
+                errors.at(
+                    place,
+                    format!("the job has {wanted} arguments, and here are {}", given.len()),
+                );
             }
             _ => {}
         }
@@ -205,7 +222,8 @@ impl Schedule {
             errors.at(text, "a unique job has no `overlap`: its key says what is done");
         }
         if let Some(limit) = args.limits.iter().find(|limit| limit.is_of_arguments()) {
-            let message = format!("a job with `{word}` has no `when_full`, and no limit from its arguments");
+            let message =
+                format!("a job with `{word}` has no `when_full`, and no limit from its arguments");
             errors.at(limit.word(), message);
         }
         self.sound && errors.count() == before
@@ -268,7 +286,8 @@ pub(crate) fn definition(model: &JobModel) -> TokenStream {
 
 fn entry(model: &JobModel, schedule: &Schedule) -> TokenStream {
     let private = &model.private;
-    let some = |text: &LitStr| quote!(::core::option::Option::Some(::std::string::String::from(#text)));
+    let some =
+        |text: &LitStr| quote!(::core::option::Option::Some(::std::string::String::from(#text)));
     let name = schedule.name.as_ref().unwrap_or(&model.name);
     let timezone = schedule.timezone.as_ref().or(model.args.timezone.as_ref());
     let when = match &schedule.when {
@@ -291,8 +310,14 @@ fn entry(model: &JobModel, schedule: &Schedule) -> TokenStream {
     let numbers = [
         schedule.splay.map(|ms| quote!(splay: ::core::option::Option::Some(#ms))),
         schedule.count.map(|count| quote!(count: ::core::option::Option::Some(#count))),
-        schedule.catch_up.as_ref().map(|catch_up| quote!(catch_up: #private::cron::CatchUp::#catch_up)),
-        schedule.overlap.as_ref().map(|(overlap, _)| quote!(overlap: #private::cron::Overlap::#overlap)),
+        schedule
+            .catch_up
+            .as_ref()
+            .map(|catch_up| quote!(catch_up: #private::cron::CatchUp::#catch_up)),
+        schedule
+            .overlap
+            .as_ref()
+            .map(|(overlap, _)| quote!(overlap: #private::cron::Overlap::#overlap)),
     ];
     let fields = std::iter::once(when).chain(texts).chain(numbers.into_iter().flatten());
     let arguments = schedule.arguments.iter().flat_map(|(_, arguments)| arguments);

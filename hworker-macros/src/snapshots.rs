@@ -48,6 +48,22 @@ fn no_arguments_and_a_body_that_blocks() {
 }
 
 #[test]
+#[cfg(feature = "cron")]
+fn a_job_that_runs_again_and_again() {
+    check(
+        "cron",
+        quote!(
+            cron = "0 9 * * MON-FRI",
+            timezone = "Europe/Berlin",
+            every("30s", name = "often", overlap = "skip", count = 3)
+        ),
+        quote!(
+            async fn tick() {}
+        ),
+    );
+}
+
+#[test]
 fn every_way_to_pass_a_parameter() {
     check(
         "parameters",

@@ -14,8 +14,8 @@ pub use crate::error::Error;
 #[cfg(feature = "schema")]
 pub use crate::job::Tag;
 pub use crate::job::{
-    Argument, Arguments, Body, DeclaredCron, Definition, Invocation, Job, OnCancel, OnError, OnFault, Place,
-    Policy, Registration, Schema, StartError, decode, limit_values, unique_key,
+    Argument, Arguments, Body, DeclaredCron, Definition, Invocation, Job, OnCancel, OnError,
+    OnFault, Place, Policy, Registration, Schema, StartError, decode, limit_values, unique_key,
 };
 /// Limits, and what they are in the arguments.
 pub mod limit {
@@ -39,7 +39,9 @@ pub mod cron {
     ///
     /// # Errors
     /// Where they cannot be written.
-    pub fn args<J: super::Job>(job: super::Enqueue<J>) -> serde_json::Result<Box<serde_json::value::RawValue>> {
+    pub fn args<J: super::Job>(
+        job: super::Enqueue<J>,
+    ) -> serde_json::Result<Box<serde_json::value::RawValue>> {
         serde_json::value::to_raw_value(&job.into_job())
     }
 }

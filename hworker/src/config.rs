@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use crate::durability::Durability;
 use crate::error::Problems;
-use crate::spelling;
 use crate::keys::{Ended, check_name, is_prefix};
 use crate::shards;
+use crate::spelling;
 use crate::time::parse_duration;
 
 pub(crate) use encryption::{EncryptionConfig, EncryptionSettings, NO_KEYS};

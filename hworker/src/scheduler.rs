@@ -2,6 +2,10 @@
 
 use std::time::Duration;
 
+#[cfg(feature = "cron")]
+use crate::log::say;
+#[cfg(feature = "cron")]
+use crate::store::FaultKind;
 use crate::store::{Connection, Fault, Promoted, Queue};
 
 /// The bell is awaited at most so long at a time.
@@ -12,7 +16,15 @@ pub(crate) async fn promote(queue: &Queue, on: &Connection) -> Result<Promoted, 
     let promoted = queue.promote(on).await?;
     #[cfg(feature = "cron")]
     for due in &promoted.entries {
-        crate::cron::fire(queue, on, due, promoted.now).await?;
+        match crate::cron::fire(queue, on, due, promoted.now).await {
+            Err(fault) if fault.kind == FaultKind::Connection => return Err(fault),
+            // One that cannot run holds up no other. It is told of again.
+            Err(fault) => {
+                let (name, fault) = (due.name.clone(), fault.to_string());
+                say!(WARN, { queue = queue.name.clone() }, %queue, entry = name, "a cron entry that is due could not run: {fault}");
+            }
+            Ok(()) => {}
+        }
     }
     Ok(promoted)
 }

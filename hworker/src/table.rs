@@ -46,7 +46,12 @@ impl Table {
     }
 
     #[cfg(not(feature = "cron"))]
-    fn with_entries(self, _: impl Iterator<Item = &'static Definition>, _: &Client, _: &mut Problems) -> Self {
+    fn with_entries(
+        self,
+        _: impl Iterator<Item = &'static Definition>,
+        _: &Client,
+        _: &mut Problems,
+    ) -> Self {
         self
     }
 
@@ -93,7 +98,12 @@ impl Table {
     }
 
     /// Says what it declares on a queue. `now`: the server's time in ms.
-    pub(crate) async fn declare(&self, queue: &Queue, on: &Connection, now: u64) -> Result<(), Fault> {
+    pub(crate) async fn declare(
+        &self,
+        queue: &Queue,
+        on: &Connection,
+        now: u64,
+    ) -> Result<(), Fault> {
         #[cfg_attr(not(feature = "cron"), allow(unused_mut))]
         let mut declared = Declaration {
             app: &self.app,

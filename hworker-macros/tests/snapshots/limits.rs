@@ -130,6 +130,7 @@ impl ::hworker::__private::Job for sync {
             },
         ],
         unique: ::core::option::Option::None,
+        crons: &[],
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),

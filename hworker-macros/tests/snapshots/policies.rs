@@ -81,6 +81,7 @@ impl crate::background::__private::Job for Send {
         priority: crate::background::__private::Priority::Normal,
         limits: &[],
         unique: ::core::option::Option::None,
+        crons: &[],
         place: crate::background::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),

@@ -87,6 +87,7 @@ impl ::hworker::__private::Job for send {
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
         unique: ::core::option::Option::None,
+        crons: &[],
         place: ::hworker::__private::Place {
             module: "",
             file: "",

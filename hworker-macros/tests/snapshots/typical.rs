@@ -95,6 +95,7 @@ impl ::hworker::__private::Job for send_welcome {
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
         unique: ::core::option::Option::None,
+        crons: &[],
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),

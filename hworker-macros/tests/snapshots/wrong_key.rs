@@ -81,6 +81,7 @@ impl ::hworker::__private::Job for send {
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
         unique: ::core::option::Option::None,
+        crons: &[],
         place: ::hworker::__private::Place {
             module: ::core::module_path!(),
             file: ::core::file!(),
@@ -121,5 +122,5 @@ const _: () = {
     }
 };
 ::core::compile_error! {
-    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `on_cancel`, `max_attempts`, `expires`, `backoff`, `priority`, `encrypted`, `redact`, `concurrency`, `rate_limit`, `fair`, `unique`, `debounce`, `throttle`, `crate`"
+    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `on_cancel`, `max_attempts`, `expires`, `backoff`, `priority`, `encrypted`, `redact`, `concurrency`, `rate_limit`, `fair`, `unique`, `debounce`, `throttle`, `cron`, `every`, `timezone`, `crate`"
 }

@@ -11,6 +11,9 @@ use super::zones;
 /// More days in a row than any schedule leaves out: the days of the week of a date repeat after 28 years.
 const MOST_SKIPPED: usize = 2_000;
 
+/// An interval is no shorter, in ms.
+const SHORTEST: u64 = 100;
+
 /// An expression that has no match in so many years has none.
 const WITHIN_YEARS: i16 = 100;
 
@@ -152,7 +155,7 @@ fn rhythm(timing: &Timing) -> Result<Rhythm, String> {
     match (&timing.cron, timing.every) {
         (Some(_), Some(_)) => Err("`cron` and `every` are given; one says when it runs".into()),
         (None, None) => Err("nothing says when it runs; give `cron` or `every`".into()),
-        (None, Some(0)) => Err("`every` is longer than zero".into()),
+        (None, Some(0..SHORTEST)) => Err("`every` is at least 100 ms".into()),
         (None, Some(ms)) => {
             let period = i64::try_from(ms).map_err(|_| "`every` is too long")?;
             Ok(Rhythm::Every(SignedDuration::from_millis(period)))

@@ -23,7 +23,8 @@ fn ms(text: &str) -> u64 {
 
 fn next(timing: &Timing, after: &str, count: usize) -> Vec<String> {
     let calendar = calendar(timing);
-    let times = std::iter::successors(calendar.next_after(ms(after)), |at| calendar.next_after(*at));
+    let times =
+        std::iter::successors(calendar.next_after(ms(after)), |at| calendar.next_after(*at));
     let shown = |at| Timestamp::from_millisecond(at as i64).expect("a time").to_string();
     times.take(count).map(shown).collect()
 }
@@ -50,12 +51,19 @@ fn transitions() -> Vec<(Timestamp, String)> {
 /// Every instant from three hours before to three hours after, and what the clock shows then.
 fn minutes(zone: &TimeZone, set: Timestamp) -> Vec<(Timestamp, DateTime)> {
     let begin = set - 3.hours();
-    (0..360).map(|minute| begin + (minute as i64).minutes()).map(|at| (at, zone.to_datetime(at))).collect()
+    (0..360_i64)
+        .map(|minute| begin + minute.minutes())
+        .map(|at| (at, zone.to_datetime(at)))
+        .collect()
 }
 
 /// What the written rule says: where the hour is fixed, each local time once, at its first instant, or at the first instant after the gap in
 /// which it falls; else every instant whose local time fits.
-fn by_rule(expression: &str, minutes: &[(Timestamp, DateTime)], fixed: bool) -> BTreeSet<Timestamp> {
+fn by_rule(
+    expression: &str,
+    minutes: &[(Timestamp, DateTime)],
+    fixed: bool,
+) -> BTreeSet<Timestamp> {
     let pattern: croner::Cron = expression.parse().expect("an expression");
     let fits = |local: &DateTime| pattern.is_time_matching(local).expect("a time");
     if !fixed {
@@ -74,8 +82,13 @@ fn by_rule(expression: &str, minutes: &[(Timestamp, DateTime)], fixed: bool) -> 
 fn every_transition_of_ten_years_in_every_zone() {
     let transitions = transitions();
     assert!(transitions.len() > 500, "{} transitions", transitions.len());
-    let expressions =
-        [("*/20 1-3 * * *", true), ("30 2 * * *", true), ("7 0,23 * * *", true), ("*/15 * * * *", false), ("5 */2 * * *", false)];
+    let expressions = [
+        ("*/20 1-3 * * *", true),
+        ("30 2 * * *", true),
+        ("7 0,23 * * *", true),
+        ("*/15 * * * *", false),
+        ("5 */2 * * *", false),
+    ];
     for (set, name) in transitions {
         let zone = TimeZone::get(&name).expect("a zone");
         let minutes = minutes(&zone, set);
@@ -83,7 +96,8 @@ fn every_transition_of_ten_years_in_every_zone() {
         for (expression, fixed) in expressions {
             let calendar = calendar(&cron(expression, &name));
             let before = (begin - 1.second()).as_millisecond() as u64;
-            let times = std::iter::successors(calendar.next_after(before), |at| calendar.next_after(*at));
+            let times =
+                std::iter::successors(calendar.next_after(before), |at| calendar.next_after(*at));
             let found: BTreeSet<_> = times
                 .map(|at| Timestamp::from_millisecond(at as i64).expect("a time"))
                 .take_while(|at| *at <= end)
@@ -136,7 +150,8 @@ fn bounds_days_and_intervals() {
     let skip_days = Some("sat, SUN".to_owned());
     let skipped = Timing { skip_days, ..cron("0 9 * * *", "Europe/Berlin") };
     assert_eq!(next(&skipped, "2026-11-27T12:00Z", 1), ["2026-11-30T08:00:00Z"]);
-    let every_second = Timing { skip_days: Some("sat,sun".into()), every: Some(1_000), ..Timing::default() };
+    let every_second =
+        Timing { skip_days: Some("sat,sun".into()), every: Some(1_000), ..Timing::default() };
     assert_eq!(next(&every_second, "2026-11-27T23:59:59Z", 1), ["2026-11-30T00:00:00Z"]);
     let [start, end] = ["2026-12-01", "2026-12-02"].map(|text| Some(text.to_owned()));
     let bounded = Timing { start, end, ..cron("0 9 * * *", "Europe/Berlin") };
@@ -144,7 +159,10 @@ fn bounds_days_and_intervals() {
     let two = ["2026-12-01T08:00:00Z", "2026-12-02T08:00:00Z"];
     assert_eq!(next(&bounded, "2020-01-01T00:00Z", 5), two);
     let interval = Timing { every: Some(90_000), ..Timing::default() };
-    assert_eq!(next(&interval, "1970-01-01T00:00:00Z", 2), ["1970-01-01T00:01:30Z", "1970-01-01T00:03:00Z"]);
+    assert_eq!(
+        next(&interval, "1970-01-01T00:00:00Z", 2),
+        ["1970-01-01T00:01:30Z", "1970-01-01T00:03:00Z"]
+    );
     let later = Calendar::new(&interval, 7_000).expect("a calendar");
     assert_eq!([later.next_after(0), later.next_after(7_000)], [Some(7_000), Some(97_000)]);
     // `L`, `#`, six fields, names in any case, 7 is Sunday.
@@ -178,10 +196,20 @@ fn what_is_wrong_is_said() {
         (cron("@daily", "tokyo"), "did you mean `Asia/Tokyo`"),
         (cron("@daily", "../../etc/passwd"), "there is no time zone"),
         (Timing { skip_days: Some("x".into()), ..every.clone() }, "days of the week"),
-        (Timing { skip_days: Some("mon,tue,wed,thu,fri,sat,sun".into()), ..every.clone() }, "all seven"),
+        (
+            Timing { skip_days: Some("mon,tue,wed,thu,fri,sat,sun".into()), ..every.clone() },
+            "all seven",
+        ),
         (Timing { start: Some("soon".into()), ..every.clone() }, "is no time"),
-        (Timing { start: Some("2026-12-02".into()), end: Some("2026-12-01".into()), ..every.clone() }, "before"),
-        (Timing { every: Some(0), ..Timing::default() }, "longer than zero"),
+        (
+            Timing {
+                start: Some("2026-12-02".into()),
+                end: Some("2026-12-01".into()),
+                ..every.clone()
+            },
+            "before",
+        ),
+        (Timing { every: Some(99), ..Timing::default() }, "at least 100 ms"),
         (Timing { every: Some(1_000), ..utc("@daily") }, "one says when"),
         (Timing::default(), "nothing says when"),
     ] {

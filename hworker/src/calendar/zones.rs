@@ -7,7 +7,8 @@ use crate::spelling::distance;
 /// The zone of this name, as `Europe/Berlin`; else what is wrong, with the nearest name.
 pub(super) fn find(name: &str) -> Result<TimeZone, String> {
     // What the library would read from a path that somebody chose is no name.
-    let is_name = name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || "/_+-".contains(c));
+    let is_name =
+        name.len() <= 64 && name.chars().all(|c| c.is_ascii_alphanumeric() || "/_+-".contains(c));
     if is_name && let Ok(zone) = TimeZone::get(name) {
         return Ok(zone);
     }

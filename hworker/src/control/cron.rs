@@ -117,7 +117,8 @@ impl Control {
 impl CronInfo {
     fn of(name: String, known: &KnownEntry) -> Option<Self> {
         let text = known.text()?;
-        let (mut job, mut when, mut problem) = (String::new(), crate::calendar::Timing::default(), None);
+        let (mut job, mut when, mut problem) =
+            (String::new(), crate::calendar::Timing::default(), None);
         match Entry::read(text) {
             Ok(entry) => (job, when) = (entry.job, entry.when),
             Err(why) => problem = Some(why),
@@ -154,9 +155,12 @@ impl CronControl {
     /// so. [`Error::Unanswered`] where the answer was lost; else where the server cannot be asked.
     pub async fn upsert(&self, schedule: Schedule) -> Result<(), Error> {
         let shard = self.shard()?;
-        let (entry, calendar) = Entry::new(schedule, &self.control.client, &self.control.name, &self.name)?;
+        let (entry, calendar) =
+            Entry::new(schedule, &self.control.client, &self.control.name, &self.name)?;
         if calendar.is_reboot() {
-            return Err(Error::config("`@reboot` is for entries in code; `.run_now()` has one run at once"));
+            return Err(Error::config(
+                "`@reboot` is for entries in code; `.run_now()` has one run at once",
+            ));
         }
         let text = entry.text()?;
         let set = async {
@@ -169,10 +173,11 @@ impl CronControl {
         // Listed from now on. A refusal only keeps it out of the list.
         let _ = self.control.client.register_queues(&[&self.control.name], None).await;
         match (ordered, next) {
-            (Ordered::Full, _) => Err(Error::config(format!("the queue {} has too many cron entries", self.control.name))),
-            (_, None) => {
-                Err(Error::config("it is set, and never comes: its `end` is over"))
-            }
+            (Ordered::Full, _) => Err(Error::config(format!(
+                "the queue {} has too many cron entries",
+                self.control.name
+            ))),
+            (_, None) => Err(Error::config("it is set, and never comes: its `end` is over")),
             _ => Ok(()),
         }
     }
@@ -181,7 +186,7 @@ impl CronControl {
     /// was paused, which is no error.
     ///
     /// # Errors
-    /// [`Error::Config`] where there is no such entry; [`Error::Unanswered`] where the answer was lost; else where the server cannot be
+    /// [`Error::NotFound`] where there is no such entry; [`Error::Unanswered`] where the answer was lost; else where the server cannot be
     /// asked.
     pub async fn pause(&self) -> Result<bool, Error> {
         self.order("pause", |_| None).await
@@ -248,7 +253,8 @@ impl CronControl {
         let Some(text) = known.text() else { return Ok(Vec::new()) };
         let entry = Entry::read(text).map_err(Error::config)?;
         let calendar = entry.calendar(&self.control.name, &self.name).map_err(Error::config)?;
-        let left = entry.when.count.map_or(u64::MAX, |count| u64::from(count).saturating_sub(known.fired));
+        let left =
+            entry.when.count.map_or(u64::MAX, |count| u64::from(count).saturating_sub(known.fired));
         let next = match known.next {
             Some(next) if known.paused.is_none() => Some(next),
             _ => {
@@ -300,7 +306,11 @@ impl CronControl {
     }
 
     /// Gives an order about an entry that is there. `says`: what says when it is due afterwards.
-    async fn order(&self, what: &str, says: impl Fn(&KnownEntry) -> Option<&str>) -> Result<bool, Error> {
+    async fn order(
+        &self,
+        what: &str,
+        says: impl Fn(&KnownEntry) -> Option<&str>,
+    ) -> Result<bool, Error> {
         let shard = self.shard()?;
         let ordered = async {
             let on = self.control.client.connection(&shard).await?;
@@ -326,7 +336,8 @@ impl CronControl {
     }
 
     fn missing(&self) -> Error {
-        Error::config(format!("the queue {} has no cron entry {}", self.control.name, self.name))
+        let what = format!("a cron entry {} of the queue {}", self.name, self.control.name);
+        Error::NotFound { what }
     }
 
     fn shard(&self) -> Result<Queue, Error> {
@@ -335,7 +346,8 @@ impl CronControl {
     }
 
     fn error(&self, what: &str, fault: Fault) -> Error {
-        let doing = format!("{what} the cron entry {} of the queue {}", self.name, self.control.name);
+        let doing =
+            format!("{what} the cron entry {} of the queue {}", self.name, self.control.name);
         self.control.client.not_done(&doing, fault)
     }
 }

@@ -58,12 +58,13 @@ impl Control {
     /// [unpinned](Self::unpin_table). One that is not in force comes into force within two seconds, if a worker lives that has it.
     ///
     /// # Errors
-    /// [`Error::Config`] where the server knows no such table; [`Error::Unanswered`] where the answer was lost; else as
+    /// [`Error::NotFound`] where the server knows no such table; [`Error::Unanswered`] where the answer was lost; else as
     /// [`tables`](Self::tables).
     pub async fn pin_table(&self, app: &str, hash: &str) -> Result<(), Error> {
         let known = self.tables().await?;
         if !known.iter().any(|table| table.app == app && table.hash == hash) {
-            return Err(Error::config(format!("the queue {} knows no table {hash} of a program {app}", self.name)));
+            let what = format!("a table {hash} of a program {app} on the queue {}", self.name);
+            return Err(Error::NotFound { what });
         }
         self.pin(app, Some(hash)).await.map(drop)
     }

@@ -7,10 +7,11 @@ use super::Schedule;
 use super::template::Template;
 use crate::calendar::{Calendar, Overlap, Timing};
 use crate::client::Client;
-use crate::envelope::{JobId, NewEnvelope, VERSION};
+use crate::envelope::{JobId, NewEnvelope, VERSION, describe};
 use crate::error::{Cause, Error, Problems};
 use crate::fnv;
 use crate::job::Definition;
+use crate::limit::List;
 use crate::priority::Priority;
 use crate::unique::KeyLock;
 
@@ -49,7 +50,8 @@ pub(crate) struct Entry {
 
 /// The name of an entry, or what is wrong with it.
 pub(crate) fn check_entry(name: &str) -> Result<(), String> {
-    let fits = (1..=150).contains(&name.len()) && !name.contains(|c: char| c.is_control() || c == '#');
+    let fits =
+        (1..=150).contains(&name.len()) && !name.contains(|c: char| c.is_control() || c == '#');
     fits.then_some(()).ok_or_else(|| {
         "the name of a cron entry has 1 to 150 bytes, no control characters and no `#`".into()
     })
@@ -57,7 +59,12 @@ pub(crate) fn check_entry(name: &str) -> Result<(), String> {
 
 impl Entry {
     /// The entry of this name as a schedule says it. All that is wrong is told at once.
-    pub(crate) fn new(schedule: Schedule, client: &Client, queue: &str, name: &str) -> Result<(Self, Calendar), Error> {
+    pub(crate) fn new(
+        schedule: Schedule,
+        client: &Client,
+        queue: &str,
+        name: &str,
+    ) -> Result<(Self, Calendar), Error> {
         let Schedule { timing, template } = schedule;
         let mut problems = Vec::new();
         problems.extend(check_entry(name).err());
@@ -86,7 +93,10 @@ impl Entry {
         let calendar = entry.calendar(queue, name).map_err(|why| problems.push(why)).ok();
         let bytes = entry.args.get().len();
         if bytes > client.max_payload() {
-            problems.push(format!("its arguments have {bytes} bytes, more than max_payload ({})", client.max_payload()));
+            problems.push(format!(
+                "its arguments have {bytes} bytes, more than max_payload ({})",
+                client.max_payload()
+            ));
         }
         match calendar.filter(|_| problems.is_empty()) {
             Some(calendar) => Ok((entry, calendar)),
@@ -96,11 +106,17 @@ impl Entry {
 
     /// Reads what the server has.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
-        serde_json::from_str(text).map_err(|error| crate::envelope::describe(&error))
+        let entry: Self = serde_json::from_str(text).map_err(|error| describe(&error))?;
+        let is_sound = List::parse(&entry.list).is_some_and(|list| list.by_id);
+        if !is_sound || !entry.args.get().starts_with('{') || entry.job.is_empty() {
+            return Err("it names no list, no job or no arguments".into());
+        }
+        Ok(entry)
     }
 
     pub(crate) fn text(&self) -> Result<String, Error> {
-        serde_json::to_string(self).map_err(|source| Error::Encode { job: "of a cron entry", source: Cause::new(source) })
+        serde_json::to_string(self)
+            .map_err(|source| Error::Encode { job: "of a cron entry", source: Cause::new(source) })
     }
 
     /// When it is due.
@@ -165,7 +181,10 @@ pub(crate) struct DeclaredEntry {
 }
 
 /// The entries that a job type declares on its queue.
-pub(crate) fn declared(definition: &'static Definition, client: &Client) -> Result<Vec<DeclaredEntry>, Error> {
+pub(crate) fn declared(
+    definition: &'static Definition,
+    client: &Client,
+) -> Result<Vec<DeclaredEntry>, Error> {
     let entry = |declared: &crate::job::DeclaredCron| {
         let args = (declared.args)();
         let schedule = Schedule::new((declared.timing)(), Template::of(definition, args));

@@ -1,5 +1,8 @@
 //! Firing: the runs of an entry that are due become jobs.
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use super::entry::Entry;
 use super::plan::plan;
 use crate::calendar::Overlap;
@@ -9,7 +12,12 @@ use crate::log::say;
 use crate::store::{Connection, DueEntry, Fault, Firing, Queue, Ran, Run, Stand, Word};
 
 /// Has an entry that is due run, if nobody else has: whoever is first takes in the runs, and says when it is due next.
-pub(crate) async fn fire(queue: &Queue, on: &Connection, due: &DueEntry, now: u64) -> Result<(), Fault> {
+pub(crate) async fn fire(
+    queue: &Queue,
+    on: &Connection,
+    due: &DueEntry,
+    now: u64,
+) -> Result<(), Fault> {
     let name = &due.name;
     let read = Entry::read(&due.text).and_then(|entry| {
         let calendar = entry.calendar(&queue.name, name)?;
@@ -18,21 +26,35 @@ pub(crate) async fn fire(queue: &Queue, on: &Connection, due: &DueEntry, now: u6
     let (entry, calendar) = match read {
         Ok(read) => read,
         Err(why) => {
-            say!(WARN, { queue = queue.name.clone(), entry = name.clone() }, %queue, %entry, "a cron entry that is due cannot be read here, and waits for \
-                 a worker that can: {why}");
+            tell_unreadable(queue, name, why, now);
             return Ok(());
         }
     };
     let plan = plan(&entry.when, &calendar, due.due, due.fired, now);
-    if let Some(missed) = plan.missed {
-        let runs = plan.runs.len();
+    let runs = runs(&entry, name, &plan.runs, now, queue);
+    let firing =
+        Firing { name, text: &due.text, seen: Some(due.due), next: plan.next, missed: plan.missed };
+    let ran = queue.fire(on, &firing, &runs).await?;
+    if let (Some(missed), Some(ran)) = (plan.missed, &ran) {
+        let runs = ran.len();
         say!(WARN, { queue = queue.name.clone(), entry = name.clone() }, %queue, %entry, missed_since = missed, runs, "runs of a cron entry were missed; \
              `catch_up` says what is done about them");
     }
-    let runs = runs(&entry, name, &plan.runs, now, queue);
-    let firing = Firing { name, text: &due.text, seen: Some(due.due), next: plan.next, missed: plan.missed };
-    let ran = queue.fire(on, &firing, &runs).await?;
-    give_way(queue, on, &entry, &ran).await
+    give_way(queue, on, &entry, &ran.unwrap_or_default()).await
+}
+
+/// Of an entry that is told of again and again, about once a minute.
+fn tell_unreadable(queue: &Queue, name: &str, why: String, now: u64) {
+    static TOLD: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    told.retain(|_, at| now.abs_diff(*at) < 60_000);
+    let of = format!("{} {name}", queue.name);
+    if told.contains_key(&of) {
+        return;
+    }
+    told.insert(of, now);
+    say!(WARN, { queue = queue.name.clone(), entry = name.to_owned() }, %queue, %entry, "a cron entry that is due cannot be read here, and waits for a \
+         worker that can: {why}");
 }
 
 /// Has an entry run now, whenever it is due. Gives what became of the run; nothing where the entry is another by now.
@@ -47,7 +69,7 @@ pub(crate) async fn run_now(
     let runs = runs(&entry, name, &[now], now, queue);
     let firing = Firing { name, text, seen: None, next: None, missed: None };
     let fired = async {
-        let ran = queue.fire(on, &firing, &runs).await?;
+        let ran = queue.fire(on, &firing, &runs).await?.unwrap_or_default();
         give_way(queue, on, &entry, &ran).await?;
         Ok(ran.first().map(|ran| ran.word))
     };
@@ -59,7 +81,13 @@ fn runs(entry: &Entry, name: &str, due: &[u64], now: u64, queue: &Queue) -> Vec<
         let id = Entry::id(name, *due);
         let (place, lock) = entry.place(name, &id);
         let envelope = entry.envelope(&id, now).ok()?;
-        (envelope.len() <= queue.largest()).then(|| Run { due: *due, place, lock, terms: entry.terms.clone(), envelope })
+        (envelope.len() <= queue.largest()).then(|| Run {
+            due: *due,
+            place,
+            lock,
+            terms: entry.terms.clone(),
+            envelope,
+        })
     };
     due.iter().filter_map(run).collect()
 }

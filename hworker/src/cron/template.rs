@@ -39,7 +39,10 @@ pub(crate) struct Template {
 
 impl Template {
     /// Of a job type, with its arguments as JSON.
-    pub(crate) fn of(definition: &'static Definition, args: serde_json::Result<Box<RawValue>>) -> Self {
+    pub(crate) fn of(
+        definition: &'static Definition,
+        args: serde_json::Result<Box<RawValue>>,
+    ) -> Self {
         let mut problems = Vec::new();
         let args = args.map_err(|error| problems.push(describe(&error))).ok();
         let job = Cow::Borrowed(definition.name);
@@ -130,7 +133,12 @@ impl Template {
     }
 
     /// The key that its runs hold, where they are unique.
-    fn lock(&self, client: &Client, definition: &Definition, args: &str) -> Result<Option<KeyLock>, Error> {
+    fn lock(
+        &self,
+        client: &Client,
+        definition: &Definition,
+        args: &str,
+    ) -> Result<Option<KeyLock>, Error> {
         if let Some(unique) = &self.unique {
             let key = client.written_key(definition, unique.key())?;
             return Ok(Some(unique.lock(definition.name, &key)));

@@ -6,7 +6,13 @@ use crate::calendar::{Calendar, CatchUp, Timing};
 const MINUTE: u64 = 60_000;
 
 /// Of an entry of each minute that was due at `seen`: when it runs, since when runs are missed, when it is due next.
-fn of_minutes(catch_up: CatchUp, count: Option<u32>, seen: u64, fired: u64, now: u64) -> (Vec<u64>, Option<u64>, Option<u64>) {
+fn of_minutes(
+    catch_up: CatchUp,
+    count: Option<u32>,
+    seen: u64,
+    fired: u64,
+    now: u64,
+) -> (Vec<u64>, Option<u64>, Option<u64>) {
     let timing = Timing { every: Some(MINUTE), catch_up, count, ..Timing::default() };
     let calendar = Calendar::new(&timing, 0).expect("a calendar");
     let plan = plan(&timing, &calendar, seen, fired, now);
@@ -26,8 +32,14 @@ fn what_was_missed_is_left_out_or_made_up_for() {
     // An hour and ten seconds.
     let now = 60 * MINUTE + 10_000;
     let next = Some(61 * MINUTE);
-    assert_eq!(of_minutes(CatchUp::Skip, None, MINUTE, 0, now), (vec![60 * MINUTE], Some(MINUTE), next));
-    assert_eq!(of_minutes(CatchUp::One, None, MINUTE, 0, now), (vec![60 * MINUTE], Some(MINUTE), next));
+    assert_eq!(
+        of_minutes(CatchUp::Skip, None, MINUTE, 0, now),
+        (vec![60 * MINUTE], Some(MINUTE), next)
+    );
+    assert_eq!(
+        of_minutes(CatchUp::One, None, MINUTE, 0, now),
+        (vec![60 * MINUTE], Some(MINUTE), next)
+    );
     let all: Vec<_> = (1..=60).map(|minute| minute * MINUTE).collect();
     assert_eq!(of_minutes(CatchUp::All, None, MINUTE, 0, now), (all, None, next));
     // A month: the last hundred, and without a look at each minute.

@@ -161,8 +161,37 @@ async fn look_at_shard(
         );
         findings.mends(Severity::Warn, name, text, Repair::husks(shard));
     }
+    look_at_entries(findings, shard, on, now).await?;
     let pending = shard.load(on, u64::MAX).await?.pending;
     Ok((pending, shard.is_served(on, defaults::DEAD_AFTER * 2).await?))
+}
+
+/// Cron entries that are due and do not run.
+#[cfg(feature = "cron")]
+async fn look_at_entries(
+    findings: &mut Findings,
+    shard: &Queue,
+    on: &Connection,
+    now: u64,
+) -> Result<(), Fault> {
+    // A key of another type was reported.
+    let Some(entries) = findings.look(&shard.name, shard.entries(on).await)? else { return Ok(()) };
+    for (name, entry) in entries {
+        let late = entry.next.map_or(0, |next| now.saturating_sub(next));
+        if entry.paused.is_none() && late > 60_000 {
+            let minutes = late / 60_000;
+            let text = format!(
+                "the cron entry `{name}` was due {minutes} min ago and has not run: no worker keeps the timer, or none can read the entry"
+            );
+            findings.say(Severity::Warn, &*shard.name, text);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "cron"))]
+async fn look_at_entries(_: &mut Findings, _: &Queue, _: &Connection, _: u64) -> Result<(), Fault> {
+    Ok(())
 }
 
 /// Jobs that no worker can run, and producers whose clocks are ahead.

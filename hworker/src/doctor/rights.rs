@@ -59,7 +59,7 @@ const CALLS: &[(&str, &str)] = &[
     ("wro", "hkeys <stat>"),
     ("wro", "hlen <stat>"),
     ("wro", "hstrlen <stat> 1"),
-    ("ro", "hgetall <stat>"),
+    ("wro", "hgetall <stat>"),
     ("wro", "hscan <stat> 0"),
     ("o", "xtrim <meta> maxlen 1"),
     ("o", "xadd <meta> * 1 1"),

@@ -11,8 +11,7 @@ use crate::envelope::describe;
 use crate::job::Job;
 use crate::time::millis;
 
-const NOT_ONCE: &str =
-    "a job that runs by a schedule has no time of its own, no id and no `retry_until`, and is not put to the front";
+const NOT_ONCE: &str = "a job that runs by a schedule has no time of its own, no id and no `retry_until`, and is not put to the front";
 
 impl<J: Job> Enqueue<J> {
     /// Has the job run by a cron expression, with these arguments: five fields, `minute hour day month weekday`, or a sixth for the seconds in
@@ -88,7 +87,9 @@ impl EnqueueByName {
             problems.push("the name of the job type is empty".into());
         }
         let args = RawValue::from_string(self.args);
-        let args = args.map_err(|error| problems.push(format!("the arguments are no JSON: {}", describe(&error))));
+        let args = args.map_err(|error| {
+            problems.push(format!("the arguments are no JSON: {}", describe(&error)));
+        });
         Template {
             job: self.name.into(),
             args: args.ok(),

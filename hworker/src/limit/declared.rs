@@ -105,6 +105,9 @@ mod tests {
         let changed = DeclaredLimits::of(types.into_iter(), &mut problems);
         assert!(problems.len() == 1 && problems[0].contains("`a` and `b`"), "{problems:?}");
         assert_eq!(changed, declared, "the first is kept");
-        assert_eq!(DeclaredLimits::of(std::iter::empty(), &mut problems), DeclaredLimits::default());
+        assert_eq!(
+            DeclaredLimits::of(std::iter::empty(), &mut problems),
+            DeclaredLimits::default()
+        );
     }
 }

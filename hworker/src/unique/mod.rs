@@ -186,7 +186,8 @@ impl Unique {
 pub(crate) fn own_id(id: &str) -> Result<JobId, String> {
     let fits = (1..=200).contains(&id.len()) && !id.contains(|c: char| c.is_control() || c == '#');
     if id.starts_with("cron:") {
-        Err("the ids of jobs that begin with `cron:` are those of cron entries; give another".into())
+        Err("the ids of jobs that begin with `cron:` are those of cron entries; give another"
+            .into())
     } else if fits {
         Ok(id.into())
     } else {

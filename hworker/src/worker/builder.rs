@@ -278,9 +278,10 @@ impl WorkerBuilder {
         let limits = registry.limits(&mut problems);
         let app = config.app.clone();
         let definitions = registry.definitions();
-        let table = client.as_ref().ok().map(|client| {
-            Table::new(app, limits, definitions, client, &mut problems)
-        });
+        let table = client
+            .as_ref()
+            .ok()
+            .map(|client| Table::new(app, limits, definitions, client, &mut problems));
         let client = problems.and(client)?;
         // There is one where there is a client.
         let Some(table) = table else { return Err(Error::config("there is no client")) };

@@ -9,7 +9,10 @@
 //! twice, started after its settlement, run twice without a reason, or stuck.
 
 pub mod control;
+pub mod cron;
+pub mod known;
 pub mod server;
+pub mod tables;
 
 mod calls;
 mod calm;

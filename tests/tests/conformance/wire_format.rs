@@ -445,6 +445,8 @@ async fn steer(server: &TestServer) {
     of_key.on(server.client()).enqueue().await.expect("enqueued");
     let limit = server.client().control("default").limit("act_of_key").of_key("k");
     limit.set(5).await.expect("set");
+    let daily = act::with("daily".into(), Vec::new()).cron("@daily");
+    server.client().control("default").cron("daily").upsert(daily).await.expect("set");
     // As a rate is used up.
     for key in ["timers", "rates"] {
         let key = format!("hworker-jobs-default:{key}");

@@ -237,6 +237,10 @@ async fn a_producer_of_unique_jobs_reads_and_replaces_them_and_nothing_more() {
         }
     }
     nothing("own").id("order-7").queue("other").on(&client).enqueue().await.expect("enqueued");
+    let control = client.control("other").cron("daily");
+    for expression in ["@daily", "@weekly"] {
+        control.upsert(nothing("daily").cron(expression)).await.expect("set");
+    }
     let denied = denials(&server);
     assert!(denied.is_empty(), "refused while it did its work: {denied:?}");
     may_not(&url, &["RPOP hworker-jobs-default", "LRANGE hworker-jobs-default 0 -1", "SCAN 0"]);
@@ -332,6 +336,7 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
             let tools = [
                 "audit",
                 "cancel",
+                "cron",
                 "edit",
                 "limit",
                 "lock",
@@ -469,6 +474,15 @@ async fn an_operator_mends_and_nothing_more() {
     assert!(
         keys.unset().await.expect("unset") && control.queue_limit().unset().await.expect("unset")
     );
+    let nightly = control.cron("nightly");
+    nightly.upsert(nothing("nightly").cron("0 2 * * *")).await.expect("set");
+    assert!(nightly.pause().await.expect("paused") && nightly.resume().await.expect("resumed"));
+    nightly.run_now().await.expect("run").expect("taken");
+    assert_eq!(nightly.history().await.expect("its runs").len(), 1);
+    nightly.remove().await.expect("removed");
+    let tables = control.tables().await.expect("listed");
+    control.pin_table(&tables[0].app, &tables[0].hash).await.expect("pinned");
+    assert!(control.unpin_table(&tables[0].app).await.expect("unpinned"));
     assert_eq!(client.workers_of_label("nobody").quiet().await.expect("ordered"), 0);
     let workers = queue.workers().await.expect("workers");
     assert_eq!(client.worker(&workers[0].id).quiet().await.expect("ordered"), 1);
@@ -478,6 +492,8 @@ async fn an_operator_mends_and_nothing_more() {
     let changes = [
         "audit",
         "cancel",
+        "cron",
+        "fire",
         "requeue_broken",
         "revoke",
         "edit",

@@ -57,6 +57,7 @@
 mod cancel;
 mod cli;
 mod cli_limits;
+mod cron;
 mod doctor;
 mod edits;
 mod encryption;
@@ -75,6 +76,7 @@ mod records;
 mod retries;
 mod schema;
 mod server;
+mod tables;
 mod terminal;
 mod unique;
 mod unique_random;

@@ -9,6 +9,7 @@
 
 mod jobs;
 mod queue;
+mod schedule;
 mod steer;
 
 use std::time::Duration;
@@ -19,6 +20,7 @@ use hworker::{Client, Priority};
 
 pub(crate) use self::jobs::{Broken, Failed, Jobs, List, Scheduled, Select, SelectBroken};
 use self::queue::duration;
+pub(crate) use self::schedule::{AddEntry, CatchUp, Cron, Overlap, Tables, WhichEntry};
 pub(crate) use self::steer::{LimitOrJob, Limits, Locks, WhichLimit, Whom, Workers};
 use crate::output::print;
 use crate::stop::Stop;
@@ -93,6 +95,12 @@ pub(crate) enum Command {
     /// The keys that unique jobs hold
     #[command(subcommand)]
     Locks(Locks),
+    /// What runs again and again, by a cron expression or at an interval
+    #[command(subcommand)]
+    Cron(Cron),
+    /// What programs declare in their code: limits and cron entries
+    #[command(subcommand)]
+    Tables(Tables),
     /// Workers
     #[command(subcommand)]
     Workers(Workers),

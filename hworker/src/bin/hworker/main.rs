@@ -3,6 +3,7 @@
 mod args;
 mod broken;
 mod change;
+mod cron;
 mod doctor;
 mod enqueue;
 mod jobs;
@@ -15,6 +16,7 @@ mod schema;
 mod schema_diff;
 mod select;
 mod stop;
+mod tables;
 mod workers;
 
 use std::process::ExitCode;
@@ -87,6 +89,8 @@ async fn run(args: Args) -> Result<(), Stop> {
         Command::Broken(command) => Box::pin(broken::run(&context, command)).await,
         Command::Limits(command) => Box::pin(limits::run(&context, command)).await,
         Command::Locks(command) => Box::pin(locks::run(&context, command)).await,
+        Command::Cron(command) => Box::pin(cron::run(&context, command)).await,
+        Command::Tables(command) => Box::pin(tables::run(&context, command)).await,
         Command::Workers(command) => Box::pin(workers::run(&context, command)).await,
         Command::Crashes => Box::pin(workers::crashes(&context)).await,
         Command::Enqueue(command) => Box::pin(enqueue::run(&context, command)).await,

@@ -99,13 +99,22 @@ pub(crate) enum Ordered {
 }
 
 impl Queue {
-    /// Takes in the runs of an entry, if it says this still and was due then; else gives nothing.
-    pub(crate) async fn fire(&self, on: &Connection, firing: &Firing<'_>, runs: &[Run]) -> Result<Vec<Ran>, Fault> {
+    /// Takes in the runs of an entry, if it says this still and was due then; else `None`.
+    pub(crate) async fn fire(
+        &self,
+        on: &Connection,
+        firing: &Firing<'_>,
+        runs: &[Run],
+    ) -> Result<Option<Vec<Ran>>, Fault> {
         let keys = &self.keys;
         let all = [&keys.jobs, &keys.scheduled, &keys.token, &keys.bell, &keys.stat];
         let mut call = Call::new(Script::Fire, &all.map(String::as_str));
         let text = |ms: Option<u64>| ms.map_or_else(String::new, |ms| ms.to_string());
-        call.arg(firing.name).arg(firing.text).arg(text(firing.seen)).arg(text(firing.next)).arg(text(firing.missed));
+        call.arg(firing.name)
+            .arg(firing.text)
+            .arg(text(firing.seen))
+            .arg(text(firing.next))
+            .arg(text(firing.missed));
         for run in runs {
             call.number(run.due).arg(&run.place);
             call.arg(&run.lock.held_by).arg(&*run.lock.conflict).arg(text(run.lock.lasts));
@@ -113,12 +122,13 @@ impl Queue {
         }
         let mut reply = on.run(&call, CALL_WITHIN).await?;
         if reply.text()? == "stale" {
-            return Ok(Vec::new());
+            return Ok(None);
         }
-        reply.rest(|reply| {
+        let ran = reply.rest(|reply| {
             let word = Word::read(reply)?;
             Ok(Ran { word, other: reply.text()?, stands: reply.text()?.chars().next() })
-        })
+        })?;
+        Ok(Some(ran))
     }
 
     /// Sets, removes, pauses or resumes an entry. `next`: when it is due next, in ms.
@@ -145,7 +155,10 @@ impl Queue {
     }
 
     /// The entries by their names.
-    pub(crate) async fn entries(&self, on: &Connection) -> Result<std::collections::BTreeMap<String, KnownEntry>, Fault> {
+    pub(crate) async fn entries(
+        &self,
+        on: &Connection,
+    ) -> Result<std::collections::BTreeMap<String, KnownEntry>, Fault> {
         let mut entries = std::collections::BTreeMap::new();
         for (field, value) in on.ask("HGETALL", self.keys.cron()).await?.rest(Reply::pair)? {
             let Some((what, name)) = field.split_once(':') else { continue };
@@ -166,7 +179,8 @@ impl Queue {
 
     /// One entry; one that is none where it is not there.
     pub(crate) async fn entry(&self, on: &Connection, name: &str) -> Result<KnownEntry, Fault> {
-        let fields = ["code", "set", "next", "paused", "fired", "runs"].map(|what| format!("{what}:{name}"));
+        let fields =
+            ["code", "set", "next", "paused", "fired", "runs"].map(|what| format!("{what}:{name}"));
         let mut reply = on.ask("HMGET", (self.keys.cron(), &fields[..])).await?;
         let mut value = || reply.maybe_text();
         Ok(KnownEntry {

@@ -41,7 +41,11 @@ pub(crate) struct KnownTable {
 
 impl Queue {
     /// Says what a program declares. Gives whether that is in force, and what was before.
-    pub(crate) async fn declare(&self, on: &Connection, declared: &Declaration<'_>) -> Result<(bool, String), Fault> {
+    pub(crate) async fn declare(
+        &self,
+        on: &Connection,
+        declared: &Declaration<'_>,
+    ) -> Result<(bool, String), Fault> {
         let mut call = Call::new(Script::Declare, &[&self.keys.jobs, &self.keys.bell]);
         call.arg(declared.app).arg(declared.hash).number(TABLE_LIVES_MS);
         call.number(declared.limits.len() as u64);
@@ -63,7 +67,8 @@ impl Queue {
         now: u64,
     ) -> Result<std::collections::BTreeMap<(String, String), KnownTable>, Fault> {
         let fields = on.ask("HGETALL", self.keys.tables()).await?.rest(Reply::pair)?;
-        let mut tables: std::collections::BTreeMap<_, KnownTable> = std::collections::BTreeMap::new();
+        let mut tables: std::collections::BTreeMap<_, KnownTable> =
+            std::collections::BTreeMap::new();
         for (field, value) in &fields {
             let Some((what, of)) = field.split_once(':') else { continue };
             let Some((app, hash)) = of.rsplit_once(' ') else { continue };
@@ -88,7 +93,12 @@ impl Queue {
     }
 
     /// Holds a program at one of its tables, or no longer.
-    pub(crate) async fn pin(&self, on: &Connection, app: &str, hash: Option<&str>) -> Result<bool, Fault> {
+    pub(crate) async fn pin(
+        &self,
+        on: &Connection,
+        app: &str,
+        hash: Option<&str>,
+    ) -> Result<bool, Fault> {
         let field = format!("pin:{app}");
         let changed = match hash {
             Some(hash) => on.ask("HSET", (self.keys.tables(), field, hash)).await?,

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use stateright::{Checker, HasDiscoveries, Property};
 
 pub mod control;
+pub mod once;
 
 use hworker_model::server::HUSK;
 use hworker_model::{Action, Model, State};

@@ -1,0 +1,91 @@
+//! Unique jobs, cron and tables as the checker sees them.
+
+use stateright::Property;
+
+use hworker_model::{cron, known, tables};
+
+use crate::{Checked, visit};
+
+/// Of one key one job waits or runs.
+pub const ONE_OF_A_KEY: &str = "of one key one job waits or runs";
+/// A job that was taken in comes to its turn.
+pub const NONE_FORGOTTEN: &str = "no job that was taken in is forgotten";
+/// What somebody cancelled while it ran does not begin again.
+pub const ORDERS_HOLD: &str = "what was cancelled while it ran does not begin again";
+/// No lock outlives its job.
+pub const NO_LOCK_LEFT: &str = "no lock outlives its job";
+/// No occurrence runs twice.
+pub const NOT_TWICE: &str = "no occurrence runs twice";
+/// None is left out.
+pub const NOT_LEFT_OUT: &str = "no occurrence is left out";
+/// An old release takes nothing back.
+pub const NOT_TAKEN_BACK: &str = "an old release takes nothing back";
+/// The newest table that lives comes into force.
+pub const NEWEST: &str = "the newest table that lives comes into force";
+
+macro_rules! model {
+    ($protocol:ident of $model:ty, $state:ty, $action:ty, [$($property:expr),* $(,)?]) => {
+        struct $protocol($model);
+
+        impl stateright::Model for $protocol {
+            type State = $state;
+            type Action = $action;
+
+            fn init_states(&self) -> Vec<$state> {
+                vec![self.0.begin()]
+            }
+
+            fn actions(&self, state: &$state, actions: &mut Vec<$action>) {
+                self.0.possible(state, actions);
+            }
+
+            fn next_state(&self, state: &$state, action: $action) -> Option<$state> {
+                let next = self.0.next(state, action);
+                (next != *state).then_some(next)
+            }
+
+            fn properties(&self) -> Vec<Property<Self>> {
+                vec![$($property),*]
+            }
+        }
+    };
+}
+
+model!(Known of known::Known, known::State, known::Action, [
+    Property::always(ONE_OF_A_KEY, |model: &Self, state: &known::State| {
+        state.one_of_a_key(&model.0)
+    }),
+    Property::always(NONE_FORGOTTEN, |_, state: &known::State| state.none_is_forgotten()),
+    Property::always(ORDERS_HOLD, |_, state: &known::State| state.orders_hold()),
+    Property::always(NO_LOCK_LEFT, |_, state: &known::State| state.no_lock_is_left()),
+]);
+
+model!(Cron of cron::Cron, cron::State, cron::Action, [
+    Property::always(NOT_TWICE, |_, state: &cron::State| state.none_runs_twice()),
+    Property::always(NOT_LEFT_OUT, |_, state: &cron::State| state.none_is_left_out()),
+]);
+
+model!(Tables of tables::Tables, tables::State, tables::Action, [
+    Property::always(NOT_TAKEN_BACK, |_, state: &tables::State| state.nothing_is_taken_back()),
+    Property::always(NEWEST, |model: &Self, state: &tables::State| {
+        model.0.newest_comes_into_force(state)
+    }),
+]);
+
+/// Visits every state of unique jobs.
+#[must_use]
+pub fn check_known(model: known::Known, threads: usize) -> Checked<known::Action> {
+    visit(Known(model), threads)
+}
+
+/// Visits every state of a cron entry.
+#[must_use]
+pub fn check_cron(model: cron::Cron, threads: usize) -> Checked<cron::Action> {
+    visit(Cron(model), threads)
+}
+
+/// Visits every state of tables.
+#[must_use]
+pub fn check_tables(model: tables::Tables, threads: usize) -> Checked<tables::Action> {
+    visit(Tables(model), threads)
+}

@@ -65,6 +65,10 @@ mod with_cron {
     pub(crate) fn time(_: &LitStr) -> Result<()> {
         Ok(())
     }
+
+    pub(crate) fn span(_: &LitStr, _: &LitStr) -> Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(feature = "cron")]
@@ -82,6 +86,10 @@ mod with_cron {
         let value = text.value();
         if value.trim().eq_ignore_ascii_case("@reboot") {
             return Ok(());
+        }
+        if value.len() > 200 || value.split_whitespace().count() > 6 {
+            let message = "an expression has at most six fields, without a year, and 200 bytes";
+            return Err(Error::new_spanned(text, message));
         }
         let pattern: croner::Cron = value.parse().map_err(|error: croner::errors::CronError| {
             let why = error.to_string();
@@ -124,9 +132,24 @@ mod with_cron {
     }
 
     pub(crate) fn time(text: &LitStr) -> Result<()> {
-        let parsed: std::result::Result<DateTime, _> = text.value().parse();
-        parsed.map(drop).map_err(|_| Error::new_spanned(text, TIME))
+        read(text).map(drop)
+    }
+
+    /// Whether a start is before its end. The day of an end is included.
+    pub(crate) fn span(start: &LitStr, end: &LitStr) -> Result<()> {
+        let (begin, mut last) = (read(start)?, read(end)?);
+        if end.value().len() == 10 {
+            last = last.checked_add(1.day()).unwrap_or(last);
+        }
+        if begin <= last { Ok(()) } else { Err(Error::new_spanned(end, "`end` is before `start`")) }
+    }
+
+    fn read(text: &LitStr) -> Result<DateTime> {
+        let value = text.value();
+        let has_form = [10, 16, 19].contains(&value.len());
+        let parsed = value.parse().ok().filter(|_| has_form);
+        parsed.ok_or_else(|| Error::new_spanned(text, TIME))
     }
 }
 
-pub(crate) use with_cron::{expression, time, timezone};
+pub(crate) use with_cron::{expression, span, time, timezone};

@@ -226,6 +226,9 @@ impl Schedule {
                 format!("a job with `{word}` has no `when_full`, and no limit from its arguments");
             errors.at(limit.word(), message);
         }
+        if let (Some(start), Some(end)) = (&self.start, &self.end) {
+            errors.ok(calendar::span(start, end));
+        }
         self.sound && errors.count() == before
     }
 }
@@ -239,6 +242,10 @@ pub(crate) fn check(args: &mut Args, params: &[Param], job: &LitStr, errors: &mu
     let mut names: Vec<String> = Vec::new();
     for schedule in &schedules {
         let name = schedule.name.as_ref().unwrap_or(job).value();
+        if name.len() > 150 {
+            let message = "the name of a cron entry has at most 150 bytes: give it one, as in `cron(.., name = \"morning\")`";
+            errors.at(&schedule.word, message);
+        }
         if names.contains(&name) {
             let message = format!(
                 "two cron entries of the job are called `{name}`: give one another name, as in `{}(.., name = \"morning\")`",

@@ -31,7 +31,7 @@ pub mod unique {
     pub use crate::unique::{OnConflict, Uniqueness, Until, of_arguments};
 }
 
-/// What runs again and again.
+/// Cron entries.
 pub mod cron {
     pub use crate::calendar::{CatchUp, Overlap, Timing};
 

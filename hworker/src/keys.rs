@@ -178,7 +178,7 @@ impl Keys {
         [&*self.jobs, ":ids"].concat()
     }
 
-    /// What runs again and again.
+    /// The cron entries.
     pub(crate) fn cron(&self) -> String {
         [&*self.jobs, ":cron"].concat()
     }

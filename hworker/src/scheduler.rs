@@ -1,38 +1,52 @@
-//! The timer of a queue: the process that keeps it promotes scheduled jobs when they are due, and fires what runs again and again.
+//! The timer of a queue: the process that keeps it promotes scheduled jobs when they are due, and fires cron entries.
 
 use std::time::Duration;
 
-#[cfg(feature = "cron")]
-use crate::log::say;
-#[cfg(feature = "cron")]
-use crate::store::FaultKind;
 use crate::store::{Connection, Fault, Promoted, Queue};
 
 /// The bell is awaited at most so long at a time.
 const LONGEST_WAIT: Duration = Duration::from_secs(20);
 
-/// Promotes some of what is due, and fires the entries that are due.
-pub(crate) async fn promote(queue: &Queue, on: &Connection) -> Result<Promoted, Fault> {
-    let promoted = queue.promote(on).await?;
-    #[cfg(feature = "cron")]
+/// What a process remembers of cron entries.
+#[cfg(feature = "cron")]
+pub(crate) type Notes = crate::cron::Notes;
+
+/// It fires none.
+#[cfg(not(feature = "cron"))]
+pub(crate) type Notes = ();
+
+/// Promotes some of what is due, and fires the cron entries that are due.
+#[cfg(feature = "cron")]
+pub(crate) async fn promote(
+    queue: &Queue,
+    on: &Connection,
+    notes: &mut Notes,
+) -> Result<Promoted, Fault> {
+    let promoted = queue.promote(on, Some(&notes.left_to_others())).await?;
     for due in &promoted.entries {
-        match crate::cron::fire(queue, on, due, promoted.now).await {
-            Err(fault) if fault.kind == FaultKind::Connection => return Err(fault),
-            // One that cannot run holds up no other. It is told of again.
-            Err(fault) => {
-                let (name, fault) = (due.name.clone(), fault.to_string());
-                say!(WARN, { queue = queue.name.clone() }, %queue, entry = name, "a cron entry that is due could not run: {fault}");
-            }
-            Ok(()) => {}
-        }
+        crate::cron::fire(queue, on, due, promoted.now, notes).await?;
     }
     Ok(promoted)
 }
 
+/// Promotes some of what is due. Cron entries are left to workers that fire them.
+#[cfg(not(feature = "cron"))]
+pub(crate) async fn promote(
+    queue: &Queue,
+    on: &Connection,
+    (): &mut (),
+) -> Result<Promoted, Fault> {
+    queue.promote(on, None).await
+}
+
 /// Promotes everything that is due, in chunks; gives how long until the next is due.
-async fn promote_due(queue: &Queue, on: &Connection) -> Result<Option<Duration>, Fault> {
+async fn promote_due(
+    queue: &Queue,
+    on: &Connection,
+    notes: &mut Notes,
+) -> Result<Option<Duration>, Fault> {
     loop {
-        let promoted = promote(queue, on).await?;
+        let promoted = promote(queue, on, notes).await?;
         match promoted.next_due {
             Some(next_due) if promoted.moved > 0 && next_due.is_zero() => {}
             next_due => return Ok(next_due),
@@ -43,8 +57,9 @@ async fn promote_due(queue: &Queue, on: &Connection) -> Result<Option<Duration>,
 /// Keeps the timer as long as the connection lasts: promotes, then waits until the next job is due or the bell says
 /// that there is an earlier one.
 pub(crate) async fn keep_timer(queue: &Queue, on: &Connection) -> Result<(), Fault> {
+    let mut notes = Notes::default();
     loop {
-        let next_due = promote_due(queue, on).await?;
+        let next_due = promote_due(queue, on, &mut notes).await?;
         queue.await_bell(on, next_due.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT)).await?;
     }
 }

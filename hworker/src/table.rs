@@ -10,7 +10,12 @@ use crate::fnv;
 use crate::job::Definition;
 use crate::limit::DeclaredLimits;
 use crate::log::say;
-use crate::store::{Connection, Declaration, Fault, Queue};
+use crate::store::{
+    Connection, Declaration, Declared, Declares, Fault, FaultKind, Queue, server_time,
+};
+
+/// So often it is reckoned when its entries are due.
+const LATE: u32 = 5;
 
 /// What a program declares.
 #[derive(Debug)]
@@ -83,7 +88,9 @@ impl Table {
             }
             let mut text = self.limits.name.clone();
             for entry in entries.iter() {
-                text.extend(["\n", entry.name, "\n", &entry.text]);
+                // The line with its hash is enough.
+                let hash = entry.text.lines().next().unwrap_or_default();
+                text.extend(["\n", entry.name, " ", hash]);
             }
             self.hashes.insert(queue, format!("{:016x}", fnv::hash(text.as_bytes())));
         }
@@ -92,46 +99,74 @@ impl Table {
 
     /// The hash of what it declares on a queue; empty where that is nothing.
     pub(crate) fn hash(&self, queue: &Queue) -> &str {
-        // What runs again and again stands in the first shard.
-        let hash = self.hashes.get(&*queue.name).filter(|_| queue.name == queue.label);
-        hash.unwrap_or(&self.hash)
+        self.hashes.get(&*queue.name).unwrap_or(&self.hash)
     }
 
-    /// Says what it declares on a queue. `now`: the server's time in ms.
-    pub(crate) async fn declare(
-        &self,
-        queue: &Queue,
-        on: &Connection,
-        now: u64,
-    ) -> Result<(), Fault> {
-        #[cfg_attr(not(feature = "cron"), allow(unused_mut))]
-        let mut declared = Declaration {
-            app: &self.app,
-            hash: self.hash(queue),
-            limits: &self.limits.fields,
-            entries: Vec::new(),
-        };
-        #[cfg(feature = "cron")]
-        if queue.name == queue.label {
-            let entries = self.entries.get(&*queue.name).into_iter().flatten();
-            declared.entries.extend(entries.map(|entry| crate::store::NewEntry {
-                name: entry.name,
-                text: &entry.text,
-                next: entry.calendar.next_after(now),
-                is_once: entry.calendar.is_reboot(),
-            }));
+    /// The same for a heartbeat.
+    pub(crate) fn declares(&self, queue: &Queue) -> Declares<'_> {
+        let (app, hash) = (&*self.app, self.hash(queue));
+        // Entries stand in the first shard.
+        let entries = queue.name == queue.label && self.hashes.contains_key(&*queue.name);
+        Declares { app, hash, limits: !self.limits.fields.is_empty(), entries }
+    }
+
+    /// Says what it declares on a queue, if that is anything. A server that refuses it does not keep the worker from its jobs.
+    pub(crate) async fn declare(&self, queue: &Queue, on: &Connection) -> Result<(), Fault> {
+        if self.hash(queue).is_empty() {
+            return Ok(());
         }
-        #[cfg(not(feature = "cron"))]
-        let _ = now;
-        let (in_force, before) = queue.declare(on, &declared).await?;
-        let hash = declared.hash;
-        if in_force && before != hash && !before.is_empty() {
-            say!(INFO, { queue = queue.name.clone(), app = self.app.clone(), hash = hash.to_owned() }, %queue, %app, %hash, before,
-                "what this program declares in its code is in force now");
-        } else if !in_force {
-            say!(INFO, { queue = queue.name.clone(), app = self.app.clone(), hash = hash.to_owned() }, %queue, %app, %hash, in_force = before,
-                "what this program declares in its code is not in force: a newer one lives, or somebody pinned another");
+        match self.try_declare(queue, on).await {
+            Err(fault) if fault.kind != FaultKind::Connection => {
+                let fault = fault.to_string();
+                say!(WARN, { queue = queue.name.clone() }, %queue, "what this program declares in its code is not told to the queue: {fault}");
+                Ok(())
+            }
+            told => told,
+        }
+    }
+
+    async fn try_declare(&self, queue: &Queue, on: &Connection) -> Result<(), Fault> {
+        let mut declared = Declared::Late;
+        // An entry may be due before the server hears when it is.
+        for _ in 0..LATE {
+            if matches!(declared, Declared::Late) {
+                let now = server_time(on).await?;
+                declared = queue.declare(on, &self.declaration(queue, now)).await?;
+            }
+        }
+        let hash = self.hash(queue);
+        match declared {
+            Declared::InForce(before) if !before.is_empty() && before != hash => {
+                say!(INFO, { queue = queue.name.clone(), app = self.app.clone(), hash = hash.to_owned() }, %queue, %app, %hash, before,
+                    "what this program declares in its code is in force now");
+            }
+            Declared::Other(in_force) => {
+                say!(INFO, { queue = queue.name.clone(), app = self.app.clone(), hash = hash.to_owned() }, %queue, %app, %hash, in_force,
+                    "what this program declares in its code is not in force: a newer one lives, or somebody pinned another");
+            }
+            Declared::InForce(_) | Declared::Late => {}
         }
         Ok(())
+    }
+
+    /// As a queue is told it. `now`: the server's time in ms.
+    #[cfg_attr(not(feature = "cron"), allow(unused_variables))]
+    fn declaration(&self, queue: &Queue, now: u64) -> Declaration<'_> {
+        #[cfg(not(feature = "cron"))]
+        let entries = Vec::new();
+        #[cfg(feature = "cron")]
+        let entries = {
+            let own = self.entries.get(&*queue.name).filter(|_| queue.name == queue.label);
+            own.into_iter()
+                .flatten()
+                .map(|entry| crate::store::NewEntry {
+                    name: entry.name,
+                    text: &entry.text,
+                    next: entry.calendar.next_after(now),
+                    is_once: entry.calendar.is_reboot(),
+                })
+                .collect()
+        };
+        Declaration { app: &self.app, hash: self.hash(queue), limits: &self.limits.fields, entries }
     }
 }

@@ -74,6 +74,7 @@ fn every_script_documents_what_it_uses() {
             "'EXISTS'",
             "'HEXISTS'",
             "'HGET'",
+            "'HRANDFIELD'",
             "'HINCRBY'",
             "'ZLEXCOUNT'",
             "'ZRANDMEMBER'",

@@ -160,7 +160,7 @@ impl Both {
                 Answered::Done
             }
             Call::Promote { want } => {
-                let args = [want.to_string(), "4000000".to_owned()];
+                let args = [want.to_string(), "4000000".to_owned(), "1".to_owned()];
                 let keys = [key("scheduled"), key("jobs"), key("token"), key("bell")];
                 let reply = self.script("promote", &keys, &args);
                 Answered::Count(size(&list(&reply)[0]))
@@ -269,8 +269,8 @@ impl Both {
             key("token"),
             key("bell"),
         ];
-        let args =
-            ["4000", "60000", "1", "0", "900000", "0", "app", "", "15000"].map(str::to_owned);
+        let args = ["4000", "60000", "1", "0", "900000", "0", "app", "", "15000", "0", "0"]
+            .map(str::to_owned);
         let args = [&[format!("w.{id}")], &args[..]].concat();
         let reply = list(&self.script("heartbeat", &keys, &args));
         if reply[0] == "void" {

@@ -1,4 +1,4 @@
-//! When something runs that runs again and again, as it is written; and, with the feature `cron`, when that is due.
+//! The timing of a cron entry as it is written; and, with the feature `cron`, when it is due.
 
 #[cfg(feature = "cron")]
 mod search;

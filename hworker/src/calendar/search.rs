@@ -70,6 +70,12 @@ impl Calendar {
         matches!(self.rhythm, Rhythm::Reboot)
     }
 
+    /// When its last run may be, in ms, where it has an end.
+    pub(crate) fn last(&self) -> Option<u64> {
+        let last = self.end?.checked_add(self.splay).ok()?;
+        u64::try_from(last.as_millisecond()).ok()
+    }
+
     /// The first run after this time, both in ms since 1970.
     pub(crate) fn next_after(&self, ms: u64) -> Option<u64> {
         let asked = Timestamp::from_millisecond(i64::try_from(ms).ok()?).ok()?;
@@ -175,6 +181,9 @@ pub(crate) fn expression(text: &str) -> Result<croner::Cron, String> {
     if text.len() > 200 {
         return Err(wrong("it is longer than 200 bytes"));
     }
+    if text.split_whitespace().count() > 6 {
+        return Err(wrong("it has more than six fields, and the year is none"));
+    }
     let pattern: croner::Cron = text.parse().map_err(|error: croner::errors::CronError| {
         let why = error.to_string();
         let why = why.split_once(": ").map_or(&*why, |(_, why)| why);
@@ -205,19 +214,24 @@ fn hour_is_wild(text: &str) -> bool {
 
 /// `2026-12-01`, or `2026-12-01T09:00`, in the zone. The end of a day is included.
 fn local_time(text: &str, zone: &TimeZone, is_end: bool) -> Result<Timestamp, String> {
-    let wrong = |_| {
+    let wrong = |()| {
         let shown: String = text.chars().take(40).flat_map(char::escape_default).collect();
         format!("`{shown}` is no time; write `2026-12-01` or `2026-12-01T09:00`")
     };
     let is_date = text.len() <= 10;
-    let local: DateTime = text.parse().map_err(wrong)?;
-    let at = zone.to_timestamp(local).map_err(wrong)?;
+    // No zone of its own, and no other form.
+    if ![10, 16, 19].contains(&text.len()) {
+        return Err(wrong(()));
+    }
+    let local: DateTime = text.parse().map_err(|_| wrong(()))?;
+    let at = zone.to_timestamp(local).map_err(|_| wrong(()))?;
     if !(is_date && is_end) {
         return Ok(at);
     }
-    let next = local.date().tomorrow().map_err(wrong)?.to_datetime(jiff::civil::Time::midnight());
-    let next = zone.to_timestamp(next).map_err(wrong)?;
-    next.checked_sub(SignedDuration::from_millis(1)).map_err(wrong)
+    let next = local.date().tomorrow().map_err(|_| wrong(()))?;
+    let next = next.to_datetime(jiff::civil::Time::midnight());
+    let next = zone.to_timestamp(next).map_err(|_| wrong(()))?;
+    next.checked_sub(SignedDuration::from_millis(1)).map_err(|_| wrong(()))
 }
 
 /// `sat, sun`.

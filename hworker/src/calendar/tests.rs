@@ -186,7 +186,8 @@ fn what_is_wrong_is_said() {
     let every = Timing { every: Some(1_000), ..Timing::default() };
     for (timing, what) in [
         (utc("0 0 30 2 *"), "never comes"),
-        (utc("0 0 1 1 * * 2001"), "never comes"),
+        (utc("0 0 9 1 1 * 2027"), "six fields"),
+        (Timing { start: Some("2026-12-01T09:00+02:00".into()), ..every.clone() }, "is no time"),
         (utc("0/12 * * * *"), "is wrong"),
         (utc("*/0 * * * *"), "is wrong"),
         (utc("61 * * * *"), "five fields"),

@@ -1,4 +1,4 @@
-//! What runs again and again, while jobs run: set, removed, paused, resumed, run at once, and what became of its runs.
+//! Cron entries while jobs run: set, removed, paused, resumed, run at once, and their history.
 
 use serde::Serialize;
 
@@ -28,6 +28,9 @@ pub struct CronControl {
     control: Control,
     name: String,
 }
+
+/// An entry may come due between a look and an order; then the order is given again.
+const LATE: u32 = 5;
 
 /// A cron entry, as it is in force.
 #[derive(Debug, Clone, Serialize)]
@@ -80,7 +83,7 @@ pub struct CronRun {
     /// What became of it: `done`, `failed`, `cancelled`, `expired`, `broken` or `deleted`; while its job lives how that stands, `waiting`,
     /// `scheduled`, `parked` or `running`; `skipped` where the run before went on, `missed` where nobody was there, `replaced` where a later
     /// one took its place.
-    pub became: String,
+    pub state: String,
 }
 
 impl Control {
@@ -165,24 +168,31 @@ impl CronControl {
         let text = entry.text()?;
         let set = async {
             let on = self.control.client.connection(&shard).await?;
-            let next = calendar.next_after(server_time(&on).await?);
-            let ordered = shard.order_entry(&on, "set", &self.name, next, &text).await?;
-            Ok((ordered, next))
+            for _ in 0..LATE {
+                let next = calendar.next_after(server_time(&on).await?);
+                let Some(next) = next else { return Ok(None) };
+                match shard.order_entry(&on, "set", &self.name, Some(next), &text).await? {
+                    Ordered::Late => {}
+                    ordered => return Ok(Some(ordered)),
+                }
+            }
+            Ok(Some(Ordered::Late))
         };
-        let (ordered, next) = set.await.map_err(|fault| self.error("set", fault))?;
+        let ordered = set.await.map_err(|fault| self.error("set", fault))?;
         // Listed from now on. A refusal only keeps it out of the list.
         let _ = self.control.client.register_queues(&[&self.control.name], None).await;
-        match (ordered, next) {
-            (Ordered::Full, _) => Err(Error::config(format!(
+        match ordered {
+            None => Err(Error::config("the entry never comes: its `end` is over")),
+            Some(Ordered::Full) => Err(Error::config(format!(
                 "the queue {} has too many cron entries",
                 self.control.name
             ))),
-            (_, None) => Err(Error::config("it is set, and never comes: its `end` is over")),
-            _ => Ok(()),
+            Some(Ordered::Late) => Err(self.too_late()),
+            Some(_) => Ok(()),
         }
     }
 
-    /// Has the entry not run until it is resumed; runs whose time comes meanwhile are left out. It stays paused over deploys. False where it
+    /// Pauses the entry until it is resumed; runs whose time comes meanwhile are left out. It stays paused over deploys. False where it
     /// was paused, which is no error.
     ///
     /// # Errors
@@ -192,7 +202,7 @@ impl CronControl {
         self.order("pause", |_| None).await
     }
 
-    /// Has the entry run again, from its next time on. False where it was not paused, which is no error.
+    /// Resumes the entry, from its next time on. False where it was not paused, which is no error.
     ///
     /// # Errors
     /// As [`pause`](Self::pause).
@@ -208,7 +218,7 @@ impl CronControl {
         self.order("remove", |known| known.code.as_deref()).await.map(drop)
     }
 
-    /// Has a run start now, paused or not. It does not count for [`count`](Schedule::count), leaves the next time as it is, and obeys
+    /// Starts a run now, paused or not. It does not count for [`count`](Schedule::count), leaves the next time as it is, and obeys
     /// [`overlap`](Schedule::overlap). Gives the id of its job, or nothing where it is left out, as the run before goes on.
     ///
     /// # Errors
@@ -227,11 +237,11 @@ impl CronControl {
             let ran = run_now(&shard, &on, &self.name, text, now).await?;
             let ran = ran.map_err(|fault| self.error("run", fault))?;
             let Some(word) = ran else { continue };
-            let id = format!("cron:{}:{now}", self.name);
+            let id = Entry::id(&self.name, now);
             let is_taken = matches!(word, Word::New | Word::Replaced | Word::Follows);
-            return Ok(is_taken.then(|| id.into()));
+            return Ok(is_taken.then_some(id));
         }
-        Err(Error::config(format!("the cron entry {} changes all the time; try again", self.name)))
+        Err(self.too_late())
     }
 
     /// The entry as it is in force, if there is one.
@@ -284,12 +294,12 @@ impl CronControl {
             for line in known.runs.lines().rev() {
                 let Some((due, became)) = line.split_once(' ') else { continue };
                 let Ok(due) = due.parse() else { continue };
-                let id = JobId::from(format!("cron:{}:{due}", self.name));
-                let became = match became {
+                let id = Entry::id(&self.name, due);
+                let state = match became {
                     "submitted" => lives(&shard, &on, &id).await?.to_owned(),
                     word => word.to_owned(),
                 };
-                runs.push(CronRun { due, id, became });
+                runs.push(CronRun { due, id, state });
             }
             Ok(runs)
         };
@@ -312,26 +322,44 @@ impl CronControl {
         says: impl Fn(&KnownEntry) -> Option<&str>,
     ) -> Result<bool, Error> {
         let shard = self.shard()?;
-        let ordered = async {
-            let on = self.control.client.connection(&shard).await?;
-            let known = shard.entry(&on, &self.name).await?;
-            let now = server_time(&on).await?;
-            let calendar = says(&known).and_then(|text| {
-                let entry = Entry::read(text).ok()?;
-                let is_over = entry.when.count.is_some_and(|count| known.fired >= u64::from(count));
-                entry.calendar(&self.control.name, &self.name).ok().filter(|_| !is_over)
-            });
-            let next = calendar.and_then(|calendar| calendar.next_after(now));
-            shard.order_entry(&on, what, &self.name, next, "").await
-        };
-        match ordered.await.map_err(|fault| self.error(what, fault))? {
-            Ordered::Done => Ok(true),
-            Ordered::Same | Ordered::Full => Ok(false),
-            Ordered::Missing => Err(self.missing()),
-            Ordered::Declared => Err(Error::config(format!(
-                "the cron entry {} of the queue {} is declared in code, and would be back with the next worker: remove it there, or pause it",
-                self.name, self.control.name
-            ))),
+        for _ in 0..LATE {
+            let read = async {
+                let on = self.control.client.connection(&shard).await?;
+                let known = shard.entry(&on, &self.name).await?;
+                Ok((known, server_time(&on).await?, on))
+            };
+            let (known, now, on) = read.await.map_err(|fault| self.error(what, fault))?;
+            let next = match says(&known) {
+                None => None,
+                Some(text) => {
+                    // What cannot be read here must not fall silent.
+                    let entry = Entry::read(text).map_err(Error::config)?;
+                    let calendar = entry.calendar(&self.control.name, &self.name);
+                    let is_over =
+                        entry.when.count.is_some_and(|count| known.fired >= u64::from(count));
+                    calendar.map_err(Error::config)?.next_after(now).filter(|_| !is_over)
+                }
+            };
+            let ordered = shard.order_entry(&on, what, &self.name, next, "").await;
+            return match ordered.map_err(|fault| self.error(what, fault))? {
+                Ordered::Late => continue,
+                Ordered::Done => Ok(true),
+                Ordered::Same | Ordered::Full => Ok(false),
+                Ordered::Missing => Err(self.missing()),
+                Ordered::Declared => Err(Error::config(format!(
+                    "the cron entry {} of the queue {} is declared in code, and would be back with the next worker: remove it there, or pause it",
+                    self.name, self.control.name
+                ))),
+            };
+        }
+        Err(self.too_late())
+    }
+
+    /// It came due again and again between the look and the order.
+    fn too_late(&self) -> Error {
+        Error::Protocol {
+            operation: "cron",
+            detail: format!("the entry {} was due before each answer", self.name),
         }
     }
 

@@ -18,9 +18,12 @@ use crate::unique::KeyLock;
 /// What the ids of runs begin with; the name of the entry follows, and when it was due in ms.
 pub(super) const PREFIX: &str = "cron:";
 
-/// An entry as the server keeps it. Scripts take it as a text: what they have to know stands beside it.
+/// An entry as the server keeps it: a line with a hash of all that it says, and JSON. Scripts compare the first and read nothing of the second.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Entry {
+    /// Of all that it says, the same in every process: encrypted arguments differ each time.
+    #[serde(skip)]
+    pub(super) hash: String,
     pub(crate) when: Timing,
     pub(crate) job: String,
     pub(crate) args: Box<RawValue>,
@@ -48,6 +51,9 @@ pub(crate) struct Entry {
     pub(super) priority: Option<Priority>,
 }
 
+/// Its arguments have at most so many bytes: a hundred runs may be taken in at once.
+const MOST_BYTES: usize = 64 * 1024;
+
 /// The name of an entry, or what is wrong with it.
 pub(crate) fn check_entry(name: &str) -> Result<(), String> {
     let fits =
@@ -72,6 +78,7 @@ impl Entry {
             problems.push("`count` is 0; an entry has at least one run".into());
         }
         let mut entry = Self {
+            hash: String::new(),
             when: timing,
             job: String::new(),
             args: RawValue::NULL.to_owned(),
@@ -86,16 +93,15 @@ impl Entry {
             expires_in: None,
             priority: None,
         };
-        template.fill(client, name, &mut entry, &mut problems)?;
+        template.fill(client, (queue, name), &mut entry, &mut problems)?;
         if entry.lock.is_some() && entry.when.overlap != Overlap::Allow {
             problems.push("a unique job has no `overlap`: its key says what is done".into());
         }
         let calendar = entry.calendar(queue, name).map_err(|why| problems.push(why)).ok();
         let bytes = entry.args.get().len();
-        if bytes > client.max_payload() {
+        if bytes > MOST_BYTES {
             problems.push(format!(
-                "its arguments have {bytes} bytes, more than max_payload ({})",
-                client.max_payload()
+                "the arguments of a cron entry have {bytes} bytes, more than {MOST_BYTES}; name what they are about instead"
             ));
         }
         match calendar.filter(|_| problems.is_empty()) {
@@ -106,7 +112,9 @@ impl Entry {
 
     /// Reads what the server has.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
-        let entry: Self = serde_json::from_str(text).map_err(|error| describe(&error))?;
+        let (hash, json) = text.split_once('\n').ok_or("it has no hash")?;
+        let mut entry: Self = serde_json::from_str(json).map_err(|error| describe(&error))?;
+        hash.clone_into(&mut entry.hash);
         let is_sound = List::parse(&entry.list).is_some_and(|list| list.by_id);
         if !is_sound || !entry.args.get().starts_with('{') || entry.job.is_empty() {
             return Err("it names no list, no job or no arguments".into());
@@ -115,8 +123,11 @@ impl Entry {
     }
 
     pub(crate) fn text(&self) -> Result<String, Error> {
-        serde_json::to_string(self)
-            .map_err(|source| Error::Encode { job: "of a cron entry", source: Cause::new(source) })
+        let json = serde_json::to_string(self).map_err(|source| Error::Encode {
+            job: "of a cron entry",
+            source: Cause::new(source),
+        })?;
+        Ok(format!("{}\n{json}", self.hash))
     }
 
     /// When it is due.
@@ -130,7 +141,7 @@ impl Entry {
     }
 
     /// The id of a run.
-    pub(super) fn id(name: &str, due: u64) -> JobId {
+    pub(crate) fn id(name: &str, due: u64) -> JobId {
         format!("{PREFIX}{name}:{due}").into()
     }
 
@@ -143,7 +154,8 @@ impl Entry {
             Overlap::Cancel => Some("cancel"),
         };
         let lock = conflict.map(|conflict| KeyLock {
-            held_by: format!("f{PREFIX}{name}"),
+            // No scope of a unique job has an `@`.
+            held_by: format!("f@{PREFIX}{name}"),
             conflict: conflict.into(),
             ..KeyLock::default()
         });

@@ -1,7 +1,7 @@
 //! Firing: the runs of an entry that are due become jobs.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::entry::Entry;
 use super::plan::plan;
@@ -9,14 +9,53 @@ use crate::calendar::Overlap;
 use crate::envelope::JobId;
 use crate::error::Error;
 use crate::log::say;
-use crate::store::{Connection, DueEntry, Fault, Firing, Queue, Ran, Run, Stand, Word};
+use crate::store::{Connection, DueEntry, Fault, FaultKind, Firing, Queue, Ran, Run, Stand, Word};
 
-/// Has an entry that is due run, if nobody else has: whoever is first takes in the runs, and says when it is due next.
+/// A process tells of an entry that is missed, or that it cannot fire, so often, and tries to fire it.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+
+/// What a process remembers of the entries of a queue, each with when it noted it.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    /// Those that it cannot fire.
+    left: BTreeMap<String, Instant>,
+    /// Those of which it said that runs were missed.
+    missed: BTreeMap<String, Instant>,
+}
+
+impl Notes {
+    /// The entries that it leaves to other processes.
+    pub(crate) fn left_to_others(&mut self) -> Vec<&str> {
+        self.left.retain(|_, at| at.elapsed() < AGAIN_AFTER);
+        self.missed.retain(|_, at| at.elapsed() < AGAIN_AFTER);
+        self.left.keys().map(String::as_str).collect()
+    }
+
+    /// An entry that it cannot fire is left to others for a while.
+    fn leave(&mut self, queue: &Queue, name: &str, why: String) {
+        self.left.insert(name.to_owned(), Instant::now());
+        say!(WARN, { queue = queue.name.clone(), entry = name.to_owned() }, %queue, %entry, "a cron entry that is due cannot be fired here, and is left to \
+             other workers for a minute: {why}");
+    }
+
+    fn missed(&mut self, queue: &Queue, name: &str, since: u64, runs: usize) {
+        if self.missed.contains_key(name) {
+            return;
+        }
+        self.missed.insert(name.to_owned(), Instant::now());
+        say!(WARN, { queue = queue.name.clone(), entry = name.to_owned() }, %queue, %entry, missed_since = since, runs, "runs of a cron entry were missed; \
+             `catch_up` says what is done about them");
+    }
+}
+
+/// Has an entry that is due run, if nobody else has: whoever is first takes in the runs, and says when it is due next. One that cannot run holds
+/// up no other.
 pub(crate) async fn fire(
     queue: &Queue,
     on: &Connection,
     due: &DueEntry,
     now: u64,
+    notes: &mut Notes,
 ) -> Result<(), Fault> {
     let name = &due.name;
     let read = Entry::read(&due.text).and_then(|entry| {
@@ -26,35 +65,34 @@ pub(crate) async fn fire(
     let (entry, calendar) = match read {
         Ok(read) => read,
         Err(why) => {
-            tell_unreadable(queue, name, why, now);
+            notes.leave(queue, name, why);
             return Ok(());
         }
     };
     let plan = plan(&entry.when, &calendar, due.due, due.fired, now);
-    let runs = runs(&entry, name, &plan.runs, now, queue);
-    let firing =
-        Firing { name, text: &due.text, seen: Some(due.due), next: plan.next, missed: plan.missed };
-    let ran = queue.fire(on, &firing, &runs).await?;
-    if let (Some(missed), Some(ran)) = (plan.missed, &ran) {
-        let runs = ran.len();
-        say!(WARN, { queue = queue.name.clone(), entry = name.clone() }, %queue, %entry, missed_since = missed, runs, "runs of a cron entry were missed; \
-             `catch_up` says what is done about them");
+    let runs = runs(&entry, name, &plan.runs, now);
+    let firing = Firing {
+        name,
+        text: &due.text,
+        seen: Some(due.due),
+        next: plan.next,
+        missed: plan.missed,
+        count: entry.when.count,
+    };
+    let fired = async {
+        let ran = queue.fire(on, &firing, &runs).await?;
+        if let (Some(missed), Some(ran)) = (plan.missed, &ran) {
+            notes.missed(queue, name, missed, ran.len());
+        }
+        give_way(queue, on, &entry, &runs, &ran.unwrap_or_default()).await
+    };
+    match fired.await {
+        Err(fault) if fault.kind != FaultKind::Connection => {
+            notes.leave(queue, name, fault.to_string());
+            Ok(())
+        }
+        fired => fired,
     }
-    give_way(queue, on, &entry, &ran.unwrap_or_default()).await
-}
-
-/// Of an entry that is told of again and again, about once a minute.
-fn tell_unreadable(queue: &Queue, name: &str, why: String, now: u64) {
-    static TOLD: Mutex<BTreeMap<String, u64>> = Mutex::new(BTreeMap::new());
-    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
-    told.retain(|_, at| now.abs_diff(*at) < 60_000);
-    let of = format!("{} {name}", queue.name);
-    if told.contains_key(&of) {
-        return;
-    }
-    told.insert(of, now);
-    say!(WARN, { queue = queue.name.clone(), entry = name.to_owned() }, %queue, %entry, "a cron entry that is due cannot be read here, and waits for a \
-         worker that can: {why}");
 }
 
 /// Has an entry run now, whenever it is due. Gives what became of the run; nothing where the entry is another by now.
@@ -66,38 +104,40 @@ pub(crate) async fn run_now(
     now: u64,
 ) -> Result<Result<Option<Word>, Fault>, Error> {
     let entry = Entry::read(text).map_err(Error::config)?;
-    let runs = runs(&entry, name, &[now], now, queue);
-    let firing = Firing { name, text, seen: None, next: None, missed: None };
+    let runs = runs(&entry, name, &[now], now);
+    let firing = Firing { name, text, seen: None, next: None, missed: None, count: None };
     let fired = async {
         let ran = queue.fire(on, &firing, &runs).await?.unwrap_or_default();
-        give_way(queue, on, &entry, &ran).await?;
+        give_way(queue, on, &entry, &runs, &ran).await?;
         Ok(ran.first().map(|ran| ran.word))
     };
     Ok(fired.await)
 }
 
-fn runs(entry: &Entry, name: &str, due: &[u64], now: u64, queue: &Queue) -> Vec<Run> {
+fn runs(entry: &Entry, name: &str, due: &[u64], now: u64) -> Vec<Run> {
     let run = |due: &u64| {
         let id = Entry::id(name, *due);
         let (place, lock) = entry.place(name, &id);
         let envelope = entry.envelope(&id, now).ok()?;
-        (envelope.len() <= queue.largest()).then(|| Run {
-            due: *due,
-            place,
-            lock,
-            terms: entry.terms.clone(),
-            envelope,
-        })
+        Some(Run { due: *due, id, place, lock, terms: entry.terms.clone(), envelope })
     };
     due.iter().filter_map(run).collect()
 }
 
 /// Has runs end that go on, where they are to give way to the next.
-async fn give_way(queue: &Queue, on: &Connection, entry: &Entry, ran: &[Ran]) -> Result<(), Fault> {
+async fn give_way(
+    queue: &Queue,
+    on: &Connection,
+    entry: &Entry,
+    runs: &[Run],
+    ran: &[Ran],
+) -> Result<(), Fault> {
     if entry.when.overlap != Overlap::Cancel {
         return Ok(());
     }
-    for ran in ran.iter().filter(|ran| ran.stands == Some('r')) {
+    let is_other =
+        |ran: &&Ran| ran.stands == Some('r') && runs.iter().all(|run| run.id.as_str() != ran.other);
+    for ran in ran.iter().filter(is_other) {
         let Some(standing) = queue.standing(on, &JobId::from(&*ran.other)).await? else { continue };
         if let Stand::Runs { worker, lease } = standing.at {
             queue.cancel(on, &queue.keys.worker(&worker), &lease).await?;

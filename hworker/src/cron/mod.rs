@@ -1,4 +1,4 @@
-//! Jobs that run again and again: by a cron expression, or at an interval.
+//! Cron entries: jobs that run by a cron expression, or at an interval.
 
 mod entry;
 mod fire;
@@ -14,7 +14,7 @@ use crate::calendar::{CatchUp, Overlap, Timing};
 use crate::time::millis;
 
 pub(crate) use entry::{DeclaredEntry, Entry, check_entry, declared};
-pub(crate) use fire::{fire, run_now};
+pub(crate) use fire::{Notes, fire, run_now};
 pub(crate) use template::Template;
 
 /// When a job runs again and again, and what it is; `.cron(..)` and `.every(..)` of a job make one, and

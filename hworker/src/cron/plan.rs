@@ -1,5 +1,7 @@
 //! What is to be done about an entry that is due.
 
+use std::collections::VecDeque;
+
 use crate::calendar::{Calendar, CatchUp, Timing};
 
 /// A run that is due for no longer than this is not missed, in ms.
@@ -18,45 +20,46 @@ pub(super) struct Plan {
     pub(super) next: Option<u64>,
 }
 
-/// Of an entry that was due at `seen`, and had so many runs. All times are in ms.
+/// Of an entry that was due at `seen`, and had so many runs. All times are in ms. That the last run of a count was the last is for the server to
+/// say: one that is skipped does not count.
 pub(super) fn plan(timing: &Timing, calendar: &Calendar, seen: u64, fired: u64, now: u64) -> Plan {
     let left = timing.count.map_or(u64::MAX, |count| u64::from(count).saturating_sub(fired));
     let most = match timing.catch_up {
-        CatchUp::Skip | CatchUp::One => 1,
-        CatchUp::All => MOST,
+        CatchUp::One => 1,
+        CatchUp::Skip | CatchUp::All => MOST,
     };
     let mut runs = last_due(calendar, seen, now, most);
-    let mut missed = (runs.first() != Some(&seen)).then_some(seen);
     if timing.catch_up == CatchUp::Skip {
-        let is_on_time = |due: &u64| now.saturating_sub(*due) <= ON_TIME;
-        runs.retain(is_on_time);
-        if runs.is_empty() {
-            missed = Some(seen);
-        }
+        runs.retain(|due| now.saturating_sub(*due) <= ON_TIME);
     }
+    let missed = (runs.front() != Some(&seen)).then_some(seen);
     runs.truncate(usize::try_from(left).unwrap_or(usize::MAX));
-    let is_over = left <= runs.len() as u64;
-    let next = calendar.next_after(now.max(seen)).filter(|_| !is_over);
-    Plan { runs, missed, next }
+    let next = calendar.next_after(now.max(seen)).filter(|_| left > 0);
+    Plan { runs: runs.into(), missed, next }
 }
 
 /// The last runs that are due by now, at most so many, the first of all at `seen`.
-fn last_due(calendar: &Calendar, seen: u64, now: u64, most: usize) -> Vec<u64> {
+fn last_due(calendar: &Calendar, seen: u64, now: u64, most: usize) -> VecDeque<u64> {
+    // It may have ended long ago.
+    let now = calendar.last().map_or(now, |last| last.min(now)).max(seen);
     // Those of a time that grows until there are enough: a second's entry may have been due for a month.
     let mut span = ON_TIME;
     loop {
         let from = now.saturating_sub(span).max(seen);
-        let mut due = Vec::new();
+        let mut due = VecDeque::new();
         if from == seen {
-            due.push(seen);
+            due.push_back(seen);
         }
         let mut at = from;
         while let Some(next) = calendar.next_after(at).filter(|next| *next <= now) {
-            due.push(next);
+            if due.len() == most {
+                due.pop_front();
+            }
+            due.push_back(next);
             at = next;
         }
         if due.len() >= most || from == seen {
-            return due.split_off(due.len().saturating_sub(most));
+            return due;
         }
         span = span.saturating_mul(4);
     }

@@ -10,9 +10,9 @@ use crate::encryption::Owner;
 use crate::envelope::{check_meta, check_tags, describe};
 use crate::error::{Cause, Error};
 use crate::job::Definition;
-use crate::limit::{AtOnce, List, WhenFull, terms};
+use crate::limit::{AtOnce, List, WhenFull, terms, written_key};
 use crate::priority::Priority;
-use crate::unique::{KeyLock, Unique};
+use crate::unique::{KeyLock, Unique, of_arguments};
 
 use super::entry::{Entry, PREFIX};
 
@@ -33,6 +33,8 @@ pub(crate) struct Template {
     pub(crate) expires_in: Option<u64>,
     pub(crate) priority: Option<Priority>,
     pub(crate) unique: Option<Unique>,
+    /// Where the call says so.
+    pub(crate) queue: Option<String>,
     /// What was wrong with the call.
     pub(crate) problems: Vec<String>,
 }
@@ -53,11 +55,16 @@ impl Template {
     pub(super) fn fill(
         mut self,
         client: &Client,
-        name: &str,
+        (queue, name): (&str, &str),
         entry: &mut Entry,
         problems: &mut Vec<String>,
     ) -> Result<(), Error> {
         problems.append(&mut self.problems);
+        if let Some(own) = self.queue.take().filter(|own| own != queue) {
+            problems.push(format!(
+                "the job is for the queue `{own}`, and the entry for `{queue}`; write `client.control(\"{own}\")`"
+            ));
+        }
         if self.max_attempts == Some(0) {
             problems.push("max_attempts is 0; a job has at least one attempt".into());
         }
@@ -101,26 +108,13 @@ impl Template {
                 entry.terms = terms(definition.limits, None);
             }
             entry.lock = self.lock(client, definition, args.get())?;
+        } else if let Some(unique) = &self.unique {
+            problems.extend(unique.check().err());
+            entry.lock = Some(unique.lock(&self.job, &written_key(unique.key())));
         }
         let list = list.by_id();
         entry.list = list.to_string();
         entry.priority = self.priority.filter(|priority| Some(*priority) != type_priority);
-        entry.args = match self.definition.map(|definition| client.keys_for(definition)) {
-            None => args,
-            Some(keys) => match keys? {
-                None => args,
-                Some(keys) => {
-                    // As that of a run: the time is not part of what is authenticated.
-                    let id = format!("{PREFIX}{name}:0");
-                    let owner = Owner { job: &self.job, id: &id };
-                    let sealed = keys.seal(&args, owner).and_then(|(sealed, _)| {
-                        serde_json::value::to_raw_value(&sealed).map_err(Into::into)
-                    });
-                    let job = self.definition.map_or("", |definition| definition.name);
-                    sealed.map_err(|source| Error::Encode { job, source: Cause::new(source) })?
-                }
-            },
-        };
         let of_type = self.definition.and_then(|definition| definition.policy.expires_ms);
         entry.expires_in = self.expires_in.or(of_type);
         entry.job = self.job.into_owned();
@@ -129,6 +123,25 @@ impl Template {
         entry.max_attempts = self.max_attempts;
         entry.timeout = self.timeout;
         entry.backoff = self.backoff;
+        entry.args = args.clone();
+        entry.hash = of_arguments(entry).unwrap_or_default();
+        entry.args = match self.definition.map(|definition| client.keys_for(definition)) {
+            None => args,
+            Some(keys) => match keys? {
+                None => args,
+                Some(keys) => {
+                    entry.hash = keys.digest(&entry.hash).unwrap_or_default();
+                    // As that of a run: the time is not part of what is authenticated.
+                    let id = format!("{PREFIX}{name}:0");
+                    let owner = Owner { job: &entry.job, id: &id };
+                    let sealed = keys.seal(&args, owner).and_then(|(sealed, _)| {
+                        serde_json::value::to_raw_value(&sealed).map_err(Into::into)
+                    });
+                    let job = self.definition.map_or("", |definition| definition.name);
+                    sealed.map_err(|source| Error::Encode { job, source: Cause::new(source) })?
+                }
+            },
+        };
         Ok(())
     }
 

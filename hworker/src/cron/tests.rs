@@ -42,6 +42,12 @@ fn what_was_missed_is_left_out_or_made_up_for() {
     );
     let all: Vec<_> = (1..=60).map(|minute| minute * MINUTE).collect();
     assert_eq!(of_minutes(CatchUp::All, None, MINUTE, 0, now), (all, None, next));
+    // All that are on time.
+    let often = Timing { every: Some(10_000), ..Timing::default() };
+    let calendar = Calendar::new(&often, 0).expect("a calendar");
+    let late = plan(&often, &calendar, MINUTE, 0, 3 * MINUTE);
+    let on_time: Vec<_> = (12..=18).map(|ten| ten * 10_000).collect();
+    assert_eq!((late.runs, late.missed), (on_time, Some(MINUTE)));
     // A month: the last hundred, and without a look at each minute.
     let now = 43_200 * MINUTE;
     let (runs, missed, _) = of_minutes(CatchUp::All, None, MINUTE, 0, now);
@@ -58,9 +64,11 @@ fn what_was_missed_is_left_out_or_made_up_for() {
 
 #[test]
 fn the_last_run_of_a_count_is_the_last() {
-    assert_eq!(of_minutes(CatchUp::All, Some(3), MINUTE, 2, MINUTE + 3).2, None);
+    // The server says that it was the last.
+    assert_eq!(of_minutes(CatchUp::All, Some(3), MINUTE, 2, MINUTE + 3).0, [MINUTE]);
     assert_eq!(of_minutes(CatchUp::All, Some(3), MINUTE, 1, MINUTE + 3).2, Some(2 * MINUTE));
     let (runs, _, next) = of_minutes(CatchUp::All, Some(5), MINUTE, 2, 10 * MINUTE);
-    assert_eq!((runs, next), (vec![MINUTE, 2 * MINUTE, 3 * MINUTE], None));
-    assert_eq!(of_minutes(CatchUp::Skip, Some(3), MINUTE, 3, MINUTE + 3).0, [0; 0]);
+    assert_eq!((runs, next), (vec![MINUTE, 2 * MINUTE, 3 * MINUTE], Some(11 * MINUTE)));
+    let (runs, _, next) = of_minutes(CatchUp::Skip, Some(3), MINUTE, 3, MINUTE + 3);
+    assert_eq!((runs, next), (vec![], None));
 }

@@ -80,7 +80,7 @@ impl Repair {
             What::Promote => {
                 let mut promoted = 0;
                 loop {
-                    match queue.promote(&on).await?.moved {
+                    match queue.promote(&on, None).await?.moved {
                         0 => return Ok(promoted),
                         moved => promoted += moved,
                     }

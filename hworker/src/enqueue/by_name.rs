@@ -13,9 +13,11 @@ use crate::client::Client;
 use crate::envelope::{JobId, NewEnvelope, VERSION, check_tags, describe};
 use crate::error::{Cause, Error, Problems};
 use crate::keys::check_name;
+use crate::limit::{List, written_key};
 use crate::priority::Priority;
 use crate::store::Due;
 use crate::time::{local_unix_ms, millis, since_1970};
+use crate::unique::{KeyLock, Receipt, Unique, own_id};
 
 /// A job about to be enqueued by the name of its type; [`Client::job_by_name`] makes one. Nothing checks that a worker knows the name, or
 /// that the arguments fit: [`Client::job_types`] tells of both.
@@ -30,6 +32,8 @@ pub struct EnqueueByName {
     pub(super) max_attempts: Option<u32>,
     pub(super) priority: Option<Priority>,
     pub(super) front: bool,
+    pub(super) id: Option<String>,
+    pub(super) unique: Option<Unique>,
 }
 
 impl Client {
@@ -52,6 +56,8 @@ impl Client {
             max_attempts: None,
             priority: None,
             front: false,
+            id: None,
+            unique: None,
         }
     }
 }
@@ -100,12 +106,44 @@ impl EnqueueByName {
         self
     }
 
+    /// Gives the job this id, as [`Enqueue::id`](super::Enqueue::id) does.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        self.id = Some(id.into());
+        self
+    }
+
+    /// Has the job be unique, as [`Enqueue::unique`](super::Enqueue::unique) does; whatever its type says.
+    pub fn unique(mut self, unique: Unique) -> Self {
+        self.unique = Some(unique);
+        self
+    }
+
     /// Enqueues the job: one round trip. `Ok` means that the server has it.
     ///
     /// # Errors
     /// As [`Enqueue::enqueue`](super::Enqueue::enqueue); [`Error::Config`] where the arguments are no object in JSON.
     pub async fn enqueue(self) -> Result<JobId, Error> {
         let runtime = in_a_runtime()?;
+        let ready = self.encode()?;
+        // Tools that live for one enqueue call this.
+        if let Some(no_room) = ready.client.no_room(&ready.queue, 1, true).await {
+            return Err(ready.full(no_room, None));
+        }
+        ready.send(runtime).await
+    }
+
+    /// Enqueues the job as [`enqueue`](Self::enqueue) does, and says what became of it: whether it is new, or another of its key or id was
+    /// there.
+    ///
+    /// # Errors
+    /// As [`enqueue`](Self::enqueue).
+    pub async fn submit(self) -> Result<Receipt, Error> {
+        let runtime = in_a_runtime()?;
+        self.encode()?.submit(runtime).await
+    }
+
+    /// Checks everything and writes the envelope.
+    fn encode(self) -> Result<Ready, Error> {
         let mut problems = Vec::new();
         problems.extend(check_name("queue", &self.queue).err());
         problems.extend(check_tags(&self.tags).err());
@@ -117,6 +155,13 @@ impl EnqueueByName {
         }
         if self.front && self.due.is_some() {
             problems.push(NOT_IN_FRONT.into());
+        }
+        let own = self.id.as_deref().map(own_id).transpose();
+        let own = own.map_err(|why| problems.push(why)).ok().flatten();
+        let mut lock = self.id.as_ref().map(|_| KeyLock::default());
+        if let Some(unique) = &self.unique {
+            problems.extend(unique.check().err());
+            lock = Some(unique.lock(&self.name, &written_key(unique.key())));
         }
         let args = match RawValue::from_string(self.args) {
             Ok(args) => Some(args),
@@ -132,7 +177,7 @@ impl EnqueueByName {
             return Err(Error::Config(Problems(problems)));
         };
         let now = since_1970(SystemTime::now());
-        let id = JobId::fresh_at(now);
+        let id = own.unwrap_or_else(|| JobId::fresh_at(now));
         let envelope = NewEnvelope {
             v: VERSION,
             id: &id,
@@ -159,15 +204,11 @@ impl EnqueueByName {
         }
         let confirms = self.client.durability();
         let (client, queue, due) = (self.client, Cow::Owned(self.queue), self.due);
-        let list = self.priority.unwrap_or_default().into();
-        let place = Place { list, front: self.front, ..Place::default() };
+        let list = List::from(self.priority.unwrap_or_default());
+        let list = if lock.is_some() { list.by_id() } else { list };
+        let place = Place { list, front: self.front, lock: lock.map(Box::new), ..Place::default() };
         let job = "by its name";
-        let ready = Ready { client, queue, place, due, job, id, confirms, envelope };
-        // Tools that live for one enqueue call this.
-        if let Some(no_room) = ready.client.no_room(&ready.queue, 1, true).await {
-            return Err(ready.full(no_room, None));
-        }
-        ready.send(runtime).await
+        Ok(Ready { client, queue, place, due, job, id, confirms, envelope })
     }
 }
 

@@ -60,6 +60,7 @@ impl<J: Job> Enqueue<J> {
             expires_in: self.expires_in,
             priority: self.priority,
             unique: asked.unique,
+            queue: self.queue.map(std::borrow::Cow::into_owned),
             ..template
         }
     }
@@ -80,7 +81,7 @@ impl EnqueueByName {
 
     fn template(self) -> Template {
         let mut problems = Vec::new();
-        if self.due.is_some() || self.front {
+        if self.due.is_some() || self.front || self.id.is_some() {
             problems.push(NOT_ONCE.into());
         }
         if self.name.is_empty() {
@@ -96,6 +97,7 @@ impl EnqueueByName {
             tags: self.tags,
             max_attempts: self.max_attempts,
             priority: self.priority,
+            unique: self.unique,
             problems,
             ..Template::default()
         }

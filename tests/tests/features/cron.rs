@@ -43,7 +43,7 @@ async fn history(server: &TestServer, name: &str) -> Vec<CronRun> {
 }
 
 fn words(runs: &[CronRun]) -> Vec<&str> {
-    runs.iter().map(|run| run.became.as_str()).collect()
+    runs.iter().map(|run| run.state.as_str()).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,7 +56,7 @@ async fn s9_sc8_an_interval_runs_once_each_time_until_it_is_removed() {
     entry(&server, "tick").pause().await.expect("paused");
     server
         .eventually_async("all have ended", SOON, async || {
-            history(&server, "tick").await.iter().all(|run| run.became == "done")
+            history(&server, "tick").await.iter().all(|run| run.state == "done")
         })
         .await;
     let runs = history(&server, "tick").await;
@@ -271,7 +271,7 @@ async fn sc11_what_was_missed_is_made_up_for_as_asked() {
     assert_eq!(all.len(), 60, "the last are known");
     for name in ["one", "skip"] {
         let runs = history(&server, name).await;
-        assert_eq!((runs[0].due, runs[0].became.as_str()), (begin - hour, "missed"), "{name}");
+        assert_eq!((runs[0].due, runs[0].state.as_str()), (begin - hour, "missed"), "{name}");
         assert!(runs[1].due > begin - 2_000, "{name}: {runs:?}");
     }
 }
@@ -289,7 +289,7 @@ async fn sc13_an_entry_is_paused_resumed_run_and_looked_at() {
     assert!(paused.paused.is_some());
     server
         .eventually_async("what ran has ended", SOON, async || {
-            history(&server, "e").await.iter().all(|run| run.became == "done")
+            history(&server, "e").await.iter().all(|run| run.state == "done")
         })
         .await;
     let before = server.begun("e");
@@ -370,8 +370,15 @@ async fn arguments_of_an_entry_are_encrypted_too() {
     let control = client.control("default").cron("a:b");
     control.upsert(secret::with("4111-s3cret".into()).every(SECOND)).await.expect("set");
     server.eventually("it runs", SOON, || server.ended("4111-s3cret") >= 2);
-    let text: String = server.redis().ask(&["HGET", "hworker-jobs-default:cron", "set:a:b"]);
-    assert!(text.contains("$sealed") && !text.contains("s3cret"), "{text}");
+    let text =
+        || -> String { server.redis().ask(&["HGET", "hworker-jobs-default:cron", "set:a:b"]) };
+    let first = text();
+    assert!(first.contains("$sealed") && !first.contains("s3cret"), "{first}");
+    // Encrypted anew it is another text, and says the same: it goes on as it was.
+    control.upsert(secret::with("4111-s3cret".into()).every(SECOND)).await.expect("set");
+    assert_eq!(text(), first);
+    control.upsert(secret::with("another".into()).every(SECOND)).await.expect("set");
+    assert_ne!(text(), first);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -419,6 +426,84 @@ async fn what_somebody_made_of_the_entries_stops_nobody() {
     server.enqueue("after", Vec::new()).await;
     server.eventually("jobs run", SOON, || server.ended("after") == 1);
     assert!(server.client().control("default").crons().await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_somebody_removed_of_an_entry_is_there_again() {
+    // Its timer, which says that it is due: a heartbeat brings it back. How many runs it had, as a text: it is counted anew.
+    // Guard: the look at timers in heartbeat.lua.
+    let server = TestServer::start();
+    let _worker = worker(&server);
+    let keeps = async {
+        let crons = control_with_an_entry_of_code(&server).await;
+        assert!(crons.contains(&"kept".to_owned()), "{crons:?}");
+    };
+    keeps.await;
+    set(&server, "e", job("e").every(SECOND)).await;
+    server.eventually("it runs", SOON, || server.ended("e") >= 1);
+    command(&server, &["HSET", "hworker-jobs-default:cron", "fired:e", "many"], []);
+    command(&server, &["DEL", "hworker-jobs-default:timers"], []);
+    let before = server.ended("e");
+    server.eventually("it goes on", SOON, || server.ended("e") >= before + 3);
+    let fired = entry(&server, "e").info().await.expect("looked").expect("there").fired;
+    assert!(fired <= 2 + (server.ended("e") - before) as u64, "{fired}");
+    let ran: Vec<_> = server.runs_of("e").into_iter().filter(|run| run.what == "begin").collect();
+    let ids: BTreeSet<_> = ran.iter().map(|run| &run.id).collect();
+    assert_eq!(ids.len(), ran.len(), "none ran twice");
+}
+
+#[hworker::job(every = "3650d")]
+async fn kept() {}
+
+/// A worker that declares an entry, so that its heartbeats look after entries; the names of all.
+async fn control_with_an_entry_of_code(server: &TestServer) -> Vec<String> {
+    let registry = Registry::new().with::<kept>();
+    std::mem::forget(InProcess::run(server.worker().registry(registry).app("keeper")));
+    let control = server.client().control("default");
+    server
+        .eventually_async("it is declared", SOON, async || {
+            !control.crons().await.expect("listed").is_empty()
+        })
+        .await;
+    control.crons().await.expect("listed").into_iter().map(|entry| entry.name).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s14_a_run_that_is_skipped_does_not_count() {
+    let server = TestServer::start();
+    let _worker = worker(&server);
+    set(&server, "e", long("e").every(SECOND).overlap(Overlap::Skip).count(2)).await;
+    server.eventually("it runs", SOON, || server.begun("e") == 1);
+    server
+        .eventually_async("one is skipped", SOON, async || {
+            words(&history(&server, "e").await).contains(&"skipped")
+        })
+        .await;
+    let info = entry(&server, "e").info().await.expect("looked").expect("there");
+    assert!(info.next.is_some() && info.fired == 1, "{info:?}");
+    server.open("go");
+    server.eventually("the second runs", SOON, || server.ended("e") == 2);
+    let info = entry(&server, "e").info().await.expect("looked").expect("there");
+    assert_eq!((info.next, info.fired), (None, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn en9_a_job_that_is_known_by_its_name_has_an_id_of_the_callers_and_is_unique() {
+    let server = TestServer::start();
+    let args = r#"{"name":"n","plan":[]}"#;
+    let job = || server.client().job_by_name("act", args);
+    let first = job().id("order-7").submit().await.expect("submitted");
+    let second = job().id("order-7").submit().await.expect("submitted");
+    assert_eq!((first.id.as_str(), second.id.as_str()), ("order-7", "order-7"));
+    let unique = job().unique(Unique::by("k")).submit().await.expect("submitted");
+    let kept = job().unique(Unique::by("k")).submit().await.expect("submitted");
+    assert_eq!(kept.id, unique.id);
+    let said = call(&server, &["enqueue", "act", "--args", args, "--no-check", "--id", "order-8"]);
+    assert_eq!((said.code, said.out.trim()), (0, "order-8"), "{}", said.err);
+    let wrong = job().id("a#b").enqueue().await;
+    assert!(matches!(wrong, Err(Error::Config(_))), "{wrong:?}");
+    let _worker = worker(&server);
+    server.eventually("all run", SOON, || server.ended("n") == 3);
 }
 
 #[tokio::test(flavor = "multi_thread")]

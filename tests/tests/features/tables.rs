@@ -5,8 +5,8 @@ use std::time::Duration;
 use hworker::{Context, Control, Error, Registry, TableInfo};
 use hworker_tests::{InProcess, Runner, Runs, TestServer, act};
 
-use crate::SOON;
 use crate::cli::call;
+use crate::{SOON, command};
 
 /// Until a table whose workers have gone is in force no more: 15 s, and a heartbeat.
 const GONE: Duration = Duration::from_secs(30);
@@ -141,8 +141,41 @@ async fn cc14_sc18_the_newest_release_that_lives_is_in_force() {
     let report = control(&server).cron("report").info().await.expect("looked").expect("there");
     assert!(report.paused.is_some(), "it stays paused over deploys");
     assert_eq!(server.ended("boot"), 1);
+    // What somebody removed is written again.
+    command(&server, &["DEL", "hworker-jobs-default:control", "hworker-jobs-default:cron"], []);
+    server
+        .eventually_async("it is there again", SOON, async || in_force(&server).await == of_first())
+        .await;
+    let declared = control(&server).cron("old").remove().await;
+    assert!(declared.is_err_and(|why| why.to_string().contains("declared in code")));
     old.stop().await;
     late.stop().await;
+    // Of a program that has gone somebody removes what it left.
+    server
+        .eventually_async("it is removed", GONE, async || {
+            control(&server).cron("old").remove().await.is_ok()
+        })
+        .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_of_another_type_keeps_no_worker_from_its_jobs() {
+    for key in ["cron", "tables", "timers"] {
+        let server = TestServer::start();
+        let key = format!("hworker-jobs-default:{key}");
+        command(&server, &["SET", &key, "x"], []);
+        let jobs = first::jobs().with::<act>();
+        let _worker = run(&server, jobs, "shop");
+        server.enqueue("a", Vec::new()).await;
+        server.eventually("it runs", SOON, || server.ended("a") == 1);
+        // Somebody mends it.
+        command(&server, &["DEL", &key], []);
+        server
+            .eventually_async("and the rest comes", SOON, async || {
+                control(&server).crons().await.is_ok_and(|crons| crons.len() == 2)
+            })
+            .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

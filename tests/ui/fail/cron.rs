@@ -48,4 +48,13 @@ fn when_full(key: u8) { let _ = key; }
 #[hworker::job(every("1h", skip_days = "mon,tue,wed,thu,fri,sat,sun"))]
 fn all_days() {}
 
+#[hworker::job(cron = "0 0 9 1 1 * 2027")]
+fn with_a_year() {}
+
+#[hworker::job(every("1h", start = "2026-12-02", end = "2026-12-01"))]
+fn ends_first() {}
+
+#[hworker::job(every("1h", start = "2026-12-01T09:00+02:00"))]
+fn with_an_offset() {}
+
 fn main() {}

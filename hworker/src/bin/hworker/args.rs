@@ -95,7 +95,7 @@ pub(crate) enum Command {
     /// The keys that unique jobs hold
     #[command(subcommand)]
     Locks(Locks),
-    /// What runs again and again, by a cron expression or at an interval
+    /// Cron entries: jobs that run by a cron expression or at an interval
     #[command(subcommand)]
     Cron(Cron),
     /// What programs declare in their code: limits and cron entries
@@ -220,6 +220,9 @@ pub(crate) struct Enqueue {
     /// As the next of its priority
     #[arg(long)]
     pub(crate) front: bool,
+    /// Its id: while a job of that id lives on the queue, another is not enqueued
+    #[arg(long, conflicts_with = "count")]
+    pub(crate) id: Option<String>,
     /// A tag; may be given several times
     #[arg(long)]
     pub(crate) tag: Vec<String>,

@@ -1,4 +1,4 @@
-//! What runs again and again.
+//! Cron entries.
 
 use hworker::{CatchUp, CronControl, CronInfo, Overlap, Schedule};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use crate::{enqueue, schema};
 pub(crate) async fn run(context: &Context, command: Cron) -> Result<(), Stop> {
     match command {
         Cron::Ls { queue } => ls(context, queue.name()).await,
-        Cron::Show { which, limit } => show(context, &which, limit).await,
+        Cron::Show { which, limit } => show(context, &which, usize::from(limit)).await,
         Cron::Pause { which } => order(context, &which, "pause", "paused").await,
         Cron::Resume { which } => order(context, &which, "resume", "resumed").await,
         Cron::Run { which } => run_now(context, &which).await,
@@ -98,7 +98,7 @@ async fn show(context: &Context, which: &WhichEntry, limit: usize) -> Result<(),
     runs.truncate(limit);
     let some = |text: &Option<String>| text.clone().unwrap_or_default();
     let next = times.iter().map(|at| format!("{} ({})", utc(*at), from_now(Some(*at))));
-    let last = runs.iter().map(|run| format!("{} {}", utc(run.due), run.became));
+    let last = runs.iter().map(|run| format!("{} {}", utc(run.due), run.state));
     let lines = [
         ("entry", entry.name.clone()),
         ("queue", which.queue.name().to_owned()),

@@ -44,6 +44,9 @@ pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop>
             if command.front {
                 job = job.front();
             }
+            if let Some(id) = &command.id {
+                job = job.id(id);
+            }
             for tag in &command.tag {
                 job = job.tag(tag);
             }

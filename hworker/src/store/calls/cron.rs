@@ -1,6 +1,10 @@
-//! What runs again and again.
+//! Cron entries.
 
+use std::collections::BTreeMap;
+
+use super::heartbeat::TABLE_LIVES_MS;
 use super::submit::Word;
+use crate::envelope::JobId;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
@@ -43,12 +47,15 @@ pub(crate) struct Firing<'a> {
     pub(crate) next: Option<u64>,
     /// When the first of the runs was due that are left out.
     pub(crate) missed: Option<u64>,
+    /// How many runs it has in all.
+    pub(crate) count: Option<u32>,
 }
 
 /// One run of it.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) due: u64,
+    pub(crate) id: JobId,
     /// `<list>#<id>`
     pub(crate) place: String,
     pub(crate) lock: KeyLock,
@@ -96,6 +103,8 @@ pub(crate) enum Ordered {
     /// Code alone says it.
     Declared,
     Full,
+    /// It is due by now: the caller reckons again.
+    Late,
 }
 
 impl Queue {
@@ -115,6 +124,7 @@ impl Queue {
             .arg(text(firing.seen))
             .arg(text(firing.next))
             .arg(text(firing.missed));
+        call.arg(firing.count.map_or_else(String::new, |count| count.to_string()));
         for run in runs {
             call.number(run.due).arg(&run.place);
             call.arg(&run.lock.held_by).arg(&*run.lock.conflict).arg(text(run.lock.lasts));
@@ -142,7 +152,7 @@ impl Queue {
     ) -> Result<Ordered, Fault> {
         let mut call = Call::new(Script::Cron, &[&self.keys.jobs, &self.keys.bell]);
         call.arg(what).arg(name).arg(next.map_or_else(String::new, |next| next.to_string()));
-        call.arg(text).number(MOST_FIELDS);
+        call.arg(text).number(MOST_FIELDS).number(TABLE_LIVES_MS);
         let mut reply = on.run(&call, CALL_WITHIN).await?;
         Ok(match &*reply.text()? {
             "ok" => Ordered::Done,
@@ -150,6 +160,7 @@ impl Queue {
             "missing" => Ordered::Missing,
             "declared" => Ordered::Declared,
             "full" => Ordered::Full,
+            "late" => Ordered::Late,
             word => return Err(reply.unknown(word)),
         })
     }
@@ -158,8 +169,8 @@ impl Queue {
     pub(crate) async fn entries(
         &self,
         on: &Connection,
-    ) -> Result<std::collections::BTreeMap<String, KnownEntry>, Fault> {
-        let mut entries = std::collections::BTreeMap::new();
+    ) -> Result<BTreeMap<String, KnownEntry>, Fault> {
+        let mut entries = BTreeMap::new();
         for (field, value) in on.ask("HGETALL", self.keys.cron()).await?.rest(Reply::pair)? {
             let Some((what, name)) = field.split_once(':') else { continue };
             let entry: &mut KnownEntry = entries.entry(name.to_owned()).or_default();

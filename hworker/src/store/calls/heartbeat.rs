@@ -40,8 +40,20 @@ pub(crate) struct Asked<'a> {
     pub(crate) unknown_for: Duration,
     /// The worker was told to stop.
     pub(crate) stopping: bool,
-    /// The name of its program, and the hash of what that declares.
-    pub(crate) declares: (&'a str, &'a str),
+    /// What its program declares.
+    pub(crate) declares: Declares<'a>,
+}
+
+/// What a program declares in its code, as a heartbeat tells it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Declares<'a> {
+    pub(crate) app: &'a str,
+    /// Of all that it declares; empty where that is nothing.
+    pub(crate) hash: &'a str,
+    /// It declares limits.
+    pub(crate) limits: bool,
+    /// It declares cron entries.
+    pub(crate) entries: bool,
 }
 
 /// What a worker was ordered by a person.
@@ -121,7 +133,9 @@ impl Queue {
         call.arg(worker).number(TIMER_TTL_MS).number(millis(asked.window));
         call.number(u64::from(asked.everyone)).number(asked.looked);
         call.number(millis(asked.unknown_for)).number(u64::from(asked.stopping));
-        call.arg(asked.declares.0).arg(asked.declares.1).number(TABLE_LIVES_MS);
+        let declares = &asked.declares;
+        call.arg(declares.app).arg(declares.hash).number(TABLE_LIVES_MS);
+        call.number(u64::from(declares.limits)).number(u64::from(declares.entries));
         let mut reply = on.run(&call, within).await?;
         match reply.text()?.as_str() {
             "ok" => {}

@@ -87,12 +87,19 @@ impl Queue {
         confirmed
     }
 
-    /// Moves up to 1000 due jobs to the queue.
-    pub(crate) async fn promote(&self, on: &Connection) -> Result<Promoted, Fault> {
+    /// Moves up to 1000 due jobs to the queue. `left`: the names of cron entries that the caller does not fire; none where it fires no entry at
+    /// all.
+    pub(crate) async fn promote(
+        &self,
+        on: &Connection,
+        left: Option<&[&str]>,
+    ) -> Result<Promoted, Fault> {
         let keys = &self.keys;
         let keys = [&keys.scheduled, &keys.jobs, &keys.token, &keys.bell];
         let mut call = Call::new(Script::Promote, &keys.map(String::as_str));
         call.number(SCRIPT_JOBS as u64).number(SCRIPT_BYTES as u64);
+        call.number(u64::from(left.is_some()));
+        left.unwrap_or_default().iter().for_each(|name| _ = call.arg(*name));
         let mut reply = on.run(&call, CALL_WITHIN).await?;
         Ok(Promoted {
             moved: reply.count()?,

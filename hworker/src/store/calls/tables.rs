@@ -1,5 +1,7 @@
 //! What programs declare in their code.
 
+use std::collections::BTreeMap;
+
 use super::heartbeat::TABLE_LIVES_MS;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
@@ -27,6 +29,17 @@ pub(crate) struct NewEntry<'a> {
     pub(crate) is_once: bool,
 }
 
+/// What became of it.
+#[derive(Debug)]
+pub(crate) enum Declared {
+    /// It is in force; this was before, if anything.
+    InForce(String),
+    /// This is.
+    Other(String),
+    /// An entry is due by now: the caller reckons again.
+    Late,
+}
+
 /// A table that the server knows.
 #[derive(Debug, Default)]
 pub(crate) struct KnownTable {
@@ -40,12 +53,12 @@ pub(crate) struct KnownTable {
 }
 
 impl Queue {
-    /// Says what a program declares. Gives whether that is in force, and what was before.
+    /// Says what a program declares.
     pub(crate) async fn declare(
         &self,
         on: &Connection,
         declared: &Declaration<'_>,
-    ) -> Result<(bool, String), Fault> {
+    ) -> Result<Declared, Fault> {
         let mut call = Call::new(Script::Declare, &[&self.keys.jobs, &self.keys.bell]);
         call.arg(declared.app).arg(declared.hash).number(TABLE_LIVES_MS);
         call.number(declared.limits.len() as u64);
@@ -57,7 +70,12 @@ impl Queue {
             call.arg(entry.name).arg(entry.text).arg(next).number(u64::from(entry.is_once));
         }
         let mut reply = on.run(&call, CALL_WITHIN).await?;
-        Ok((reply.count()? == 1, reply.text()?))
+        let (said, before) = (reply.count()?, reply.text()?);
+        Ok(match said {
+            0 => Declared::Other(before),
+            1 => Declared::InForce(before),
+            _ => Declared::Late,
+        })
     }
 
     /// The tables that the server knows, by their programs and hashes.
@@ -65,10 +83,9 @@ impl Queue {
         &self,
         on: &Connection,
         now: u64,
-    ) -> Result<std::collections::BTreeMap<(String, String), KnownTable>, Fault> {
+    ) -> Result<BTreeMap<(String, String), KnownTable>, Fault> {
         let fields = on.ask("HGETALL", self.keys.tables()).await?.rest(Reply::pair)?;
-        let mut tables: std::collections::BTreeMap<_, KnownTable> =
-            std::collections::BTreeMap::new();
+        let mut tables: BTreeMap<_, KnownTable> = BTreeMap::new();
         for (field, value) in &fields {
             let Some((what, of)) = field.split_once(':') else { continue };
             let Some((app, hash)) = of.rsplit_once(' ') else { continue };

@@ -1,21 +1,21 @@
--- declare: say what a program declares in its code. It is in force if none of its programs that live is a newer one.
+-- declare: say what a program declares in its code. It is in force if none of its tables that live is a newer one.
 --
 -- KEYS[1] jobs      LIST+   waiting envelopes; behind `:tables` which programs declare what, behind `:control` the limits in force, behind `:cron`
---   what runs again and again
+--   the cron entries
 -- KEYS[2] bell      LIST    at most one token; wakes the process that keeps the timer
 -- ARGV[1] app       the name of the program
 -- ARGV[2] hash      of all that follows
--- ARGV[3] live      ms; what no worker told of for so long is not of a living one
+-- ARGV[3] live      ms; a table of which no worker told for so long has none
 -- ARGV[4] n         how many limits follow: 'limit:<limit>' how many at once, 'rate:<limit>' '<count> <period in ms> <burst>'; '' for a value where
 --   there is none
 -- ARGV[5] and for each cron entry: its name; what it says; when it is due next, in ms, or ''; '1' if it is due once for each table
 --
--- Returns {1 if it is in force or 0, the hash that was before or ''}.
+-- Returns {1 if it is in force or 0, the hash that was before or ''}; {2, ''} where an entry is due by now: the caller reckons again.
 -- Invariant: what somebody set by hand goes on to hold, and what another program declares. An entry that says the same goes on as it was.
 local call = redis.call
 local jobs, bell = KEYS[1], KEYS[2]
 local app, hash, live, n = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
-local control, tables = jobs .. ':control', jobs .. ':tables'
+local control = jobs .. ':control'
 -- An entry that is due so much later than it says was fired while the clock was wrong.
 local far = 2 * 86400000
 -- Tables of so many ms ago are forgotten.
@@ -24,38 +24,49 @@ local forgotten = 30 * 86400000
 -- include clock
 -- include timers
 -- include cron
+-- include tables
 -- Looked at before anything is written: a key that somebody made another type of is an error here, and not half-way.
 call('HLEN', control)
 call('HLEN', cron)
 call('ZCARD', timers)
+call('LLEN', bell)
+for i = 7 + 2 * n, #ARGV, 4 do
+  if (tonumber(ARGV[i]) or math.huge) <= now then return {2, ''} end
+end
+local all = known_tables()
+local own = app .. ' ' .. hash
 -- A removal first: a full server lets a script go on once it has written.
 call('HDEL', tables, '')
-local is_new = call('HSETNX', tables, 'first:' .. app .. ' ' .. hash, string.format('%.0f', now)) == 1
-call('HSET', tables, 'seen:' .. app .. ' ' .. hash, string.format('%.0f', now))
-local fields, all = call('HGETALL', tables), {}
-for i = 1, #fields, 2 do all[fields[i]] = fields[i + 1] end
-
--- Of those that live, the one that the server knows for the shortest time.
-local newest, since = all['pin:' .. app], math.huge
-for field, seen in pairs(all) do
-  local whose, of = string.match(field, '^seen:(.*) ([^ ]*)$')
-  local age = whose and now - (tonumber(seen) or 0)
-  if whose and age > forgotten and all['force:' .. whose] ~= of then
-    call('HDEL', tables, field, 'first:' .. whose .. ' ' .. of)
-  elseif whose == app and age <= live and not all['pin:' .. app] then
-    local first = tonumber(all['first:' .. app .. ' ' .. of]) or 0
-    if since == math.huge or first > since or first == since and of > newest then newest, since = of, first end
+local first = tonumber(all['first:' .. own])
+if not first then
+  first = now
+  -- The clock may have been ahead when the others were seen.
+  for field, at in pairs(all) do
+    if string.find(field, 'first:' .. app .. ' ', 1, true) == 1 then first = math.max(first, (tonumber(at) or 0) + 1) end
   end
+  call('HSET', tables, 'first:' .. own, string.format('%.0f', first))
+end
+local since = tonumber(all['seen:' .. own])
+all['first:' .. own], all['seen:' .. own] = first, now
+call('HSET', tables, 'seen:' .. own, string.format('%.0f', now))
+for field in pairs(all) do
+  local of = string.match(field, '^seen:(.*)$')
+  if of and is_older(all, of, forgotten) then call('HDEL', tables, field, 'first:' .. of, 'booted:' .. of) end
 end
 local before = all['force:' .. app] or ''
-if newest ~= hash then return {0, before} end
+if (all['pin:' .. app] or newest(all, app, live, since)) ~= hash then return {0, before} end
 
--- What another program declares stays.
-local others, declared = {}, {}
-for field, names in pairs(all) do
-  if string.find(field, '^of:') and field ~= 'of:' .. app then
-    for name in string.gmatch(names, '[^\n]+') do others[name] = true end
+-- What another program declares stays, unless that has had no worker for long.
+local others, declared, names = {}, {}, {}
+for field, said in pairs(all) do
+  local other = string.match(field, '^of:(.*)$')
+  if other and other ~= app and not is_older(all, other .. ' ' .. (all['force:' .. other] or ''), forgotten) then
+    for name in string.gmatch(said, '[^\n]+') do others[name] = true end
   end
+end
+local function note(name)
+  names[#names + 1] = name
+  declared[name] = true
 end
 local function set_limit(field, value)
   if (call('HGET', control, field) or '') == value then return end
@@ -66,39 +77,39 @@ local function set_limit(field, value)
 end
 local function set_entry(entry, says, due, is_once)
   local set, code, old = unpack(call('HMGET', cron, 'set:' .. entry, 'code:' .. entry, 'next:' .. entry))
-  call('HSET', cron, 'code:' .. entry, says)
+  local is_same = says_same(code, says)
+  if not is_same then call('HSET', cron, 'code:' .. entry, says) end
   if set then return end
   if is_once == '1' then
-    if is_new then set_next(entry, string.format('%.0f', now)) end
-  elseif code ~= says or due ~= '' and old and tonumber(old) - tonumber(due) > far then
+    if all['booted:' .. own] then return end
+    set_next(entry, string.format('%.0f', now))
+  elseif not is_same then
+    call('HDEL', cron, 'fired:' .. entry)
+    set_next(entry, due)
+  elseif due ~= '' and old and (tonumber(old) or math.huge) - tonumber(due) > far then
     set_next(entry, due)
   end
 end
-local names = {}
 for i = 5, 4 + 2 * n, 2 do
-  names[#names + 1] = ARGV[i]
-  declared[ARGV[i]] = true
+  note(ARGV[i])
   set_limit(ARGV[i], ARGV[i + 1])
 end
 for i = 5 + 2 * n, #ARGV, 4 do
-  local name = 'cron:' .. ARGV[i]
-  names[#names + 1] = name
-  declared[name] = true
+  note('cron:' .. ARGV[i])
   set_entry(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
 end
 for name in string.gmatch(all['of:' .. app] or '', '[^\n]+') do
   local entry = string.match(name, '^cron:(.*)$')
   if declared[name] or others[name] then
     -- It goes on.
-  elseif not entry then
-    set_limit(name, '')
+  elseif entry then
+    remove_code(entry)
   else
-    call('HDEL', cron, 'code:' .. entry)
-    if call('HEXISTS', cron, 'set:' .. entry) == 0 then
-      set_next(entry, '')
-      call('HDEL', cron, 'fired:' .. entry, 'runs:' .. entry)
-    end
+    set_limit(name, '')
   end
 end
-call('HSET', tables, 'force:' .. app, hash, 'of:' .. app, table.concat(names, '\n'))
+call('HSET', tables, 'force:' .. app, hash, 'of:' .. app, table.concat(names, '\n'), 'booted:' .. own, '1')
+-- Where somebody removes a key, its mark is gone too.
+if n > 0 then call('HSET', control, 'table:' .. app, hash) end
+if ARGV[5 + 2 * n] then call('HSET', cron, 'table:' .. app, hash) end
 return {1, before}

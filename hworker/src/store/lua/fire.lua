@@ -1,6 +1,6 @@
 -- fire: take in the runs of a cron entry that are due.
 --
--- KEYS[1] jobs       LIST+   waiting envelopes; with `:<list>` behind it those of another list; behind `:cron` what runs again and again
+-- KEYS[1] jobs       LIST+   waiting envelopes; with `:<list>` behind it those of another list; behind `:cron` the cron entries
 -- KEYS[2] scheduled  ZSET    envelope -> due time in ms
 -- KEYS[3] token      STRING  the last token of the queue
 -- KEYS[4] bell       LIST    at most one token; wakes the process that keeps the timer
@@ -10,7 +10,8 @@
 -- ARGV[3] seen    when it was due in ms, as the caller read it; '' for a run by hand, which changes nothing of that
 -- ARGV[4] next    when it is due next in ms, or '' for never again
 -- ARGV[5] missed  when the first of its runs was due that are left out, in ms, or ''
--- ARGV[6] now for each run: when it was due in ms; <list>#<id>; what its key holds it by and the key, or ''; what is done if another holds
+-- ARGV[6] count   how many runs it has in all, or ''
+-- ARGV[7] now for each run: when it was due in ms; <list>#<id>; what its key holds it by and the key, or ''; what is done if another holds
 --   it; for how long in ms, or ''; its terms; its envelope; as `submit` has them
 --
 -- Returns {'ok', for each run what became of it, the id of the other or '', how that one stands or '', ...}; {'stale'} where the entry is another
@@ -18,7 +19,7 @@
 -- Invariant: a run is taken in by the call that takes its time off the entry. So each comes once, whoever calls, and how often.
 local call = redis.call
 local jobs, scheduled, token_key, bell, stat = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local entry, text, seen, due, missed = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local entry, text, seen, due, missed, most = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], tonumber(ARGV[6])
 -- How many runs an entry remembers.
 local most_runs = 60
 -- It holds no lease.
@@ -36,17 +37,18 @@ call('ZCARD', scheduled)
 call('LLEN', bell)
 call('HLEN', unique)
 call('ZCARD', timers)
-for i = 6, #ARGV, 7 do look_at_list(ARGV[i + 1]) end
-local fields = call('HMGET', cron, 'set:' .. entry, 'code:' .. entry, 'next:' .. entry, 'paused:' .. entry, 'runs:' .. entry)
+for i = 7, #ARGV, 7 do look_at_list(ARGV[i + 1]) end
+local fields = call('HMGET', cron, 'set:' .. entry, 'code:' .. entry, 'next:' .. entry, 'paused:' .. entry, 'runs:' .. entry, 'fired:' .. entry)
 if (fields[1] or fields[2]) ~= text or seen ~= '' and (fields[3] ~= seen or fields[4]) then return {'stale'} end
--- A removal first: a full server lets a script go on once it has written.
-call('HDEL', cron, '')
-if ARGV[6] then
+local runs, reply, fired = fields[5] or '', {'ok'}, tonumber(fields[6]) or 0
+if missed ~= '' then runs = runs .. missed .. ' missed\n' end
+-- A full server refuses this, and nothing is taken in.
+call('HSET', cron, 'runs:' .. entry, runs)
+if seen ~= '' then set_next(entry, due) end
+if ARGV[7] then
   -- include mark
 end
-local runs, reply, fired = fields[5] or '', {'ok'}, 0
-if missed ~= '' then runs = runs .. missed .. ' missed\n' end
-for i = 6, #ARGV, 7 do
+for i = 7, #ARGV, 7 do
   local word, id, state = 'refused', '', ''
   if not full(ARGV[i + 1], ARGV[i + 5]) then
     word, id, state = submit('LPUSH', ARGV[i + 1], nil, ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4]), nil, ARGV[i + 6])
@@ -60,7 +62,7 @@ local _, lines = string.gsub(runs, '\n', '')
 for _ = most_runs + 1, lines do runs = string.match(runs, '^[^\n]*\n(.*)$') end
 call('HSET', cron, 'runs:' .. entry, runs)
 if seen ~= '' then
-  call('HINCRBY', cron, 'fired:' .. entry, fired)
-  set_next(entry, due)
+  call('HSET', cron, 'fired:' .. entry, string.format('%.0f', fired))
+  if most and fired >= most then set_next(entry, '') end
 end
 return reply

@@ -19,7 +19,9 @@
 -- ARGV[7] stopping   '1': the worker was told to stop, so its end casts no suspicion on what it holds
 -- ARGV[8] app        the name of its program
 -- ARGV[9] hash       of what its program declares, see declare.lua; '' for nothing
--- ARGV[10] live      ms; what no worker told of for so long is not of a living one
+-- ARGV[10] live      ms; a table of which no worker told for so long has none
+-- ARGV[11] limits    '1': its table has limits
+-- ARGV[12] entries   '1': it has cron entries
 --
 -- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting or 0 while the queue gives none, 1 if it keeps the timer or 0,
 -- ms until the next scheduled job is due, or a limit opens, or -1, parked jobs that it has not looked at, parked jobs to be broken, its
@@ -99,19 +101,38 @@ local function parked_between(from, to)
   return type(count) == 'number' and count or 0
 end
 
--- Whether what its program declares is to be in force, and is not. A worker tells that it lives by what it declares.
+-- Whether what its program declares is to be in force, and is not. A worker tells that its table has one.
+-- include tables
 local function is_to_declare()
-  local tables, own = jobs .. ':tables', app .. ' ' .. hash
+  local own = app .. ' ' .. hash
   local of = redis.pcall('HMGET', tables, 'force:' .. app, 'pin:' .. app, 'seen:' .. own, 'first:' .. own)
   if of.err then return false end
-  local force, pin, seen, first = of[1], of[2], tonumber(of[3]), tonumber(of[4])
+  local force, pin, seen, first = of[1], of[2], tonumber(of[3]), of[4]
   if not force then return hash ~= '' end
-  if seen and now - seen > 3000 then call('HSET', tables, 'seen:' .. own, string.format('%.0f', now)) end
-  if force == hash then return false end
+  if seen and math.abs(now - seen) > 3000 then call('HSET', tables, 'seen:' .. own, string.format('%.0f', now)) end
   if not seen or not first then return true end
-  if pin then return pin == hash end
-  local other = redis.pcall('HMGET', tables, 'seen:' .. app .. ' ' .. force, 'first:' .. app .. ' ' .. force)
-  return now - (tonumber(other[1]) or 0) > live or first > (tonumber(other[2]) or 0)
+  if force ~= hash then
+    if pin then return pin == hash end
+    local all = known_tables()
+    return newest(all, app, live, seen) == hash
+  end
+  -- Somebody may have removed a key.
+  local is_there = (ARGV[11] ~= '1' or redis.pcall('HGET', control, 'table:' .. app) == hash)
+    and (ARGV[12] ~= '1' or redis.pcall('HGET', jobs .. ':cron', 'table:' .. app) == hash)
+  return not is_there
+end
+
+-- Cron entries whose timer is gone, some of them at a time.
+if keeps == 1 and ARGV[12] == '1' then
+  -- include cron
+  local some = redis.pcall('HRANDFIELD', cron, 20)
+  for _, field in ipairs(some) do
+    local entry = string.match(field, '^next:(.*)$')
+    local due = entry and call('HGET', cron, field)
+    if tonumber(due) and redis.pcall('ZSCORE', timers, '@' .. entry) == false and call('HEXISTS', cron, 'paused:' .. entry) == 0 then
+      set_next(entry, due)
+    end
+  end
 end
 
 local next_due = redis.pcall('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]

@@ -93,6 +93,7 @@ const PARTS: &[(&str, &str)] = &[
     ("quarantine", include_str!("lib/quarantine.lua")),
     ("records", include_str!("lib/records.lua")),
     ("serve", include_str!("lib/serve.lua")),
+    ("tables", include_str!("lib/tables.lua")),
     ("timers", include_str!("lib/timers.lua")),
     ("token", include_str!("lib/token.lua")),
     ("types", include_str!("lib/types.lua")),

@@ -6,6 +6,8 @@
 -- KEYS[4] bell       LIST    at most one token; wakes the process that keeps the timer
 -- ARGV[1] want   how many at most (1..1000)
 -- ARGV[2] bytes  stop at so many bytes
+-- ARGV[3] fires  '1': the caller fires cron entries; '0': it leaves them to others
+-- ARGV[4] and the names of entries that it leaves to others
 --
 -- Returns {how many were moved, ms until the next is due, or a limit opens, or -1 when there is none, the time in ms, for each cron entry that is
 -- due: its name, what it says, when it was due in ms, how many runs it had}. Whoever calls fires these; where it does not, another call tells of
@@ -25,11 +27,16 @@ local want, bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
 call('LLEN', jobs)
 local is_marked = false
 
+local fires, others = ARGV[3] == '1', {}
+for i = 4, #ARGV do others['@' .. ARGV[i]] = true end
+-- A cron entry that is not told of.
+local function is_left(member) return string.byte(member) == 64 and (not fires or others[member]) end
+
 -- Limits that were closed until now, and those whose keys are to be looked at, see lib/timers.lua.
 -- include limits
 -- include finish
 -- include cron
-local over = redis.pcall('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', 0, 100)
+local over = redis.pcall('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', 0, 1100)
 local looks = 300
 
 -- The keys of a limit that have room may be taken from again, from this place among those that are shut; what is left is for the next call.
@@ -78,12 +85,15 @@ end
 
 for _, member in ipairs(over) do
   if looks <= 0 or entry_bytes > 500000 then break end
-  call('ZREM', timers, member)
+  local is_mine = not is_left(member)
+  if is_mine then call('ZREM', timers, member) end
   local changed, from = string.match(member, '^!([^#]*)#?(%d*)$')
   local limit = changed or member
   local is_of_key = string.find(limit, '=.')
   local paused = redis.pcall('HGET', is_of_key and overrides or control, 'paused:' .. limit)
-  if string.byte(member) == 35 then
+  if not is_mine then
+    -- Others are told.
+  elseif string.byte(member) == 35 then
     begin(string.sub(member, 2))
   elseif string.byte(member) == 61 then
     expire(string.sub(member, 2))
@@ -139,6 +149,10 @@ while moved < want and at_once > 0 do
 end
 
 local next_due = call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
-local opens = redis.pcall('ZRANGE', timers, 0, 0, 'WITHSCORES')[2]
+local opens = redis.pcall('ZRANGE', timers, 0, 0, 'WITHSCORES')
+if opens[1] and is_left(opens[1]) then opens = redis.pcall('ZRANGE', timers, 0, 1100, 'WITHSCORES') end
+local at = 1
+while opens[at] and is_left(opens[at]) do at = at + 2 end
+opens = opens[at + 1]
 next_due = math.min(tonumber(next_due) or math.huge, tonumber(opens) or math.huge)
 return {moved, next_due < math.huge and math.max(0, math.ceil(next_due - now)) or -1, now, unpack(entries)}

@@ -7,7 +7,7 @@ use tokio::time::timeout;
 
 use crate::log::say;
 use crate::reconnect::Reconnect;
-use crate::store::{Connection, End, Fault, MetaKey, Reconciled, Settlement, server_time};
+use crate::store::{Connection, End, Fault, MetaKey, Reconciled, Settlement};
 use crate::worker::intake::accept::report_lost;
 use crate::worker::report::log_outage;
 use crate::worker::state::{Consumer, Session, Side};
@@ -41,11 +41,7 @@ pub(crate) async fn connect(
         let _ = session.core.client.register_queues(&[&consumer.queue.name], None).await;
         pause_with_all(session, consumer, &connection).await?;
         // Before the first of its jobs is taken.
-        let table = &session.core.table;
-        if !table.hash(&consumer.queue).is_empty() {
-            let now = server_time(&connection).await?;
-            table.declare(&consumer.queue, &connection, now).await?;
-        }
+        session.core.table.declare(&consumer.queue, &connection).await?;
     }
     let believed = consumer.leases.believed();
     let reconciled = consumer

@@ -46,6 +46,8 @@ pub(crate) struct HeartbeatLoop {
     timer: JoinSet<()>,
     /// When the server was last not reached.
     failed_at: Option<Instant>,
+    /// Of the cron entries of the queue.
+    notes: scheduler::Notes,
 }
 
 impl HeartbeatLoop {
@@ -61,6 +63,7 @@ impl HeartbeatLoop {
             refused: 0,
             timer: JoinSet::new(),
             failed_at: None,
+            notes: scheduler::Notes::default(),
         }
     }
 
@@ -127,7 +130,7 @@ impl HeartbeatLoop {
             looked: consumer.parked.looked(),
             unknown_for: self.session.core.config.unknown_for,
             stopping: self.session.was_told_to_stop(),
-            declares: (&self.session.core.table.app, self.session.core.table.hash(&consumer.queue)),
+            declares: self.session.core.table.declares(&consumer.queue),
         };
         consumer.queue.heartbeat(connection, &consumer.keys, worker, &asked, ANSWER_WITHIN).await
     }
@@ -227,7 +230,8 @@ impl HeartbeatLoop {
     ) -> Result<(), Fault> {
         if heard.next_due.is_some_and(|due| due.is_zero()) {
             // One chunk: the worker that keeps the timer does the rest.
-            let promoted = scheduler::promote(&self.consumer.queue, connection).await?;
+            let promoted =
+                scheduler::promote(&self.consumer.queue, connection, &mut self.notes).await?;
             if promoted.next_due.is_some_and(|due| due.is_zero()) {
                 // The timer did not know of these jobs: a client wrote them without the bell, or an answer was lost.
                 self.timer = JoinSet::new();
@@ -235,7 +239,7 @@ impl HeartbeatLoop {
         }
         if heard.is_to_declare {
             // A newer program has gone, or somebody removed what was said.
-            self.session.core.table.declare(&self.consumer.queue, connection, heard.now).await?;
+            self.session.core.table.declare(&self.consumer.queue, connection).await?;
         }
         self.keep_timer(heard.keeps_timer);
         self.consumer.parked.tell(heard.parked, if heard.keeps_timer { heard.overdue } else { 0 });

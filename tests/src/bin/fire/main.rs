@@ -7,6 +7,7 @@
 #![allow(clippy::print_stdout)]
 
 mod aof;
+mod beats;
 mod change;
 mod checker;
 #[cfg(test)]

@@ -83,7 +83,7 @@ impl Key {
         };
         let (queue, part) = rest.split_once(':').unwrap_or((rest, ""));
         let kind = match part {
-            "lists" | "gate" | "held" | "timers" | "rates" | "overrides" | "unique"
+            "lists" | "gate" | "held" | "timers" | "rates" | "overrides" | "unique" | "tables"
                 if kind == Kind::Jobs =>
             {
                 return None;

@@ -6,6 +6,7 @@ use std::thread::{self, JoinHandle, sleep};
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::aof::Log;
+use crate::beats;
 use crate::diary::now;
 use crate::faults::{Kind, Planned, schedule};
 use crate::jobs::QUEUES;
@@ -33,6 +34,7 @@ pub(crate) fn run(options: &Options) -> Result<bool, Failure> {
     println!("{} faults within {:?}", planned.len(), options.duration);
     let start = Instant::now();
     let watcher = Watcher::start(&stage);
+    beats::begin(&stage)?;
     let mut report = Report::begin(options, skipped);
     let operators = Operators::start(&stage);
     let struck = play(&stage, planned, &watcher);
@@ -164,6 +166,7 @@ fn end(stage: &Stage, watcher: &Watcher) -> Result<(), Failure> {
         }
         sleep(Duration::from_millis(20));
     }
+    beats::pause(stage)?;
     for seat in &stage.seats {
         let mut sitting = lock(&seat.sitting);
         stage.checker().strikes.last_term(sitting.number, now());
@@ -186,6 +189,7 @@ fn look_at_the_end(stage: &Stage) -> Result<(), Failure> {
     }
     checker.all_is_known(now());
     drop(checker);
+    beats::look(stage)?;
     let left = QUEUES.map(|queue| at_the_end(stage, queue));
     let left = left.into_iter().collect::<Result<Vec<_>, _>>()?;
     stage.checker().conclude(&left);
@@ -202,7 +206,7 @@ fn at_the_end(stage: &Stage, queue: &str) -> Result<AtTheEnd, Failure> {
         };
         if ["jobs", "progress", "inbox", "scheduled", "parked"].into_iter().any(of_the_queue) {
             // What code declares of limits stays, and what closes one until a time. Tickets of the last resume are there for a minute.
-            let stays = [":control", ":timers", ":rates", ":gate"];
+            let stays = [":control", ":timers", ":rates", ":gate", ":tables"];
             if !stays.iter().any(|end| key.ends_with(end)) {
                 end.left.push((key.clone(), redis.len(&key)));
             }

@@ -13,6 +13,7 @@ use hworker::embedded::Server;
 use hworker_tests::{Clock, Process, Proxy, RedisSide};
 use tempfile::TempDir;
 
+use crate::beats;
 use crate::checker::Checker;
 use crate::diary::{Note, Reader, What, now};
 use crate::jobs::{Plan, QUEUES, work, work_plain};
@@ -184,6 +185,11 @@ impl Stage {
         }
     }
 
+    /// Where jobs remember what they did.
+    pub(crate) fn memory(&self) -> PathBuf {
+        self.home.dir.join("memory")
+    }
+
     /// Where the server keeps its data.
     pub(crate) fn data(&self) -> PathBuf {
         self.home.dir.join("data")
@@ -278,7 +284,10 @@ impl Stage {
         command
             .arg("worker")
             .env("HWORKER_NAME", format!("w{number}"))
-            .env("HWORKER_QUEUES", QUEUES.map(|queue| format!("+{queue}")).join(","))
+            .env(
+                "HWORKER_QUEUES",
+                QUEUES.map(|queue| format!("+{queue}")).join(",") + ",+" + beats::QUEUE,
+            )
             .env("HWORKER_CONCURRENCY", SLOTS)
             .env("HWORKER_SHUTDOWN_GRACE", GRACE)
             .env("HWORKER_UNKNOWN_FOR", "12s")

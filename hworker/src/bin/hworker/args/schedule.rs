@@ -1,4 +1,4 @@
-//! The part of the command line about what runs again and again, and what programs declare.
+//! The part of the command line about cron entries, and tables of programs.
 
 use std::time::Duration;
 
@@ -18,21 +18,21 @@ pub(crate) enum Cron {
     Show {
         #[command(flatten)]
         which: WhichEntry,
-        /// How many times, and how many runs
-        #[arg(long, default_value_t = 5)]
-        limit: usize,
+        /// How many times, and how many runs; at most 1,000
+        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=1_000))]
+        limit: u16,
     },
-    /// Has an entry not run until it is resumed, over deploys too
+    /// Pauses an entry until it is resumed, over deploys too
     Pause {
         #[command(flatten)]
         which: WhichEntry,
     },
-    /// Has it run again, from its next time on
+    /// Resumes it, from its next time on
     Resume {
         #[command(flatten)]
         which: WhichEntry,
     },
-    /// Has a run start now
+    /// Starts a run now
     Run {
         #[command(flatten)]
         which: WhichEntry,

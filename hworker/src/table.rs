@@ -1,6 +1,8 @@
 //! What a program declares in its code: limits, and what runs again and again. A queue knows it by the name of the program and a hash.
 
 use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::client::Client;
 #[cfg(feature = "cron")]
@@ -14,6 +16,9 @@ use crate::store::{
     Connection, Declaration, Declared, Declares, Fault, FaultKind, Queue, server_time,
 };
 
+/// Between two lines of the log that a queue could not be told.
+const AGAIN_AFTER: Duration = Duration::from_secs(60);
+
 /// So often it is reckoned when its entries are due.
 const LATE: u32 = 5;
 
@@ -24,6 +29,8 @@ pub(crate) struct Table {
     limits: DeclaredLimits,
     #[cfg(feature = "cron")]
     entries: BTreeMap<&'static str, Vec<DeclaredEntry>>,
+    /// When it was said that a queue was not told.
+    told: Mutex<Option<Instant>>,
     /// By the queues that have entries; all others have the last.
     hashes: BTreeMap<&'static str, String>,
     hash: String,
@@ -44,6 +51,7 @@ impl Table {
             limits,
             #[cfg(feature = "cron")]
             entries: BTreeMap::new(),
+            told: Mutex::default(),
             hashes: BTreeMap::new(),
             hash,
         };
@@ -117,6 +125,11 @@ impl Table {
         }
         match self.try_declare(queue, on).await {
             Err(fault) if fault.kind != FaultKind::Connection => {
+                let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+                if told.is_some_and(|at| at.elapsed() < AGAIN_AFTER) {
+                    return Ok(());
+                }
+                *told = Some(Instant::now());
                 let fault = fault.to_string();
                 say!(WARN, { queue = queue.name.clone() }, %queue, "what this program declares in its code is not told to the queue: {fault}");
                 Ok(())

@@ -118,12 +118,17 @@ impl Table {
         Declares { app, hash, limits: !self.limits.fields.is_empty(), entries }
     }
 
-    /// Says what it declares on a queue, if that is anything. A server that refuses it does not keep the worker from its jobs.
-    pub(crate) async fn declare(&self, queue: &Queue, on: &Connection) -> Result<(), Fault> {
+    /// Says what it declares on a queue, if that is anything. `steady`: for how long the caller has reached the server. A server that refuses it does not keep the worker from its jobs.
+    pub(crate) async fn declare(
+        &self,
+        queue: &Queue,
+        on: &Connection,
+        steady: Duration,
+    ) -> Result<(), Fault> {
         if self.hash(queue).is_empty() {
             return Ok(());
         }
-        match self.try_declare(queue, on).await {
+        match self.try_declare(queue, on, steady).await {
             Err(fault) if fault.kind != FaultKind::Connection => {
                 let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
                 if told.is_some_and(|at| at.elapsed() < AGAIN_AFTER) {
@@ -138,13 +143,18 @@ impl Table {
         }
     }
 
-    async fn try_declare(&self, queue: &Queue, on: &Connection) -> Result<(), Fault> {
+    async fn try_declare(
+        &self,
+        queue: &Queue,
+        on: &Connection,
+        steady: Duration,
+    ) -> Result<(), Fault> {
         let mut declared = Declared::Late;
         // An entry may be due before the server hears when it is.
         for _ in 0..LATE {
             if matches!(declared, Declared::Late) {
                 let now = server_time(on).await?;
-                declared = queue.declare(on, &self.declaration(queue, now)).await?;
+                declared = queue.declare(on, &self.declaration(queue, now, steady)).await?;
             }
         }
         let hash = self.hash(queue);
@@ -164,7 +174,7 @@ impl Table {
 
     /// As a queue is told it. `now`: the server's time in ms.
     #[cfg_attr(not(feature = "cron"), allow(unused_variables))]
-    fn declaration(&self, queue: &Queue, now: u64) -> Declaration<'_> {
+    fn declaration(&self, queue: &Queue, now: u64, steady: Duration) -> Declaration<'_> {
         #[cfg(not(feature = "cron"))]
         let entries = Vec::new();
         #[cfg(feature = "cron")]
@@ -180,6 +190,12 @@ impl Table {
                 })
                 .collect()
         };
-        Declaration { app: &self.app, hash: self.hash(queue), limits: &self.limits.fields, entries }
+        Declaration {
+            app: &self.app,
+            hash: self.hash(queue),
+            steady,
+            limits: &self.limits.fields,
+            entries,
+        }
     }
 }

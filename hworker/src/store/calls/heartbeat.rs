@@ -42,6 +42,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) stopping: bool,
     /// What its program declares.
     pub(crate) declares: Declares<'a>,
+    /// For how long it has reached the server.
+    pub(crate) steady: Duration,
 }
 
 /// What a program declares in its code, as a heartbeat tells it.
@@ -135,6 +137,7 @@ impl Queue {
         call.number(millis(asked.unknown_for)).number(u64::from(asked.stopping));
         let declares = &asked.declares;
         call.arg(declares.app).arg(declares.hash).number(TABLE_LIVES_MS);
+        call.number(millis(asked.steady));
         call.number(u64::from(declares.limits)).number(u64::from(declares.entries));
         let mut reply = on.run(&call, within).await?;
         match reply.text()?.as_str() {

@@ -1,12 +1,14 @@
 //! What programs declare in their code.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::heartbeat::TABLE_LIVES_MS;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, Script};
+use crate::time::millis;
 
 /// What a program declares on a queue.
 #[derive(Debug)]
@@ -14,6 +16,8 @@ pub(crate) struct Declaration<'a> {
     pub(crate) app: &'a str,
     /// Of all that follows.
     pub(crate) hash: &'a str,
+    /// For how long the caller has reached the server.
+    pub(crate) steady: Duration,
     pub(crate) limits: &'a [(String, String)],
     pub(crate) entries: Vec<NewEntry<'a>>,
 }
@@ -61,7 +65,7 @@ impl Queue {
     ) -> Result<Declared, Fault> {
         let mut call = Call::new(Script::Declare, &[&self.keys.jobs, &self.keys.bell]);
         call.arg(declared.app).arg(declared.hash).number(TABLE_LIVES_MS);
-        call.number(declared.limits.len() as u64);
+        call.number(millis(declared.steady)).number(declared.limits.len() as u64);
         for (field, value) in declared.limits {
             call.arg(field).arg(value);
         }

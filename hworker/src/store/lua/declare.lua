@@ -6,15 +6,16 @@
 -- ARGV[1] app       the name of the program
 -- ARGV[2] hash      of all that follows
 -- ARGV[3] live      ms; a table of which no worker told for so long has none
--- ARGV[4] n         how many limits follow: 'limit:<limit>' how many at once, 'rate:<limit>' '<count> <period in ms> <burst>'; '' for a value where
+-- ARGV[4] steady    ms for which the caller has reached the server
+-- ARGV[5] n         how many limits follow: 'limit:<limit>' how many at once, 'rate:<limit>' '<count> <period in ms> <burst>'; '' for a value where
 --   there is none
--- ARGV[5] and for each cron entry: its name; what it says; when it is due next, in ms, or ''; '1' if it is due once for each table
+-- ARGV[6] and for each cron entry: its name; what it says; when it is due next, in ms, or ''; '1' if it is due once for each table
 --
 -- Returns {1 if it is in force or 0, the hash that was before or ''}; {2, ''} where an entry is due by now: the caller reckons again.
 -- Invariant: what somebody set by hand goes on to hold, and what another program declares. An entry that says the same goes on as it was.
 local call = redis.call
 local jobs, bell = KEYS[1], KEYS[2]
-local app, hash, live, n = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local app, hash, live, steady, n = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local control = jobs .. ':control'
 -- An entry that is due so much later than it says was fired while the clock was wrong.
 local far = 2 * 86400000
@@ -30,7 +31,7 @@ call('HLEN', control)
 call('HLEN', cron)
 call('ZCARD', timers)
 call('LLEN', bell)
-for i = 7 + 2 * n, #ARGV, 4 do
+for i = 8 + 2 * n, #ARGV, 4 do
   if (tonumber(ARGV[i]) or math.huge) <= now then return {2, ''} end
 end
 local all = known_tables()
@@ -46,7 +47,6 @@ if not first then
   end
   call('HSET', tables, 'first:' .. own, string.format('%.0f', first))
 end
-local since = tonumber(all['seen:' .. own])
 all['first:' .. own], all['seen:' .. own] = first, now
 call('HSET', tables, 'seen:' .. own, string.format('%.0f', now))
 for field in pairs(all) do
@@ -54,7 +54,7 @@ for field in pairs(all) do
   if of and is_older(all, of, forgotten) then call('HDEL', tables, field, 'first:' .. of, 'booted:' .. of) end
 end
 local before = all['force:' .. app] or ''
-if (all['pin:' .. app] or newest(all, app, live, since)) ~= hash then return {0, before} end
+if (all['pin:' .. app] or newest(all, app, live, steady)) ~= hash then return {0, before} end
 
 -- What another program declares stays, unless that has had no worker for long.
 local others, declared, names = {}, {}, {}
@@ -90,11 +90,11 @@ local function set_entry(entry, says, due, is_once)
     set_next(entry, due)
   end
 end
-for i = 5, 4 + 2 * n, 2 do
+for i = 6, 5 + 2 * n, 2 do
   note(ARGV[i])
   set_limit(ARGV[i], ARGV[i + 1])
 end
-for i = 5 + 2 * n, #ARGV, 4 do
+for i = 6 + 2 * n, #ARGV, 4 do
   note('cron:' .. ARGV[i])
   set_entry(ARGV[i], ARGV[i + 1], ARGV[i + 2], ARGV[i + 3])
 end
@@ -111,5 +111,5 @@ end
 call('HSET', tables, 'force:' .. app, hash, 'of:' .. app, table.concat(names, '\n'), 'booted:' .. own, '1')
 -- Where somebody removes a key, its mark is gone too.
 if n > 0 then call('HSET', control, 'table:' .. app, hash) end
-if ARGV[5 + 2 * n] then call('HSET', cron, 'table:' .. app, hash) end
+if ARGV[6 + 2 * n] then call('HSET', cron, 'table:' .. app, hash) end
 return {1, before}

@@ -20,8 +20,9 @@
 -- ARGV[8] app        the name of its program
 -- ARGV[9] hash       of what its program declares, see declare.lua; '' for nothing
 -- ARGV[10] live      ms; a table of which no worker told for so long has none
--- ARGV[11] limits    '1': its table has limits
--- ARGV[12] entries   '1': it has cron entries
+-- ARGV[11] steady    ms for which this worker has reached the server
+-- ARGV[12] limits    '1': its table has limits
+-- ARGV[13] entries   '1': it has cron entries
 --
 -- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting or 0 while the queue gives none, 1 if it keeps the timer or 0,
 -- ms until the next scheduled job is due, or a limit opens, or -1, parked jobs that it has not looked at, parked jobs to be broken, its
@@ -114,16 +115,16 @@ local function is_to_declare()
   if force ~= hash then
     if pin then return pin == hash end
     local all = known_tables()
-    return newest(all, app, live, seen) == hash
+    return newest(all, app, live, tonumber(ARGV[11])) == hash
   end
   -- Somebody may have removed a key.
-  local is_there = (ARGV[11] ~= '1' or redis.pcall('HGET', control, 'table:' .. app) == hash)
-    and (ARGV[12] ~= '1' or redis.pcall('HGET', jobs .. ':cron', 'table:' .. app) == hash)
+  local is_there = (ARGV[12] ~= '1' or redis.pcall('HGET', control, 'table:' .. app) == hash)
+    and (ARGV[13] ~= '1' or redis.pcall('HGET', jobs .. ':cron', 'table:' .. app) == hash)
   return not is_there
 end
 
 -- Cron entries whose timer is gone, some of them at a time.
-if keeps == 1 and ARGV[12] == '1' then
+if keeps == 1 and ARGV[13] == '1' then
   -- include cron
   local some = redis.pcall('HRANDFIELD', cron, 20)
   for _, field in ipairs(some) do

@@ -41,7 +41,7 @@ pub(crate) async fn connect(
         let _ = session.core.client.register_queues(&[&consumer.queue.name], None).await;
         pause_with_all(session, consumer, &connection).await?;
         // Before the first of its jobs is taken.
-        session.core.table.declare(&consumer.queue, &connection).await?;
+        session.core.table.declare(&consumer.queue, &connection, Duration::ZERO).await?;
     }
     let believed = consumer.leases.believed();
     let reconciled = consumer

@@ -46,6 +46,8 @@ pub(crate) struct HeartbeatLoop {
     timer: JoinSet<()>,
     /// When the server was last not reached.
     failed_at: Option<Instant>,
+    /// It reaches the server since then.
+    steady_since: Instant,
     /// Of the cron entries of the queue.
     notes: scheduler::Notes,
 }
@@ -63,6 +65,7 @@ impl HeartbeatLoop {
             refused: 0,
             timer: JoinSet::new(),
             failed_at: None,
+            steady_since: Instant::now(),
             notes: scheduler::Notes::default(),
         }
     }
@@ -131,12 +134,14 @@ impl HeartbeatLoop {
             unknown_for: self.session.core.config.unknown_for,
             stopping: self.session.was_told_to_stop(),
             declares: self.session.core.table.declares(&consumer.queue),
+            steady: self.steady_since.elapsed(),
         };
         consumer.queue.heartbeat(connection, &consumer.keys, worker, &asked, ANSWER_WITHIN).await
     }
 
     async fn accepted(&mut self, connection: &Connection, sent: Instant, wait: u64, heard: Heard) {
         if let Some(at) = self.failed_at.take() {
+            self.steady_since = Instant::now();
             // The other connections were cut off too, and may not know it yet: a lost request is waited for until its time is over.
             self.consumer.was_cut_off(at);
         }
@@ -200,6 +205,7 @@ impl HeartbeatLoop {
             say!(WARN, { queue = self.consumer.queue.name.clone() }, %server, %queue, "the server refuses heartbeats, trying again: {fault}");
         }
         self.refused += 1;
+        self.steady_since = Instant::now();
         self.missed(false);
     }
 
@@ -239,7 +245,8 @@ impl HeartbeatLoop {
         }
         if heard.is_to_declare {
             // A newer program has gone, or somebody removed what was said.
-            self.session.core.table.declare(&self.consumer.queue, connection).await?;
+            let steady = self.steady_since.elapsed();
+            self.session.core.table.declare(&self.consumer.queue, connection, steady).await?;
         }
         self.keep_timer(heard.keeps_timer);
         self.consumer.parked.tell(heard.parked, if heard.keeps_timer { heard.overdue } else { 0 });

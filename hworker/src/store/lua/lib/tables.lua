@@ -15,14 +15,14 @@ end
 -- No worker told of it for so many ms.
 local function is_older(all, of, ms) return now - (tonumber(all['seen:' .. of]) or 0) > ms end
 
--- Of the tables of a program that have workers, the one that the server knows for the shortest time. `since`: when the caller itself told of
--- its own last. While it could not, others could not either, and their silence says nothing.
-local function newest(all, app, live, since)
+-- Of the tables of a program that have workers, the one that the server knows for the shortest time. `steady`: for how many ms the caller has
+-- reached the server. Before it did, others could not either, and their silence says nothing.
+local function newest(all, app, live, steady)
   local found, first
   for field, seen in pairs(all) do
     local whose, hash = string.match(field, '^seen:(.*) ([^ ]*)$')
     seen = tonumber(seen) or 0
-    if whose == app and (since or now) - seen <= live and seen - now <= live then
+    if whose == app and (steady < live or now - seen <= live) and seen - now <= live then
       local at = tonumber(all['first:' .. app .. ' ' .. hash]) or 0
       if not found or at > first or at == first and hash > found then found, first = hash, at end
     end

@@ -137,11 +137,10 @@ mod with_cron {
 
     /// Whether a start is before its end. The day of an end is included.
     pub(crate) fn span(start: &LitStr, end: &LitStr) -> Result<()> {
-        let (begin, mut last) = (read(start)?, read(end)?);
-        if end.value().len() == 10 {
-            last = last.checked_add(1.day()).unwrap_or(last);
-        }
-        if begin <= last { Ok(()) } else { Err(Error::new_spanned(end, "`end` is before `start`")) }
+        let (begin, last) = (read(start)?, read(end)?);
+        let is_day = end.value().len() == 10;
+        let fits = if is_day { begin.date() <= last.date() } else { begin <= last };
+        if fits { Ok(()) } else { Err(Error::new_spanned(end, "`end` is before `start`")) }
     }
 
     fn read(text: &LitStr) -> Result<DateTime> {

@@ -89,6 +89,8 @@ fn in_brackets(word: &Ident, input: ParseStream<'_>, errors: &mut Errors) -> Res
         )
     };
     if !inside.peek(syn::LitStr) {
+        // What follows is not looked at.
+        inside.parse::<TokenStream>()?;
         return Err(expected());
     }
     let first: LitStr = inside.parse().map_err(|_| expected())?;

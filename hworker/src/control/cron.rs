@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use super::{Control, in_a_runtime};
 use crate::calendar::{CatchUp, Overlap};
-use crate::cron::{Entry, Schedule, check_entry, run_now};
+use crate::cron::{Entry, Schedule, check_entry, entry_of, run_now};
 use crate::envelope::JobId;
 use crate::error::Error;
 use crate::job_state::JobState;
@@ -159,7 +159,7 @@ impl CronControl {
     pub async fn upsert(&self, schedule: Schedule) -> Result<(), Error> {
         let shard = self.shard()?;
         let (entry, calendar) =
-            Entry::new(schedule, &self.control.client, &self.control.name, &self.name)?;
+            entry_of(schedule, &self.control.client, &self.control.name, &self.name)?;
         if calendar.is_reboot() {
             return Err(Error::config(
                 "`@reboot` is for entries in code; `.run_now()` has one run at once",

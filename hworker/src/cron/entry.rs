@@ -3,14 +3,10 @@
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::Schedule;
-use super::template::Template;
 use crate::calendar::{Calendar, Overlap, Timing};
-use crate::client::Client;
 use crate::envelope::{JobId, NewEnvelope, VERSION, describe};
-use crate::error::{Cause, Error, Problems};
+use crate::error::{Cause, Error};
 use crate::fnv;
-use crate::job::Definition;
 use crate::limit::List;
 use crate::priority::Priority;
 use crate::unique::KeyLock;
@@ -51,9 +47,6 @@ pub(crate) struct Entry {
     pub(super) priority: Option<Priority>,
 }
 
-/// Its arguments have at most so many bytes: a hundred runs may be taken in at once.
-const MOST_BYTES: usize = 64 * 1024;
-
 /// The name of an entry, or what is wrong with it.
 pub(crate) fn check_entry(name: &str) -> Result<(), String> {
     let fits =
@@ -64,52 +57,6 @@ pub(crate) fn check_entry(name: &str) -> Result<(), String> {
 }
 
 impl Entry {
-    /// The entry of this name as a schedule says it. All that is wrong is told at once.
-    pub(crate) fn new(
-        schedule: Schedule,
-        client: &Client,
-        queue: &str,
-        name: &str,
-    ) -> Result<(Self, Calendar), Error> {
-        let Schedule { timing, template } = schedule;
-        let mut problems = Vec::new();
-        problems.extend(check_entry(name).err());
-        if timing.count == Some(0) {
-            problems.push("`count` is 0; an entry has at least one run".into());
-        }
-        let mut entry = Self {
-            hash: String::new(),
-            when: timing,
-            job: String::new(),
-            args: RawValue::NULL.to_owned(),
-            list: String::new(),
-            lock: None,
-            terms: String::new(),
-            tags: Vec::new(),
-            meta: None,
-            max_attempts: None,
-            timeout: None,
-            backoff: None,
-            expires_in: None,
-            priority: None,
-        };
-        template.fill(client, (queue, name), &mut entry, &mut problems)?;
-        if entry.lock.is_some() && entry.when.overlap != Overlap::Allow {
-            problems.push("a unique job has no `overlap`: its key says what is done".into());
-        }
-        let calendar = entry.calendar(queue, name).map_err(|why| problems.push(why)).ok();
-        let bytes = entry.args.get().len();
-        if bytes > MOST_BYTES {
-            problems.push(format!(
-                "the arguments of a cron entry have {bytes} bytes, more than {MOST_BYTES}; name what they are about instead"
-            ));
-        }
-        match calendar.filter(|_| problems.is_empty()) {
-            Some(calendar) => Ok((entry, calendar)),
-            None => Err(Error::Config(Problems(problems))),
-        }
-    }
-
     /// Reads what the server has.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let (hash, json) = text.split_once('\n').ok_or("it has no hash")?;
@@ -182,26 +129,4 @@ impl Entry {
             priority: self.priority,
         })
     }
-}
-
-/// An entry that code declares.
-#[derive(Debug)]
-pub(crate) struct DeclaredEntry {
-    pub(crate) name: &'static str,
-    pub(crate) text: String,
-    pub(crate) calendar: Calendar,
-}
-
-/// The entries that a job type declares on its queue.
-pub(crate) fn declared(
-    definition: &'static Definition,
-    client: &Client,
-) -> Result<Vec<DeclaredEntry>, Error> {
-    let entry = |declared: &crate::job::DeclaredCron| {
-        let args = (declared.args)();
-        let schedule = Schedule::new((declared.timing)(), Template::of(definition, args));
-        let (entry, calendar) = Entry::new(schedule, client, definition.queue, declared.name)?;
-        Ok(DeclaredEntry { name: declared.name, text: entry.text()?, calendar })
-    };
-    definition.crons.iter().map(entry).collect()
 }

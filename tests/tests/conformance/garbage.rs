@@ -164,6 +164,7 @@ async fn d6_empty_queue_is_inert() {
                 "meta:",
                 // The limits of its job types.
                 "jobs-default:control",
+                "jobs-default:tables",
             ]
             .iter()
             .any(|kind| key.starts_with(&format!("hworker-{kind}")))

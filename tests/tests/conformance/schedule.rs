@@ -254,7 +254,7 @@ fn few_large_jobs_are_due_at_once() {
     }
     let (_, promote) = SCRIPTS.iter().find(|(name, _)| *name == "promote").expect("the script");
     let keys = ["hworker-scheduled-default", "hworker-jobs-default"];
-    let call = [&["EVAL", promote, "2"][..], &keys, &["1000", "4000000"]].concat();
-    let (moved, next): (u64, i64) = server.redis().ask(&call);
+    let call = [&["EVAL", promote, "2"][..], &keys, &["1000", "4000000", "0"]].concat();
+    let (moved, next, _): (u64, i64, u64) = server.redis().ask(&call);
     assert_eq!((moved, next), (1 + 2, 0));
 }

@@ -162,18 +162,25 @@ fn what_waits_behind_a_long_body_runs_elsewhere_in_order() {
     let settings = [("HWORKER_CONCURRENCY", "1")];
     let through = [&settings[..], &[("HWORKER_REDIS_URL", &*url)]].concat();
     let _worker = server.worker_process(&through);
-    put_many(&server, 400, "short", &[vec![]]);
-    server.eventually("it is used to short jobs", SOON, || server.ended("short") == 400);
-    server.drained(SOON);
-
-    let names: Vec<_> = (0..12).map(|number| format!("long-{number}")).collect();
-    let long = |name: &String| act::with(name.clone(), vec![vec![Act::Block(400)]]);
-    let bulk: Bulk = names.iter().map(long).collect();
-    let released = proxy.count("release");
-    bulk.on(server.client()).enqueue_blocking().expect("enqueued");
-    server.eventually("they are given back", SOON, || {
-        proxy.count("release") > released && leased(&server) <= 1
-    });
+    // Beside other tests a short job may take so long that none is fetched ahead. Then it is tried again.
+    let given_back = |round: u32| {
+        let short = format!("short-{round}");
+        put_many(&server, 400, &short, &[vec![]]);
+        server.eventually("it is used to short jobs", SOON, || server.ended(&short) == 400);
+        server.drained(SOON);
+        let names: Vec<_> = (0..12).map(|number| format!("long-{round}-{number}")).collect();
+        let long = |name: &String| act::with(name.clone(), vec![vec![Act::Block(400)]]);
+        let bulk: Bulk = names.iter().map(long).collect();
+        let released = proxy.count("release");
+        bulk.on(server.client()).enqueue_blocking().expect("enqueued");
+        let mut are_back = false;
+        server.eventually("they are given back, or have run", SOON, || {
+            are_back = proxy.count("release") > released && leased(&server) <= 1;
+            are_back || names.iter().all(|name| server.ended(name) == 1)
+        });
+        are_back.then_some(names)
+    };
+    let names = (0..5).find_map(given_back).expect("some are fetched ahead");
     let _other = server.worker_process(&settings);
     server.eventually("all run", SOON, || names.iter().all(|name| server.ended(name) == 1));
     let mut runs: Vec<_> = names.iter().flat_map(|name| begins(&server, name)).collect();

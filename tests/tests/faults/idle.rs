@@ -113,6 +113,7 @@ fn poll_of_an_empty_queue_leaves_nothing() {
             "meta:",
             // The limits of its job types.
             "jobs-default:control",
+            "jobs-default:tables",
         ]
         .map(|known| format!("hworker-{known}"));
         keys.iter().all(|key| known.iter().any(|known| key.starts_with(known)))

@@ -41,8 +41,8 @@ fn most_held(server: &TestServer) -> usize {
 fn nothing_stays(server: &TestServer) {
     server.drained(SOON);
     let keys = server.redis().keys("hworker-jobs-default*");
-    // The latter two expire.
-    let stays = [":control", ":gate", ":rates"];
+    // The last two expire.
+    let stays = [":control", ":tables", ":gate", ":rates"];
     let mut left = keys.iter().filter(|key| !stays.iter().any(|end| key.ends_with(end)));
     assert_eq!(left.next(), None, "{keys:?}");
 }

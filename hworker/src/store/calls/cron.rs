@@ -14,29 +14,6 @@ use crate::unique::KeyLock;
 /// How many fields the entries of a queue may have, of which each has up to six.
 const MOST_FIELDS: u64 = 5_000;
 
-/// An entry that is due.
-#[derive(Debug)]
-pub(crate) struct DueEntry {
-    pub(crate) name: String,
-    pub(crate) text: String,
-    /// When it was due, in ms.
-    pub(crate) due: u64,
-    /// How many runs it had.
-    pub(crate) fired: u64,
-}
-
-impl DueEntry {
-    /// As `promote` tells of it.
-    pub(super) fn read(reply: &mut Reply) -> Result<Self, Fault> {
-        Ok(Self {
-            name: reply.text()?,
-            text: reply.text()?,
-            due: reply.text()?.parse().unwrap_or(0),
-            fired: reply.text()?.parse().unwrap_or(0),
-        })
-    }
-}
-
 /// What is fired.
 #[derive(Debug)]
 pub(crate) struct Firing<'a> {

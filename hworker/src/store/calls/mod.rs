@@ -31,7 +31,7 @@ mod watch;
 
 pub(crate) use control::lock;
 pub(crate) use counts::{Load, is_ticket};
-pub(crate) use cron::{DueEntry, Firing, KnownEntry, Ordered, Ran, Run};
+pub(crate) use cron::{Firing, KnownEntry, Ordered, Ran, Run};
 pub(crate) use doctor::{info, own_user, refused, set_aside, slow_calls, types, users};
 pub(crate) use edit::{Duty, Edited, From, HUSK};
 pub(crate) use enqueue::{Bound, NoRoom};
@@ -45,7 +45,7 @@ pub(crate) use read::{DEEPEST, Places, Range, read_set};
 pub(crate) use records::{Place, Trimmed};
 pub(crate) use recover::{Recovered, Who};
 pub(crate) use reserve::{Listed, Reserved, Want};
-pub(crate) use schedule::{Due, Promoted, of_scheduled};
+pub(crate) use schedule::{Due, DueEntry, Promoted, of_scheduled};
 pub(crate) use session::Reconciled;
 pub(crate) use settle::Settled;
 pub(crate) use settlement::{End, NewLock, NewRecord, Settlement};

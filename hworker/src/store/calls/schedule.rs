@@ -3,10 +3,10 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use super::cron::DueEntry;
 use crate::limit::List;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
+use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, SCRIPT_BYTES, SCRIPT_JOBS, Script};
 
 /// When a scheduled job is due, in ms.
@@ -23,6 +23,29 @@ impl Due {
             Self::In(ms) => now.saturating_add(ms),
             Self::At(ms) => ms,
         }
+    }
+}
+
+/// An entry that is due.
+#[derive(Debug)]
+pub(crate) struct DueEntry {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    /// When it was due, in ms.
+    pub(crate) due: u64,
+    /// How many runs it had.
+    pub(crate) fired: u64,
+}
+
+impl DueEntry {
+    /// As `promote` tells of it.
+    fn read(reply: &mut Reply) -> Result<Self, Fault> {
+        Ok(Self {
+            name: reply.text()?,
+            text: reply.text()?,
+            due: reply.text()?.parse().unwrap_or(0),
+            fired: reply.text()?.parse().unwrap_or(0),
+        })
     }
 }
 

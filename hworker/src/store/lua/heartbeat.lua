@@ -124,7 +124,7 @@ local function is_to_declare()
 end
 
 -- Cron entries whose timer is gone, some of them at a time.
-if keeps == 1 and ARGV[13] == '1' then
+if keeps == 1 then
   -- include cron
   local some = redis.pcall('HRANDFIELD', cron, 20)
   for _, field in ipairs(some) do

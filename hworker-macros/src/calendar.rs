@@ -51,6 +51,7 @@ pub(crate) fn skip_days(text: &LitStr) -> Result<()> {
 }
 
 #[cfg(not(feature = "cron"))]
+#[allow(clippy::unnecessary_wraps, reason = "as with the feature")]
 mod with_cron {
     use syn::{LitStr, Result};
 

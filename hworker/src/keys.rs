@@ -179,6 +179,7 @@ impl Keys {
     }
 
     /// The cron entries.
+    #[cfg(feature = "cron")]
     pub(crate) fn cron(&self) -> String {
         [&*self.jobs, ":cron"].concat()
     }

@@ -1,4 +1,9 @@
 #![forbid(unsafe_code)]
+// Without the feature some of what calls read and write of cron entries is for nobody.
+#![cfg_attr(
+    not(feature = "cron"),
+    allow(dead_code, clippy::unused_async, clippy::unnecessary_wraps)
+)]
 #![doc = include_str!("../README.md")]
 
 // Generated code says `::hworker`, also in this crate's own tests and examples.

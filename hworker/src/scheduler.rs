@@ -13,7 +13,8 @@ pub(crate) type Notes = crate::cron::Notes;
 
 /// It fires none.
 #[cfg(not(feature = "cron"))]
-pub(crate) type Notes = ();
+#[derive(Debug, Default)]
+pub(crate) struct Notes {}
 
 /// Promotes some of what is due, and fires the cron entries that are due.
 #[cfg(feature = "cron")]
@@ -34,7 +35,7 @@ pub(crate) async fn promote(
 pub(crate) async fn promote(
     queue: &Queue,
     on: &Connection,
-    (): &mut (),
+    _: &mut Notes,
 ) -> Result<Promoted, Fault> {
     queue.promote(on, None).await
 }

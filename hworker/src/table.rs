@@ -8,6 +8,7 @@ use crate::client::Client;
 #[cfg(feature = "cron")]
 use crate::cron::{DeclaredEntry, declared};
 use crate::error::Problems;
+#[cfg(feature = "cron")]
 use crate::fnv;
 use crate::job::Definition;
 use crate::limit::DeclaredLimits;

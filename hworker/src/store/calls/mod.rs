@@ -3,6 +3,7 @@
 mod admin;
 mod control;
 mod counts;
+#[cfg(feature = "cron")]
 mod cron;
 mod doctor;
 mod edit;
@@ -31,6 +32,7 @@ mod watch;
 
 pub(crate) use control::lock;
 pub(crate) use counts::{Load, is_ticket};
+#[cfg(feature = "cron")]
 pub(crate) use cron::{Firing, KnownEntry, Ordered, Ran, Run};
 pub(crate) use doctor::{info, own_user, refused, set_aside, slow_calls, types, users};
 pub(crate) use edit::{Duty, Edited, From, HUSK};
@@ -45,10 +47,14 @@ pub(crate) use read::{DEEPEST, Places, Range, read_set};
 pub(crate) use records::{Place, Trimmed};
 pub(crate) use recover::{Recovered, Who};
 pub(crate) use reserve::{Listed, Reserved, Want};
-pub(crate) use schedule::{Due, DueEntry, Promoted, of_scheduled};
+#[cfg(feature = "cron")]
+pub(crate) use schedule::DueEntry;
+pub(crate) use schedule::{Due, Promoted, of_scheduled};
 pub(crate) use session::Reconciled;
 pub(crate) use settle::Settled;
 pub(crate) use settlement::{End, NewLock, NewRecord, Settlement};
 pub(crate) use submit::{Answer, Submission, Word};
-pub(crate) use tables::{Declaration, Declared, NewEntry};
+#[cfg(feature = "cron")]
+pub(crate) use tables::NewEntry;
+pub(crate) use tables::{Declaration, Declared};
 pub(crate) use wait::{connection_id, end_wait, lengths};

@@ -1,4 +1,4 @@
-//! What a program declares in its code: limits, and what runs again and again. A queue knows it by the name of the program and a hash.
+//! What a program declares in its code: limits and cron entries. A queue knows it by the name of the program and a hash.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -119,16 +119,14 @@ impl Table {
         Declares { app, hash, limits: !self.limits.fields.is_empty(), entries }
     }
 
-    /// Says what it declares on a queue, if that is anything. `steady`: for how long the caller has reached the server. A server that refuses it does not keep the worker from its jobs.
+    /// Says what it declares on a queue. `steady`: for how long the caller has reached the server. A server that refuses it does not keep the
+    /// worker from its jobs.
     pub(crate) async fn declare(
         &self,
         queue: &Queue,
         on: &Connection,
         steady: Duration,
     ) -> Result<(), Fault> {
-        if self.hash(queue).is_empty() {
-            return Ok(());
-        }
         match self.try_declare(queue, on, steady).await {
             Err(fault) if fault.kind != FaultKind::Connection => {
                 let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

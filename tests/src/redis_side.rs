@@ -127,8 +127,8 @@ impl RedisSide {
                 table.sort(keys)
                 for _, key in ipairs(keys) do
                     -- What is declared and set is of no job, and what wakes workers expires.
-                    local is_setting = string.find(key, ':control$') or string.find(key, ':overrides$') or string.find(key, ':gate$') or string.find(key, ':tables$')
-                        or string.find(key, ':cron$')
+                    local is_setting = string.find(key, ':control$') or string.find(key, ':overrides$') or string.find(key, ':gate$')
+                        or string.find(key, ':tables$') or string.find(key, ':cron$')
                     if not is_setting and (key == own or string.sub(key, 1, #own + 1) == own .. ':') then
                         local count = counts[redis.call('TYPE', key).ok]
                         left[#left + 1] = {key, count and redis.call(count, key) or 1}

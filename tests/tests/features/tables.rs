@@ -158,6 +158,26 @@ async fn cc14_sc18_the_newest_release_that_lives_is_in_force() {
         .await;
 }
 
+/// It declares nothing any more.
+#[hworker::job(name = "report")]
+async fn plain_report() {}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sc18_a_release_that_declares_nothing_takes_all_back() {
+    // Guard: `is_to_declare` in heartbeat.lua, where the table is empty.
+    let server = TestServer::start();
+    let _old = run(&server, first::jobs(), "shop");
+    server
+        .eventually_async("the first", SOON, async || in_force(&server).await == of_first())
+        .await;
+    let _new = run(&server, Registry::new().with::<plain_report>(), "shop");
+    server
+        .eventually_async("nothing is declared", SOON, async || {
+            in_force(&server).await == (Vec::new(), None)
+        })
+        .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_key_of_another_type_keeps_no_worker_from_its_jobs() {
     for key in ["cron", "tables", "timers"] {

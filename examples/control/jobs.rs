@@ -102,6 +102,18 @@ pub async fn preview(page: &str, version: u32, shop: State<Shop>) {
     shop.0.works("preview", &format!("{page}, version {version}"), 4 * WORK).await;
 }
 
+/// The bank refuses some, and does not answer others at once.
+#[hworker::job(max_attempts = 3, backoff = "2s")]
+pub async fn refund(order: u64, shop: State<Shop>, context: Context) -> Outcome {
+    shop.0.works("refund", &format!("order {order}"), WORK).await;
+    match (order % 5, context.attempt()) {
+        (0, _) => Outcome::Failure("the account is closed".into()),
+        (1 | 2, 1) => Outcome::Retry("the bank does not answer".into()),
+        (1, _) => Outcome::Retry(format!("the bank refuses order {order}")),
+        _ => Outcome::Success,
+    }
+}
+
 /// Has no limit. The demo holds it up all the same.
 #[hworker::job]
 pub async fn send_mail(to: &str, shop: State<Shop>) {

@@ -66,6 +66,33 @@ fn the_shop_keeps_to_its_limits() {
 }
 
 #[test]
+fn the_shop_goes_on_in_its_page() {
+    // Its page is there before the first scene, and jobs come in until it is closed.
+    let mut program = Command::new(env!("CARGO_BIN_EXE_control"))
+        .arg("--web")
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    let mut lines =
+        BufReader::new(program.stdout.take().expect("its output")).lines().map_while(Result::ok);
+    let page = lines.find_map(|line| Some(line.strip_prefix("the page is at ")?.to_owned()));
+    let page = page.expect("the address of its page");
+    assert!(lines.any(|line| line.starts_with("the shop is open")), "all scenes are shown");
+    let get = |path: &str| {
+        let mut answer = ureq::get(format!("{page}{path}")).call().expect("an answer");
+        answer.body_mut().read_to_string().expect("a text")
+    };
+    assert!(get("").contains("<h1>Overview</h1>"), "{}", get(""));
+    let failed = (0..600).any(|_| {
+        thread::sleep(Duration::from_millis(100));
+        get("api/v1/queues/default/jobs?state=failed").contains("the account is closed")
+    });
+    assert!(failed, "no refund has failed");
+    kill_process(Pid::from_child(&program), Signal::INT).expect("it can be signalled");
+    assert!(program.wait().expect("it ends").success());
+}
+
+#[test]
 fn a_wrong_command_is_told_the_right_ones() {
     let output = Command::new(env!("CARGO_BIN_EXE_mailing")).arg("post").output();
     let output = output.expect("the program starts");

@@ -10,6 +10,7 @@ use crate::store::{Fault, MetaKey};
 
 /// An entry of the audit.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct AuditEntry {
     /// Its id in the stream, which begins with when it was written in milliseconds since 1970 by the server's clock.

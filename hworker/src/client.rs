@@ -31,6 +31,7 @@ use crate::store::{
     Address, Connection, Fault, FaultKind, LAST_MOMENT, ListedQueues, Meta, MetaKey, Queue,
 };
 use crate::time::within;
+use crate::unique::KeyLock;
 
 pub use builder::ClientBuilder;
 
@@ -343,6 +344,13 @@ impl Client {
     pub(crate) fn written_key(&self, of: &Definition, key: &str) -> Result<String, Error> {
         let digest = self.keys_for(of)?.and_then(|keys| keys.digest(key));
         Ok(digest.unwrap_or_else(|| written_key(key)))
+    }
+
+    /// What a job of this type holds with these arguments, if the type is unique. None of arguments that do not fit.
+    pub(crate) fn own_lock(&self, of: &Definition, args: &str) -> Option<KeyLock> {
+        let uniqueness = of.unique.as_ref()?;
+        let key = (of.unique_key)(args).ok()??;
+        Some(uniqueness.lock(&self.written_key(of, &key).ok()?))
     }
 
     /// When an enqueue that begins now gives up.

@@ -17,6 +17,8 @@ use crate::time::parse_duration;
 
 pub(crate) use encryption::{EncryptionConfig, EncryptionSettings, NO_KEYS};
 pub(crate) use tls::TlsFiles;
+#[cfg(feature = "web")]
+pub(crate) use worker::Secret;
 pub(crate) use worker::{QueueSetting, Share, WorkerConfig, WorkerSettings, queues};
 
 /// Defaults, where neither the program nor the environment says otherwise.
@@ -65,6 +67,8 @@ pub(crate) struct Limits {
     /// How many records of jobs that are done.
     pub(crate) done: usize,
     pub(crate) broken: usize,
+    /// For how many ms broken payloads are kept; `None` is no bound.
+    pub(crate) broken_for: Option<u64>,
     pub(crate) max_payload: usize,
 }
 
@@ -95,7 +99,7 @@ pub(crate) fn unknown_variables() -> Vec<(String, &'static str)> {
 
 /// `None` for a setting.
 fn nearest_setting(name: &str) -> Option<&'static str> {
-    const KNOWN: [&str; 30] = [
+    const KNOWN: [&str; 34] = [
         "HWORKER_REDIS_URL",
         "HWORKER_TLS_CA",
         "HWORKER_TLS_CERT",
@@ -115,6 +119,7 @@ fn nearest_setting(name: &str) -> Option<&'static str> {
         "HWORKER_FAILED_BYTES",
         "HWORKER_KEEP_DONE",
         "HWORKER_BROKEN_LIMIT",
+        "HWORKER_BROKEN_FOR",
         "HWORKER_UNKNOWN_FOR",
         "HWORKER_CRASH_LIMIT",
         "HWORKER_MAX_PAYLOAD",
@@ -124,8 +129,11 @@ fn nearest_setting(name: &str) -> Option<&'static str> {
         "HWORKER_NAME",
         "HWORKER_APP",
         "HWORKER_HEALTH",
+        "HWORKER_WEB",
+        "HWORKER_WEB_TOKEN_FILE",
         "HWORKER_LOG",
         "HWORKER_LOG_EVERY",
+        "HWORKER_LOG_FORMAT",
     ];
     let nearest = KNOWN.into_iter().min_by_key(|known| spelling::distance(name, known));
     nearest.filter(|known| *known != name)

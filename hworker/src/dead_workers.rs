@@ -17,6 +17,7 @@ const TYPES: usize = 50;
 
 /// A worker that died, or was not heard of for so long that others took its jobs; [`Client::dead_workers`] gives them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct DeadWorker {
     /// When others declared it dead, in milliseconds since 1970 by the server's clock.
@@ -45,6 +46,7 @@ pub struct DeadWorker {
 
 /// A job that a dead worker held.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct HeldJob {
     /// Its id.
@@ -59,6 +61,7 @@ pub struct HeldJob {
 
 /// A job type that may be what workers die of.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Suspect {
     /// The name of the type.

@@ -142,9 +142,11 @@ impl KeyRing {
         Ok((Sealed { parts: Parts { alg: ALGORITHM.into(), key, nonce, data } }, doubtful))
     }
 
-    /// What stands for a text that the server must not know, the same for as long as the oldest key is kept.
+    /// What stands for a text that the server must not know: the same while keys are rotated, in whatever order they stand, until the key is
+    /// removed whose name comes first.
     pub(crate) fn digest(&self, text: &str) -> Option<String> {
-        self.others.last().unwrap_or(&self.first).digest(text)
+        let keys = self.others.iter().chain([&self.first]);
+        keys.min_by(|one, other| one.id().cmp(other.id()))?.digest(text)
     }
 
     /// The JSON of arguments that belong to this job.

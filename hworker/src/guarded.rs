@@ -2,10 +2,9 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// Calls it, and goes on where it panics; the panic hook has told of it.
-pub(crate) fn guarded(call: impl FnOnce()) {
-    if let Err(payload) = catch_unwind(AssertUnwindSafe(call)) {
-        // It may panic when it is dropped; a leak is the end of it.
-        std::mem::forget(payload);
-    }
+/// Calls it, and goes on where it panics; the panic hook has told of it. Gives whether it came to its end.
+pub(crate) fn guarded(call: impl FnOnce()) -> bool {
+    let result = catch_unwind(AssertUnwindSafe(call));
+    // What it panicked with may panic when it is dropped; a leak is the end of it.
+    result.map_err(std::mem::forget).is_ok()
 }

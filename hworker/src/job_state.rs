@@ -9,6 +9,7 @@ use crate::keys::Ended;
 
 /// Where a job is. Each job is in one of these states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema), schema(rename_all = "lowercase"))]
 #[non_exhaustive]
 pub enum JobState {
     /// Ready to be taken.

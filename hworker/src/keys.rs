@@ -14,7 +14,7 @@ pub(crate) struct KeySpace {
 }
 
 impl KeySpace {
-    /// A key that belongs to all queues together: `queues`, `jobs`, `audit`. With its one dash it is no key of a queue.
+    /// A key that belongs to all queues together: `queues`, `jobs`, `audit`, `deploys`. With its one dash it is no key of a queue.
     pub(crate) fn meta(&self, what: &str) -> String {
         let tag = if self.cluster { format!("{{{what}}}") } else { what.to_owned() };
         format!("{}-meta:{tag}", self.prefix)
@@ -63,6 +63,7 @@ pub(crate) struct Keys {
     pub(crate) workers: String,
     pub(crate) token: String,
     pub(crate) stat: String,
+    pub(crate) chart: String,
 }
 
 /// The keys of one worker in one queue.
@@ -94,7 +95,7 @@ impl Ended {
 }
 
 /// Every word that stands between the prefix and the queue.
-const KINDS: [&str; 18] = [
+const KINDS: [&str; 19] = [
     "jobs",
     "progress",
     "inbox",
@@ -113,6 +114,7 @@ const KINDS: [&str; 18] = [
     "worker",
     "token",
     "stat",
+    "chart",
 ];
 
 impl Keys {
@@ -133,6 +135,7 @@ impl Keys {
             workers: key("workers"),
             token: key("token"),
             stat: key("stat"),
+            chart: key("chart"),
             prefix: prefix.into(),
             queue: queue.into_boxed_str(),
         }

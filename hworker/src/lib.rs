@@ -13,6 +13,7 @@ extern crate self as hworker;
 mod audit;
 mod backoff;
 mod calendar;
+mod charts;
 mod client;
 mod config;
 mod context;
@@ -20,6 +21,7 @@ mod control;
 #[cfg(feature = "cron")]
 mod cron;
 mod dead_workers;
+mod deploys;
 mod doctor;
 mod durability;
 #[cfg(feature = "embedded")]
@@ -31,6 +33,7 @@ mod error;
 mod fnv;
 mod fresh_uuid;
 mod guarded;
+mod hooks;
 mod inspect;
 mod job;
 mod job_state;
@@ -41,6 +44,8 @@ mod lock;
 mod log;
 mod manifest;
 mod monitor;
+#[cfg(feature = "metrics")]
+mod open_metrics;
 mod outcome;
 mod pause;
 mod priority;
@@ -59,6 +64,8 @@ mod strict_json;
 mod table;
 mod time;
 mod unique;
+#[cfg(feature = "web")]
+pub mod web;
 mod worker;
 
 #[doc(hidden)]
@@ -67,6 +74,7 @@ pub mod __private;
 pub use audit::AuditEntry;
 #[cfg(feature = "cron")]
 pub use calendar::{CatchUp, Overlap};
+pub use charts::{Chart, ChartPoint, Gauges, Lately, Tally, Times, Window};
 pub use client::{Client, ClientBuilder};
 pub use config::defaults;
 pub use context::{Context, Inject, Needs, State};
@@ -76,11 +84,15 @@ pub use control::{CronControl, CronInfo, CronRun};
 #[cfg(feature = "cron")]
 pub use cron::Schedule;
 pub use dead_workers::{DeadWorker, HeldJob, Suspect};
+pub use deploys::DeployMark;
 pub use doctor::{Finding, Repair, Severity};
 pub use durability::Durability;
 pub use enqueue::{Bulk, Enqueue, EnqueueByName};
 pub use envelope::{AttemptError, Crash, JobId};
 pub use error::{BoxError, Cause, Error, Fate, Problems};
+pub use hooks::ErrorReport;
+#[cfg(feature = "cron")]
+pub use hooks::{Checkin, CheckinState};
 pub use hworker_macros::job;
 pub use inspect::{
     Action, Changed, Counts, Edit, Filter, Group, Inspect, JobInfo, Jobs, Order, Page, QueueInfo,

@@ -1,6 +1,9 @@
 //! The log. While a worker runs no thread of it waits for a line to be written: a pipe that nobody reads, or a slow disk, would
 //! hold up heartbeats and jobs. A thread of its own writes what waits here, within bounds.
 
+mod escaped;
+mod json;
+
 use std::cell::Cell;
 use std::io::{self, Write};
 use std::mem::take;
@@ -14,9 +17,13 @@ use tokio::time::timeout;
 use tracing::Level;
 use tracing::dispatcher::{self, Dispatch};
 use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+
+use escaped::escaped;
+pub(crate) use escaped::one_line;
 
 /// What waits to be written takes no more; what comes beyond is dropped, and counted.
 const ROOM: usize = 4 << 20;
@@ -68,16 +75,28 @@ pub(crate) fn hand_over(event: impl FnOnce() + Send + 'static) {
     LOG.add(Waiting::Event(subscriber, Box::new(event)));
 }
 
-/// Sends events to standard error, filtered by `HWORKER_LOG`; does nothing where a subscriber is set already.
+/// Calls what may be the user's on the thread that writes: nothing else waits for that, and it survives a panic.
+#[cfg(feature = "metrics")]
+pub(crate) fn beside(call: impl FnOnce() + Send + 'static) {
+    LOG.add(Waiting::Event(dispatcher::get_default(Dispatch::clone), Box::new(call)));
+}
+
+/// Sends events to standard error, filtered by `HWORKER_LOG`, in the format of `HWORKER_LOG_FORMAT`; does nothing where a subscriber is set
+/// already.
 pub(crate) fn install() {
-    let wanted = std::env::var("HWORKER_LOG").unwrap_or_default();
-    let wanted = wanted.trim();
-    let filter = filter(wanted);
+    let variable = |name| std::env::var(name).unwrap_or_default().trim().to_owned();
+    let (wanted, format) = (variable("HWORKER_LOG"), variable("HWORKER_LOG_FORMAT"));
+    let is_json = format == "json";
+    let filter = filter(&wanted);
     let understood = wanted.is_empty() || filter.is_some();
     let filter = filter.unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
-    let filter = spare_spans(filter, wanted);
-    // Colours would be on where another crate has their feature, into files too.
-    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| Lines);
+    let filter = with_spans(filter, &wanted, is_json);
+    let lines = if is_json {
+        json::Json(|line| _ = Lines.write_all(line)).boxed()
+    } else {
+        // Colours would be on where another crate has their feature, into files too.
+        tracing_subscriber::fmt::layer().with_ansi(false).with_writer(|| Lines).boxed()
+    };
     if tracing_subscriber::registry().with(lines).with(filter).try_init().is_err() {
         return;
     }
@@ -86,6 +105,9 @@ pub(crate) fn install() {
         tracing::warn!(
             "HWORKER_LOG `{wanted}` is not understood; write a level, or `hworker=debug,my_app=info`"
         );
+    }
+    if !["", "text", "json"].contains(&&*format) {
+        tracing::warn!("HWORKER_LOG_FORMAT `{format}` is not understood; write `text` or `json`");
     }
 }
 
@@ -99,9 +121,16 @@ fn filter(wanted: &str) -> Option<Targets> {
     wanted.parse().ok()
 }
 
-/// To make the span around a body costs more than many bodies: our own log has it where it is asked for, or at `debug`.
-fn spare_spans(filter: Targets, wanted: &str) -> Targets {
-    if filter.would_enable(JOB_SPAN, &Level::DEBUG) || wanted.contains(JOB_SPAN) {
+/// To make the span around a body costs more than many bodies: lines of text have it where it is asked for, or at `debug`. In JSON its fields
+/// are by what the lines of a job are found, so it is there at every level.
+fn with_spans(filter: Targets, wanted: &str, is_json: bool) -> Targets {
+    if wanted.contains(JOB_SPAN) {
+        return filter;
+    }
+    if is_json && !wanted.eq_ignore_ascii_case("off") {
+        return filter.with_target(JOB_SPAN, LevelFilter::INFO);
+    }
+    if filter.would_enable(JOB_SPAN, &Level::DEBUG) {
         return filter;
     }
     filter.with_target(JOB_SPAN, LevelFilter::OFF)
@@ -154,26 +183,6 @@ impl Write for Lines {
 fn write(line: &[u8]) {
     let line = escaped(&String::from_utf8_lossy(line), |c| !matches!(c, '\n' | '\t'));
     let _ = io::stderr().write_all(line.as_bytes());
-}
-
-/// A text of a job, as it may stand in a line: without what would end the line, or tell a terminal something.
-pub(crate) fn one_line(text: &str) -> String {
-    escaped(text, |_| true)
-}
-
-fn escaped(text: &str, escapes: impl Fn(char) -> bool) -> String {
-    let mut line = String::with_capacity(text.len());
-    for c in text.chars() {
-        // Beside control characters: separators of lines and paragraphs, and what turns the direction of a text.
-        let controls =
-            c.is_control() || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if controls && escapes(c) {
-            line.extend(c.escape_default());
-        } else {
-            line.push(c);
-        }
-    }
-    line
 }
 
 /// What is to be written.
@@ -307,24 +316,19 @@ mod tests {
         let has = |wanted| {
             let filter =
                 filter(wanted).unwrap_or_else(|| Targets::new().with_default(LevelFilter::INFO));
-            spare_spans(filter, wanted).would_enable(JOB_SPAN, &Level::INFO)
+            [false, true].map(|is_json| {
+                with_spans(filter.clone(), wanted, is_json).would_enable(JOB_SPAN, &Level::INFO)
+            })
         };
         for wanted in ["debug", "info,hworker=debug", "warn,hworker::job=info"] {
-            assert!(has(wanted), "{wanted}");
+            assert_eq!(has(wanted), [true, true], "{wanted}");
         }
         for wanted in ["", "info", "warn", "info,app=debug", "debug,hworker=info"] {
-            assert!(!has(wanted), "{wanted}");
+            assert_eq!(has(wanted), [false, true], "{wanted}");
         }
-    }
-
-    #[test]
-    fn what_ends_a_line_or_controls_a_terminal_is_escaped() {
-        assert_eq!(one_line("größer \\ 日本"), "größer \\ 日本");
-        assert_eq!(one_line("a\r\nb\tc\0\u{7f}"), "a\\r\\nb\\tc\\u{0}\\u{7f}");
-        assert_eq!(one_line("\u{1b}[31m\u{9b}1m\u{85}"), "\\u{1b}[31m\\u{9b}1m\\u{85}");
-        assert_eq!(one_line("\u{2028}\u{202e}\u{2066}"), "\\u{2028}\\u{202e}\\u{2066}");
-        let once = one_line("a\nb");
-        assert_eq!(one_line(&once), once);
+        for wanted in ["off", "info,hworker::job=off"] {
+            assert_eq!(has(wanted), [false, false], "{wanted}");
+        }
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The manifest: what workers write down of their job types, for tools that do not link them.
 
+#[cfg(any(feature = "cli", feature = "web"))]
+mod check;
+
 use serde::{Deserialize, Serialize};
 
 use crate::client::Client;
@@ -8,6 +11,9 @@ use crate::error::Error;
 use crate::fnv;
 use crate::job::Definition;
 use crate::store::{Fault, MetaKey, server_time};
+
+#[cfg(feature = "web")]
+pub(crate) use check::HIDDEN;
 
 /// A larger entry is none: anybody may have written it.
 const ENTRY_BYTES: u64 = 64 * 1024;
@@ -20,6 +26,7 @@ const UNSEEN_FOR: u64 = 30 * 86_400_000;
 
 /// A job type as the workers that know it describe it; [`Client::job_types`](crate::Client::job_types) gives them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct JobType {
     /// Its name on the wire.

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 /// A queue is paused: its workers take none of its jobs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Pause {
     /// Until when, in milliseconds since 1970 by the server's clock; `None` until it is resumed.

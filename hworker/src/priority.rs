@@ -13,6 +13,7 @@ pub(crate) const NO_PRIORITY: &str = "a priority is `highest`, `high`, `normal`,
 ///
 /// A job keeps its priority through retries, delays, deaths of workers and failovers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema), schema(rename_all = "lowercase"))]
 pub enum Priority {
     /// Before all others.
     Highest,

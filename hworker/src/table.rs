@@ -135,7 +135,7 @@ impl Table {
                 }
                 *told = Some(Instant::now());
                 let fault = fault.to_string();
-                say!(WARN, { queue = queue.name.clone() }, %queue, "what this program declares in its code is not told to the queue: {fault}");
+                say!(WARN, { queue = queue.name.clone() }, job.queue = %queue, "what this program declares in its code is not told to the queue: {fault}");
                 Ok(())
             }
             told => told,
@@ -159,11 +159,11 @@ impl Table {
         let hash = self.hash(queue);
         match declared {
             Declared::InForce(before) if !before.is_empty() && before != hash => {
-                say!(INFO, { queue = queue.name.clone(), app = self.app.clone(), hash = hash.to_owned() }, %queue, %app, %hash, before,
+                say!(INFO, { queue = queue.name.clone(), app = self.app.clone(), hash = hash.to_owned() }, job.queue = %queue, %app, %hash, before,
                     "what this program declares in its code is in force now");
             }
             Declared::Other(in_force) => {
-                say!(INFO, { queue = queue.name.clone(), app = self.app.clone(), hash = hash.to_owned() }, %queue, %app, %hash, in_force,
+                say!(INFO, { queue = queue.name.clone(), app = self.app.clone(), hash = hash.to_owned() }, job.queue = %queue, %app, %hash, in_force,
                     "what this program declares in its code is not in force: a newer one lives, or somebody pinned another");
             }
             Declared::InForce(_) | Declared::Late => {}

@@ -1,4 +1,4 @@
-//! What the comments of tests name exists, and tests do not sleep without a word why.
+//! What the comments of tests name exists, tests do not sleep without a word why, and nothing passes by maud's escaping into the page.
 
 use std::collections::HashSet;
 use std::fs;
@@ -53,8 +53,9 @@ fn guards(text: &str) -> Vec<(usize, String)> {
 
 #[test]
 fn every_guard_that_a_comment_names_exists() {
-    let sources =
+    let mut sources =
         files(&["Cargo.toml", "hworker", "hworker-macros", "tests"], &["rs", "lua", "toml"]);
+    sources.extend(files(&["hworker"], &["js", "css"]));
     let code: Vec<_> = sources
         .iter()
         .map(|path| code(&fs::read_to_string(path).expect("a source file")))
@@ -104,4 +105,25 @@ fn no_test_sleeps_without_a_word_why() {
         }
     }
     assert!(silent.is_empty(), "say for what event outside each waits:\n{}", silent.join("\n"));
+}
+
+#[test]
+fn all_that_the_page_shows_is_escaped() {
+    // Strings that are put together here, so that this file is none that has them.
+    let unescaped =
+        [["Pre", "Escaped"].concat(), ["inner", "HTML"].concat(), ["style", "=\""].concat()];
+    let handlers = ["click", "load", "error", "submit"].map(|event| format!(" on{event}=\""));
+    let mut wrong = Vec::new();
+    for path in files(&["hworker/src/web"], &["rs", "js"]) {
+        let text = fs::read_to_string(&path).expect("a source file");
+        // Tests show what must not come through.
+        let code = code(text.split("#[cfg(test)]").next().unwrap_or_default());
+        let found = unescaped.iter().chain(&handlers).filter(|word| code.contains(*word));
+        wrong.extend(found.map(|word| format!("{}: {word}", path.display())));
+    }
+    assert!(
+        wrong.is_empty(),
+        "maud escapes, and the policy of the page allows no more:\n{}",
+        wrong.join("\n")
+    );
 }

@@ -19,6 +19,8 @@ pub enum Act {
     BlockPool(u64),
     /// Notes a line.
     Note(String),
+    /// Says it in the log.
+    Log(String),
     /// Waits until the test opens the gate.
     Gate(String),
     /// Panics.
@@ -207,6 +209,7 @@ async fn perform(
                 tokio::task::spawn_blocking(blocks).await?;
             }
             Act::Note(what) => runs.note(&name, &what, number, &runner),
+            Act::Log(text) => tracing::info!("{text}"),
             Act::Gate(gate) => {
                 while !runs.is_open(&gate) {
                     tokio::time::sleep(Duration::from_millis(20)).await;

@@ -20,6 +20,7 @@ mod errors;
 mod eventually;
 mod jobs;
 mod node;
+mod open_metrics;
 mod process;
 mod proxy;
 #[allow(missing_docs, reason = "the fields are those of `JobInfo`")]
@@ -43,6 +44,7 @@ pub use jobs::{
     Act, act, act_alone, act_blocking, act_by_rate, act_by_twos, act_in_order, act_of_key,
     act_once, act_unless_crashed, act_without_context, common_jobs, weigh,
 };
+pub use open_metrics::open_metrics;
 pub use process::{Process, binary, produce};
 pub use proxy::{Fault, Proxy, SCRIPTS};
 pub use records::{Broken, Failed, Records};
@@ -64,6 +66,12 @@ impl Machine {
         static MACHINE: Mutex<()> = Mutex::new(());
         Self { _held: MACHINE.lock().unwrap_or_else(PoisonError::into_inner) }
     }
+}
+
+/// How large a test is: what this variable says, or else so much. Longer runs than those of CI set it.
+#[must_use]
+pub fn scale(variable: &str, otherwise: usize) -> usize {
+    std::env::var(variable).ok().and_then(|number| number.parse().ok()).unwrap_or(otherwise)
 }
 
 /// Shows the log of hworker with the output of the test, where `HWORKER_LOG` asks for it.
@@ -98,6 +106,14 @@ struct Unique;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/scheduling.md")]
 struct Scheduling;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/metrics.md")]
+struct Metrics;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/logs.md")]
+struct Logs;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/configuration.md")]

@@ -75,6 +75,8 @@ struct State {
     links: u64,
     /// How many requests of each name came.
     seen: HashMap<String, usize>,
+    /// How many waits passed, each with the reserve that is sent along.
+    waits: usize,
     /// The bytes of the largest reply.
     largest: usize,
     unreachable: bool,
@@ -249,6 +251,12 @@ impl Proxy {
         self.shared.state().seen.get(request).copied().unwrap_or(0)
     }
 
+    /// How many waits of workers are at the server or were, each with the reserve that is sent along: a fault that is set now is
+    /// none of theirs.
+    pub fn waits(&self) -> usize {
+        self.shared.state().waits
+    }
+
     /// How many requests reached the proxy so far; one that settles and reserves counts for two.
     pub fn requests(&self) -> usize {
         self.shared.state().seen.values().sum()
@@ -391,6 +399,7 @@ impl Link {
         // Whether the next one is not answered, and what is to happen to an answer that there is none of: it happens to
         // the next that there is.
         let (mut unanswered, mut owed) = (false, None);
+        let mut waits = false;
         while let Ok(Some(command)) = read_command(&mut client) {
             self.shared.wait_while(|state| state.unreachable);
             if self.hanging() {
@@ -418,6 +427,7 @@ impl Link {
                 let fault = fault.or(owed.take());
                 self.replies.lock().unwrap_or_else(PoisonError::into_inner).push_back(fault);
             }
+            let is_wait = command.words[0] == b"BLMOVE";
             let bytes = match fault {
                 Some(Fault::Refuse | Fault::RefuseAndEnd) => bare(&command.words[0]),
                 _ => command.bytes,
@@ -425,6 +435,8 @@ impl Link {
             if (&self.server).write_all(&bytes).is_err() {
                 break;
             }
+            let waited = std::mem::replace(&mut waits, is_wait);
+            self.shared.state().waits += usize::from(waited);
         }
         // What was sent is answered, as far as it arrived.
         let _ = self.server.shutdown(Shutdown::Write);

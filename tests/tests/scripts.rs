@@ -198,7 +198,7 @@ impl Both {
                 Answered::Count(size(&text(&reply)))
             }
             Call::Revoke { id, lease } => {
-                let keys = [of_worker("progress", *id), key("jobs")];
+                let keys = [of_worker("progress", *id), key("jobs"), of_worker("worker", *id)];
                 let reply = self.script("revoke", &keys, &[self.lease(*lease)]);
                 Answered::Held(text(&reply) == "ok")
             }
@@ -361,7 +361,7 @@ impl Both {
             args.extend([duty, side, String::new(), String::new(), envelope(job)]);
         }
         let reply = self.script("edit", &keys, &args);
-        let done = text(&reply) == "done";
+        let done = list(&reply) == ["done"];
         self.edited += match edit {
             _ if !done => 0,
             Edit::Delete => -1,

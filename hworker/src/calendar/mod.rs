@@ -48,6 +48,7 @@ pub struct Timing {
 
 /// What is done about runs that were missed, as while no worker was there.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CatchUp {
@@ -62,6 +63,7 @@ pub enum CatchUp {
 
 /// What is done when a run is due while the one before waits or runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Overlap {

@@ -61,6 +61,16 @@ impl QueueSetting {
     }
 }
 
+/// A text that no log shows.
+#[derive(Clone)]
+pub(crate) struct Secret(#[cfg_attr(not(feature = "web"), allow(dead_code))] pub(crate) String);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("•••")
+    }
+}
+
 /// The settings of a worker, checked.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkerConfig {
@@ -85,6 +95,11 @@ pub(crate) struct WorkerConfig {
     /// Where probes are answered; only the feature `health` reads it.
     #[cfg_attr(not(feature = "health"), allow(dead_code))]
     pub(crate) health: Option<SocketAddr>,
+    /// Where the page for operators is served, and the token that it asks for; only the feature `web` reads them.
+    #[cfg_attr(not(feature = "web"), allow(dead_code))]
+    pub(crate) web: Option<SocketAddr>,
+    #[cfg_attr(not(feature = "web"), allow(dead_code))]
+    pub(crate) web_token: Option<Secret>,
     pub(crate) limits: Limits,
 }
 
@@ -100,6 +115,7 @@ pub(crate) struct WorkerSettings {
     pub(crate) failed_bytes: Option<usize>,
     pub(crate) keep_done: Option<usize>,
     pub(crate) broken_limit: Option<usize>,
+    pub(crate) broken_for: Option<Duration>,
     pub(crate) unknown_for: Option<Duration>,
     pub(crate) crash_limit: Option<usize>,
     pub(crate) max_payload: Option<usize>,
@@ -111,6 +127,8 @@ pub(crate) struct WorkerSettings {
     pub(crate) name: Option<String>,
     pub(crate) app: Option<String>,
     pub(crate) health: Option<SocketAddr>,
+    pub(crate) web: Option<SocketAddr>,
+    pub(crate) web_token: Option<Secret>,
 }
 
 impl WorkerSettings {
@@ -152,6 +170,8 @@ impl WorkerSettings {
             name: env.text(self.name, "HWORKER_NAME", host_name()),
             app: env.text(self.app, "HWORKER_APP", program_name()),
             health: env.or(self.health.map(Some), "HWORKER_HEALTH", health, None),
+            web: env.or(self.web.map(Some), "HWORKER_WEB", web, None),
+            web_token: env.or(self.web_token.map(Some), "HWORKER_WEB_TOKEN_FILE", token, None),
             limits: Limits {
                 failed: Kept {
                     count: kept(env.bound(self.failed_limit, "HWORKER_FAILED_LIMIT", FAILED_LIMIT))
@@ -167,6 +187,14 @@ impl WorkerSettings {
                     )),
                 },
                 done: kept(env.bound(self.keep_done, "HWORKER_KEEP_DONE", KEEP_DONE)),
+                broken_for: env
+                    .or(
+                        self.broken_for.map(Some),
+                        "HWORKER_BROKEN_FOR",
+                        |text| duration_or_off(text).map(Some),
+                        None,
+                    )
+                    .map(millis),
                 broken: kept(env.number(self.broken_limit, "HWORKER_BROKEN_LIMIT", BROKEN_LIMIT)),
                 max_payload: env.number(self.max_payload, "HWORKER_MAX_PAYLOAD", MAX_PAYLOAD),
             },
@@ -358,6 +386,26 @@ fn health(text: &str) -> Result<Option<SocketAddr>, String> {
         return Err("this program is built without hworker's feature `health`".into());
     }
     Ok(Some(address))
+}
+
+fn web(text: &str) -> Result<Option<SocketAddr>, String> {
+    let address = text.parse().map_err(|_| {
+        format!("`{text}` is no address; write `127.0.0.1:7700`, or `0.0.0.0:7700` and HWORKER_WEB_TOKEN_FILE")
+    })?;
+    if !cfg!(feature = "web") {
+        return Err("this program is built without hworker's feature `web`".into());
+    }
+    Ok(Some(address))
+}
+
+/// The token in a file.
+fn token(file: &str) -> Result<Option<Secret>, String> {
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| format!("`{file}` cannot be read: {error}"))?;
+    match text.trim() {
+        "" => Err(format!("`{file}` has no token in it")),
+        token => Ok(Some(Secret(token.to_owned()))),
+    }
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ const LATE: u32 = 5;
 
 /// A cron entry, as it is in force.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct CronInfo {
     /// Its name.
@@ -74,11 +75,13 @@ pub struct CronInfo {
 
 /// A run of a cron entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct CronRun {
     /// When it was due, in milliseconds since 1970.
     pub due: u64,
     /// The id of its job.
+    #[cfg_attr(feature = "web", schema(value_type = String))]
     pub id: JobId,
     /// What became of it: `done`, `failed`, `cancelled`, `expired`, `broken` or `deleted`; while its job lives how that stands, `waiting`,
     /// `scheduled`, `parked` or `running`; `skipped` where the run before went on, `missed` where nobody was there, `replaced` where a later
@@ -335,8 +338,10 @@ impl CronControl {
                     // What cannot be read here must not fall silent.
                     let entry = Entry::read(text).map_err(Error::config)?;
                     let calendar = entry.calendar(&self.control.name, &self.name);
-                    let is_over =
-                        entry.when.count.is_some_and(|count| known.fired >= u64::from(count));
+                    // What was set is gone with its runs.
+                    let counts = !matches!(what, "remove");
+                    let is_over = counts
+                        && entry.when.count.is_some_and(|count| known.fired >= u64::from(count));
                     calendar.map_err(Error::config)?.next_after(now).filter(|_| !is_over)
                 }
             };

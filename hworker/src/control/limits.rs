@@ -45,6 +45,7 @@ pub struct LimitControl {
 
 /// A limit of a queue, as it is in force; [`Control::limits`] gives them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct LimitInfo {
     /// Its name: with `=` behind it where it has a key, `@` where each worker has one, `*` that of the queue; `name=key` of one key.
@@ -53,6 +54,7 @@ pub struct LimitInfo {
     pub at_once: Option<u64>,
     /// How many may start in a time.
     #[serde(serialize_with = "as_text")]
+    #[cfg_attr(feature = "web", schema(value_type = Option<String>))]
     pub rate: Option<Rate>,
     /// How many jobs may wait, where a person set it; what code says of it is known to producers alone.
     pub max_waiting: Option<u64>,

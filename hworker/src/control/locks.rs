@@ -6,24 +6,42 @@ use super::Control;
 use crate::envelope::JobId;
 use crate::error::Error;
 use crate::job_state::JobState;
+use crate::store::HeldKey;
 
 /// So many are read at once.
 const AT_ONCE: u64 = 500;
 
 /// A key that a unique job holds; [`Control::locks`] lists them. Not to be confused with a [`Lock`](crate::Lock), which code takes.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct LockInfo {
     /// The scope and the key, as the server keeps them: a key that is long, or made of all arguments, is a digest.
     pub key: String,
     /// The job that holds it.
+    #[cfg_attr(feature = "web", schema(value_type = String))]
     pub id: JobId,
     /// In which state that is; `None` where it has ended, and its period has not.
     pub state: Option<JobState>,
     /// Until when it holds the key, in milliseconds since 1970 by the server's clock, where that is not until it starts or has ended.
     pub until: Option<u64>,
     /// The job that follows it.
+    #[cfg_attr(feature = "web", schema(value_type = Option<String>))]
     pub follower: Option<JobId>,
+}
+
+impl LockInfo {
+    /// None where the job that held it, or its period, has ended.
+    fn of(held: HeldKey, now: u64) -> Option<Self> {
+        let holds = held.until.map_or(held.stands.is_some(), |until| until > now);
+        holds.then(|| Self {
+            key: held.key,
+            id: held.id.into(),
+            state: held.stands.map(JobState::of_standing),
+            until: held.until,
+            follower: held.follower.map(JobId::from),
+        })
+    }
 }
 
 impl Control {
@@ -50,17 +68,7 @@ impl Control {
                 while let Some(from) = place.filter(|_| locks.len() < at_most) {
                     let (some, next) = shard.held_keys(&on, from, AT_ONCE).await?;
                     place = next;
-                    let holds = some.into_iter().filter(|held| match held.until {
-                        Some(until) => until > now,
-                        None => held.stands.is_some(),
-                    });
-                    locks.extend(holds.map(|held| LockInfo {
-                        key: held.key,
-                        id: held.id.into(),
-                        state: held.stands.map(JobState::of_standing),
-                        until: held.until,
-                        follower: held.follower.map(JobId::from),
-                    }));
+                    locks.extend(some.into_iter().filter_map(|held| LockInfo::of(held, now)));
                 }
                 Ok(())
             };
@@ -68,6 +76,34 @@ impl Control {
         }
         locks.truncate(at_most);
         Ok(locks)
+    }
+
+    /// Who holds a key, as [`LockInfo::key`] has it; `None` where nobody does.
+    ///
+    /// ```no_run
+    /// # async fn demo(client: hworker::Client) -> Result<(), hworker::Error> {
+    /// if let Some(lock) = client.control("default").lock("import:7").await? {
+    ///     client.inspect("default").cancel(&lock.id).await?;
+    /// }
+    /// # Ok(()) }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`locks`](Self::locks).
+    pub async fn lock(&self, key: &str) -> Result<Option<LockInfo>, Error> {
+        for shard in self.shards()? {
+            let read = async {
+                let on = self.client.connection_to_inspect(&shard).await?;
+                let now = crate::store::server_time(&on).await?;
+                let held = shard.held_key(&on, key).await?;
+                Ok(held.and_then(|held| LockInfo::of(held, now)))
+            };
+            let lock = read.await.map_err(|fault| self.error("look for a lock of", fault))?;
+            if lock.is_some() {
+                return Ok(lock);
+            }
+        }
+        Ok(None)
     }
 
     /// Frees a key, as [`LockInfo::key`] has it; false where nobody holds it. The job that held it goes on, and one that follows it runs as

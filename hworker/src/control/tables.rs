@@ -9,6 +9,7 @@ use crate::store::server_time;
 /// What a program declares in its code on a queue, limits and cron entries, as the server knows it: a name and a hash. [`Control::tables`] lists
 /// them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct TableInfo {
     /// The name of the program.

@@ -56,6 +56,43 @@ pub(crate) fn check_entry(name: &str) -> Result<(), String> {
     })
 }
 
+/// The entry that a job is a run of, by its id, and when it was due in ms.
+pub(crate) fn run_of(id: &str) -> Option<(&str, u64)> {
+    let (name, due) = id.strip_prefix(PREFIX)?.rsplit_once(':')?;
+    Some((name, due.parse().ok()?))
+}
+
+/// The schedule of an entry, as its runs carry it: the entry may have another by the time they run.
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct When {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) cron: Option<String>,
+    /// In ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) every: Option<u64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) timezone: Option<String>,
+}
+
+impl When {
+    /// Of the payload of a run; nothing where it does not say.
+    pub(crate) fn of(payload: &str) -> Self {
+        #[derive(Deserialize)]
+        struct OfRun {
+            cron: When,
+        }
+        serde_json::from_str(payload).map_or_else(|_| Self::default(), |OfRun { cron }| cron)
+    }
+}
+
+/// The envelope of a run.
+#[derive(Serialize)]
+struct Run<'a> {
+    #[serde(flatten)]
+    envelope: NewEnvelope<'a, Box<RawValue>>,
+    cron: When,
+}
+
 impl Entry {
     /// Reads what the server has.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
@@ -112,7 +149,7 @@ impl Entry {
 
     /// The envelope of a run.
     pub(super) fn envelope(&self, id: &JobId, now: u64) -> serde_json::Result<Vec<u8>> {
-        serde_json::to_vec(&NewEnvelope {
+        let envelope = NewEnvelope {
             v: VERSION,
             id,
             job: &self.job,
@@ -127,6 +164,34 @@ impl Entry {
             retry_until: None,
             expires_at: self.expires_in.map(|time| now.saturating_add(time)),
             priority: self.priority,
-        })
+        };
+        let Timing { cron, every, timezone, .. } = self.when.clone();
+        serde_json::to_vec(&Run { envelope, cron: When { cron, every, timezone } })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_tells_its_entry_and_when_that_is_due() {
+        assert_eq!(
+            run_of("cron:mail: daily:1795261234567"),
+            Some(("mail: daily", 1_795_261_234_567))
+        );
+        for id in
+            ["cron:daily", "cron:daily:soon", "daily:1", "019ac1e2-7d5b-7c3e-9a41-3f0c5b7d2e68"]
+        {
+            assert_eq!(run_of(id), None, "{id}");
+        }
+        let timezone = Some("Europe/Berlin".to_owned());
+        let when = When { cron: Some("0 9 * * *".into()), every: None, timezone };
+        let payload =
+            serde_json::json!({ "id": "cron:daily:1", "args": {}, "cron": when }).to_string();
+        assert_eq!(When::of(&payload), when);
+        for payload in ["{}", "", r#"{"cron":7}"#, r#"{"cron":{"every":"1s"}}"#] {
+            assert_eq!(When::of(payload), When::default(), "{payload}");
+        }
     }
 }

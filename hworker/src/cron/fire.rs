@@ -5,11 +5,9 @@ use std::time::{Duration, Instant};
 
 use super::entry::Entry;
 use super::plan::plan;
-use crate::calendar::Overlap;
-use crate::envelope::JobId;
 use crate::error::Error;
 use crate::log::say;
-use crate::store::{Connection, DueEntry, Fault, FaultKind, Firing, Queue, Ran, Run, Stand, Word};
+use crate::store::{Connection, DueEntry, Fault, FaultKind, Firing, Queue, Run, Word};
 
 /// A process tells of an entry that is missed, or that it cannot fire, so often, and tries to fire it.
 const AGAIN_AFTER: Duration = Duration::from_secs(60);
@@ -34,8 +32,8 @@ impl Notes {
     /// An entry that it cannot fire is left to others for a while.
     fn leave(&mut self, queue: &Queue, name: &str, why: String) {
         self.left.insert(name.to_owned(), Instant::now());
-        say!(WARN, { queue = queue.name.clone(), entry = name.to_owned() }, %queue, %entry, "a cron entry that is due cannot be fired here, and is left to \
-             other workers for a minute: {why}");
+        say!(WARN, { queue = queue.name.clone(), entry = name.to_owned() },
+            job.queue = %queue, cron.entry = %entry, "a cron entry that is due cannot be fired here, and is left to other workers for a minute: {why}");
     }
 
     fn missed(&mut self, queue: &Queue, name: &str, since: u64, runs: usize) {
@@ -43,8 +41,8 @@ impl Notes {
             return;
         }
         self.missed.insert(name.to_owned(), Instant::now());
-        say!(WARN, { queue = queue.name.clone(), entry = name.to_owned() }, %queue, %entry, missed_since = since, runs, "runs of a cron entry were missed; \
-             `catch_up` says what is done about them");
+        say!(WARN, { queue = queue.name.clone(), entry = name.to_owned() }, job.queue = %queue, cron.entry = %entry, missed_since = since, runs,
+            "runs of a cron entry were missed; `catch_up` says what is done about them");
     }
 }
 
@@ -79,19 +77,18 @@ pub(crate) async fn fire(
         missed: plan.missed,
         count: entry.when.count,
     };
-    let fired = async {
-        let ran = queue.fire(on, &firing, &runs).await?;
-        if let (Some(missed), Some(ran)) = (plan.missed, &ran) {
-            notes.missed(queue, name, missed, ran.len());
+    match queue.fire(on, &firing, &runs).await {
+        Ok(ran) => {
+            if let (Some(missed), Some(ran)) = (plan.missed, &ran) {
+                notes.missed(queue, name, missed, ran.len());
+            }
+            Ok(())
         }
-        give_way(queue, on, &entry, &runs, &ran.unwrap_or_default()).await
-    };
-    match fired.await {
         Err(fault) if fault.kind != FaultKind::Connection => {
             notes.leave(queue, name, fault.to_string());
             Ok(())
         }
-        fired => fired,
+        Err(fault) => Err(fault),
     }
 }
 
@@ -106,12 +103,8 @@ pub(crate) async fn run_now(
     let entry = Entry::read(text).map_err(Error::config)?;
     let runs = runs(&entry, name, &[now], now);
     let firing = Firing { name, text, seen: None, next: None, missed: None, count: None };
-    let fired = async {
-        let ran = queue.fire(on, &firing, &runs).await?.unwrap_or_default();
-        give_way(queue, on, &entry, &runs, &ran).await?;
-        Ok(ran.first().map(|ran| ran.word))
-    };
-    Ok(fired.await)
+    let ran = queue.fire(on, &firing, &runs).await;
+    Ok(ran.map(|ran| ran.unwrap_or_default().first().copied()))
 }
 
 fn runs(entry: &Entry, name: &str, due: &[u64], now: u64) -> Vec<Run> {
@@ -119,29 +112,7 @@ fn runs(entry: &Entry, name: &str, due: &[u64], now: u64) -> Vec<Run> {
         let id = Entry::id(name, *due);
         let (place, lock) = entry.place(name, &id);
         let envelope = entry.envelope(&id, now).ok()?;
-        Some(Run { due: *due, id, place, lock, terms: entry.terms.clone(), envelope })
+        Some(Run { due: *due, place, lock, terms: entry.terms.clone(), envelope })
     };
     due.iter().filter_map(run).collect()
-}
-
-/// Has runs end that go on, where they are to give way to the next.
-async fn give_way(
-    queue: &Queue,
-    on: &Connection,
-    entry: &Entry,
-    runs: &[Run],
-    ran: &[Ran],
-) -> Result<(), Fault> {
-    if entry.when.overlap != Overlap::Cancel {
-        return Ok(());
-    }
-    let is_other =
-        |ran: &&Ran| ran.stands == Some('r') && runs.iter().all(|run| run.id.as_str() != ran.other);
-    for ran in ran.iter().filter(is_other) {
-        let Some(standing) = queue.standing(on, &JobId::from(&*ran.other)).await? else { continue };
-        if let Stand::Runs { worker, lease } = standing.at {
-            queue.cancel(on, &queue.keys.worker(&worker), &lease).await?;
-        }
-    }
-    Ok(())
 }

@@ -10,7 +10,7 @@ mod template;
 mod tests;
 
 pub(crate) use build::{DeclaredEntry, declared, entry_of};
-pub(crate) use entry::{Entry, check_entry};
+pub(crate) use entry::{Entry, When, check_entry, run_of};
 pub(crate) use fire::{Notes, fire, run_now};
 pub use schedule::Schedule;
 pub(crate) use template::Template;

@@ -9,6 +9,7 @@ use crate::store::{Fault, FaultKind, Queue};
 
 /// What the doctor says of one thing; [`Client::doctor`](crate::Client::doctor) gives all.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Finding {
     /// How bad it is.
@@ -18,11 +19,13 @@ pub struct Finding {
     /// What was found, and what to do about it.
     pub text: String,
     /// What mends it, where the doctor can; for [`Client::repair`](crate::Client::repair).
+    #[cfg_attr(feature = "web", schema(value_type = Option<String>))]
     pub repair: Option<Repair>,
 }
 
 /// How bad a finding is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
     /// As it should be.

@@ -115,7 +115,7 @@ async fn look_at_keys(
     Ok(whole)
 }
 
-/// Whether workers look into all lists that have jobs.
+/// Whether workers look into all lists that have jobs, and jobs stand where their ids say.
 async fn look_at_lists(
     findings: &mut Findings,
     shard: &Queue,
@@ -128,6 +128,15 @@ async fn look_at_lists(
             "lists that have jobs and into which no worker looks: {found}; the key that names them was removed"
         );
         findings.mends(Severity::Fail, &shard.name, text, Repair::lists(shard, lists));
+    }
+    let found = findings.look(&shard.name, shard.orphans(on, false).await)?;
+    if let Some((waiting, gone)) = found.filter(|found| *found != (0, 0)) {
+        let text = format!(
+            "jobs that are known by their ids and stand nowhere: {}; a key was removed. {waiting} can wait again, of {gone} nothing is left \
+             but the keys that they hold",
+            waiting + gone
+        );
+        findings.mends(Severity::Fail, &shard.name, text, Repair::orphans(shard));
     }
     Ok(())
 }
@@ -163,7 +172,7 @@ async fn look_at_shard(
     }
     look_at_entries(findings, shard, on, now).await?;
     let pending = shard.load(on, u64::MAX).await?.pending;
-    Ok((pending, shard.is_served(on, defaults::DEAD_AFTER * 2).await?))
+    Ok((pending, shard.serving(on, defaults::DEAD_AFTER * 2).await? > 0))
 }
 
 /// Cron entries that are due and do not run.

@@ -23,6 +23,7 @@ enum What {
     Promote,
     Records,
     Husks,
+    Orphans,
     /// Those beside the plain one.
     Lists(Vec<List>),
     /// The key, and the type that it should have.
@@ -40,6 +41,10 @@ impl Repair {
 
     pub(super) fn husks(queue: &Queue) -> Self {
         Self { what: What::Husks, queue: Some(queue.clone()) }
+    }
+
+    pub(super) fn orphans(queue: &Queue) -> Self {
+        Self { what: What::Orphans, queue: Some(queue.clone()) }
     }
 
     pub(super) fn lists(queue: &Queue, lists: &[List]) -> Self {
@@ -72,6 +77,10 @@ impl Repair {
         match &self.what {
             What::SetAside(key, wanted) => rename(&on, key, wanted).await,
             What::Lists(lists) => queue.relist(&on, lists, true).await,
+            What::Orphans => {
+                let (waiting, gone) = queue.orphans(&on, true).await?;
+                Ok(waiting + gone)
+            }
             What::Records => queue.mend_records(&on).await,
             What::Husks => {
                 let (found, counted) = queue.recount(&on, true).await?;
@@ -109,6 +118,11 @@ impl fmt::Display for Repair {
             (What::Lists(_), Some(queue)) => {
                 write!(f, "have workers look into all lists of {}", queue.name)
             }
+            (What::Orphans, Some(queue)) => write!(
+                f,
+                "have the jobs of {} that stand nowhere wait again, and free the keys of those that are gone",
+                queue.name
+            ),
             (What::Husks, Some(queue)) => write!(f, "recount the deleted jobs of {}", queue.name),
             (_, None) => Ok(()),
         }

@@ -33,7 +33,7 @@ const CALLS: &[(&str, &str)] = &[
     ("p", "zscore <jobs> 1"),
     ("p", "hmget <jobs> 1"),
     ("p", "exists <jobs>"),
-    ("ro", "lrange <jobs> 0 0"),
+    ("wro", "lrange <jobs> 0 0"),
     ("wo", "ltrim <jobs> 0 -1"),
     ("p", "zadd <scheduled> 1 1"),
     ("wo", "zadd <scheduled> 1 1"),

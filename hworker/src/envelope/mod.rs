@@ -57,6 +57,12 @@ pub(crate) struct Envelope<'a> {
     /// Its first attempt does not start after this, in ms.
     #[serde(default)]
     pub(crate) expires_at: Option<u64>,
+    /// In ms; 0 where it does not say.
+    #[serde(default, deserialize_with = "informs")]
+    enqueued_at: u64,
+    /// The same.
+    #[serde(default, deserialize_with = "informs")]
+    ready_at: u64,
     /// Where it is another than that of its type.
     #[serde(default, deserialize_with = "priority")]
     priority: Named,
@@ -97,6 +103,11 @@ fn given<'de, D: Deserializer<'de>>(value: D) -> Result<Option<&'de RawValue>, D
     <&RawValue>::deserialize(value).map(Some)
 }
 
+/// A number that only informs: whatever else stands there is 0, and breaks no job.
+fn informs<'de, D: Deserializer<'de>>(value: D) -> Result<u64, D::Error> {
+    Ok(<&RawValue>::deserialize(value)?.get().parse().unwrap_or(0))
+}
+
 fn version() -> u64 {
     VERSION
 }
@@ -107,6 +118,9 @@ fn first() -> u32 {
 
 /// As many deaths of its workers a job remembers, the last ones; more would only be weight.
 pub(crate) const CRASHES: usize = 32;
+
+/// So many bytes are kept of a backtrace.
+pub(crate) const BACKTRACE_BYTES: usize = 8_000;
 
 /// A worker that died while it held the job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -162,6 +176,7 @@ impl<'a> Envelope<'a> {
         if !digits || enqueued_at.is_empty() || enqueued_at.starts_with('0') {
             return None;
         }
+        let enqueued_at = enqueued_at.parse().unwrap_or(0);
         let args = rest.strip_suffix(r#","enqueued_at""#)?;
         // This one value and nothing behind it: so no field stands between.
         let args: &RawValue = serde_json::from_str(args).ok()?;
@@ -177,8 +192,15 @@ impl<'a> Envelope<'a> {
             backoff: None,
             retry_until: None,
             expires_at: None,
+            enqueued_at,
+            ready_at: 0,
             priority: Named::Nothing,
         })
+    }
+
+    /// Since when it waits, in ms; 0 where it does not say.
+    pub(crate) fn waits_since(&self) -> u64 {
+        self.enqueued_at.max(self.ready_at)
     }
 
     pub(crate) fn priority(&self) -> Option<Priority> {
@@ -232,6 +254,19 @@ impl<'a> Envelope<'a> {
         }
         Ok(envelope)
     }
+}
+
+/// The tags in a payload; none where something else stands there, as they only inform.
+pub(crate) fn tags(payload: &str) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Tagged {
+        #[serde(default)]
+        tags: Vec<String>,
+    }
+    if Envelope::as_new(payload).is_some() {
+        return Vec::new();
+    }
+    serde_json::from_str(payload).map_or_else(|_| Vec::new(), |Tagged { tags }| tags)
 }
 
 /// Whether JSON is an object: serde would also take a list of the fields in their order, which no rewrite could keep.

@@ -9,6 +9,10 @@ use crate::store::Duty;
 pub(super) fn cancelled(job: &JobInfo, now: u64) -> Option<Duty> {
     let envelope = Rewrite::of(job.payload())?;
     let (name, id) = (job.job.clone()?, envelope.id());
+    // A producer may have written any name, and it stands in the name of the record and of a counter.
+    let is_name = |c: char| c.is_ascii_alphanumeric() || "._:-".contains(c);
+    let fits = (1..=100).contains(&name.len()) && name.chars().all(is_name);
+    let name = if fits { name } else { "?".to_owned() };
     let record = serde_json::json!({
         "v": VERSION,
         "id": id,

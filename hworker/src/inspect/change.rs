@@ -33,7 +33,7 @@ pub enum Action {
     Reset,
     /// It is gone, with its record.
     Delete,
-    /// It does not run, and its record says that it was cancelled. A running body is dropped within two seconds, or told and waited for, as its
+    /// It does not run, and its record says that it was cancelled. A running body is dropped within a second, or told and waited for, as its
     /// type says (`on_cancel`); what blocks a thread is always told. One that succeeds all the same is done.
     Cancel,
     /// It is the next to run of its queue.
@@ -98,6 +98,8 @@ pub enum Changed {
     Missing,
     /// The job is there, but not as it was seen: it failed again.
     Changed,
+    /// It is unique and would run again, and another job holds its key.
+    Conflict,
 }
 
 impl Inspect {
@@ -112,20 +114,31 @@ impl Inspect {
     /// [`max_payload`](crate::ClientBuilder::max_payload): nothing is changed then. [`Error::Unanswered`] where the answer was lost, or only
     /// some are changed.
     pub async fn change(&self, jobs: &[JobInfo], action: &Action) -> Result<Vec<Changed>, Error> {
+        let edited = Box::pin(self.change_all(jobs, action)).await?;
+        let changed = edited.into_iter().map(|edited| match edited {
+            Edited::Done => Changed::Done,
+            Edited::Missing => Changed::Missing,
+            Edited::Changed => Changed::Changed,
+            Edited::Conflict { .. } => Changed::Conflict,
+        });
+        Ok(changed.collect())
+    }
+
+    async fn change_all(&self, jobs: &[JobInfo], action: &Action) -> Result<Vec<Edited>, Error> {
         self.check()?;
         let to = self.checked(jobs, action)?;
         let mut done = Vec::with_capacity(jobs.len());
         for job in jobs {
             match Box::pin(self.change_one(job, action, to.as_ref())).await {
-                Ok(changed) => done.push(changed),
+                Ok(edited) => done.push(edited),
                 Err(fault) => {
-                    let some = done.contains(&Changed::Done);
+                    let some = done.contains(&Edited::Done);
                     let fault = if some { fault.half_done() } else { fault };
                     return Err(self.error(Doing::Change("change jobs of"), fault));
                 }
             }
         }
-        if let (Some(to), true) = (to, done.contains(&Changed::Done)) {
+        if let (Some(to), true) = (to, done.contains(&Edited::Done)) {
             // As beside an enqueue: a refusal only keeps it out of the list of queues.
             let _ = self.client.register_queues(&[&to.name], None).await;
         }
@@ -135,13 +148,20 @@ impl Inspect {
     /// Does something to a job by its id, wherever it is.
     ///
     /// # Errors
-    /// [`Error::NotFound`] where it is not there, runs, or went on meanwhile; else as [`change`](Self::change).
+    /// [`Error::NotFound`] where it is not there, runs, or went on meanwhile; [`Error::Conflict`] where it is unique and is to run again, and
+    /// another job holds its key; else as [`change`](Self::change).
     pub async fn change_by_id(&self, id: &JobId, action: &Action) -> Result<(), Error> {
         // It may go on between the look and the change.
         for _ in 0..3 {
             let Some(job) = self.find(id).await? else { break };
-            if self.change(std::slice::from_ref(&job), action).await? == [Changed::Done] {
-                return Ok(());
+            match self.change_all(std::slice::from_ref(&job), action).await?.pop() {
+                Some(Edited::Done) => return Ok(()),
+                Some(Edited::Conflict { id: holder, stands }) => {
+                    let doing = format!("let the job {id} run again");
+                    let state = stands.map(JobState::of_standing);
+                    return Err(Error::Conflict { doing, id: holder, state });
+                }
+                _ => {}
             }
             if job.state == JobState::Running {
                 break;
@@ -236,8 +256,8 @@ impl Inspect {
         job: &JobInfo,
         action: &Action,
         to: Option<&Queue>,
-    ) -> Result<Changed, Fault> {
-        let Some(shard) = self.shards.get(job.guard.shard) else { return Ok(Changed::Missing) };
+    ) -> Result<Edited, Fault> {
+        let Some(shard) = self.shards.get(job.guard.shard) else { return Ok(Edited::Missing) };
         let shard = &shard.clone().at(job.guard.list.clone());
         let on = self.client.connection_to_inspect(shard).await?;
         let now = server_time(&on).await.map_err(Fault::certainly_not_done)?;
@@ -247,15 +267,15 @@ impl Inspect {
             _ => self.whole(shard, &on, job).await.map_err(Fault::certainly_not_done)?,
         };
         let Some(job) = whole.as_ref().map_or(Some(job), |read| read.as_ref()) else {
-            return Ok(Changed::Missing);
+            return Ok(Edited::Missing);
         };
         if let (Action::Cancel, Stands::Running(worker, Some(lease))) = (action, &job.guard.stands)
         {
             let ordered = shard.cancel(&on, &shard.keys.worker(worker), lease).await?;
-            return Ok(if ordered { Changed::Done } else { Changed::Missing });
+            return Ok(if ordered { Edited::Done } else { Edited::Missing });
         }
         let limit = self.client.max_payload();
-        let Some(duty) = duty(job, action, now, limit) else { return Ok(Changed::Missing) };
+        let Some(duty) = duty(job, action, now, limit) else { return Ok(Edited::Missing) };
         let duty = ready(job, duty, now);
         let payload = job.payload();
         let from = |before: u64| match &job.guard.stands {
@@ -266,12 +286,14 @@ impl Inspect {
             Stands::Sorted(score) => {
                 Some(From::Scheduled { payload, due: *score, at_once: job.guard.at_once })
             }
-            Stands::Ended(place) => Some(From::Ended { ended: job.state.ended()?, place }),
+            Stands::Ended(place) => {
+                Some(From::Ended { ended: job.state.ended()?, place, holds: job.holds.as_ref() })
+            }
             Stands::Broken => Some(From::Broken { payload }),
             Stands::Running(..) => None,
         };
         let before = if let Stands::Waiting(before) = job.guard.stands { before } else { 0 };
-        let Some(seen) = from(before) else { return Ok(Changed::Missing) };
+        let Some(seen) = from(before) else { return Ok(Edited::Missing) };
         // What goes on keeps its priority and its limits.
         let list = job.guard.list.at(match action {
             Action::SetPriority(priority) => *priority,
@@ -287,11 +309,7 @@ impl Inspect {
                 edited = shard.edit(&on, &day, (id, seen), to, &duty).await?;
             }
         }
-        Ok(match edited {
-            Edited::Done => Changed::Done,
-            Edited::Missing => Changed::Missing,
-            Edited::Changed => Changed::Changed,
-        })
+        Ok(edited)
     }
 
     /// An ended job of which not all was read, with its whole record. `Some(None)` where that is gone.
@@ -387,7 +405,10 @@ fn ready(job: &JobInfo, duty: Duty, now: u64) -> Duty {
         None => envelope,
     };
     match duty {
-        Duty::At { due, envelope } => Duty::At { due, envelope: at(envelope, due) },
+        Duty::At { due, envelope } => {
+            let envelope = expires_later(envelope, due);
+            Duty::At { due, envelope: at(envelope, due) }
+        }
         Duty::Push { front, envelope }
             if !matches!(job.state, JobState::Waiting | JobState::Broken) =>
         {
@@ -395,6 +416,17 @@ fn ready(job: &JobInfo, duty: Duty, now: u64) -> Duty {
         }
         duty => duty,
     }
+}
+
+/// An envelope that expires as long after this time as it did after the one at which it was due.
+fn expires_later(envelope: Vec<u8>, due: u64) -> Vec<u8> {
+    let shifted = Envelope::decode(&envelope).ok().and_then(|old| {
+        let left = old.expires_at?.checked_sub(old.waits_since())?;
+        let mut rewrite = Rewrite::of(&envelope)?;
+        rewrite.set("expires_at", &due.saturating_add(left));
+        Some(rewrite.to_bytes())
+    });
+    shifted.unwrap_or(envelope)
 }
 
 /// The envelope of a job that runs again.

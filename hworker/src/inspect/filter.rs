@@ -159,6 +159,12 @@ impl Filter {
         self.conditions.iter().any(asks)
     }
 
+    /// Whether it asks for the text of an error.
+    #[must_use]
+    pub fn asks_for_errors(&self) -> bool {
+        self.conditions.iter().any(|condition| matches!(condition, Condition::Error(_)))
+    }
+
     /// Whether the place of an ended job alone says that it is not meant.
     pub(super) fn excludes_by_place(&self, job: &JobInfo, now: u64) -> bool {
         self.conditions

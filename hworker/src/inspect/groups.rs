@@ -10,6 +10,7 @@ use crate::error::Error;
 /// Failed jobs that have their type, the kind of their error and its place or text in common, but for numbers, ids, paths and quoted texts
 /// in it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Group {
     /// Its name: 12 hex digits. `group:<name>` is a condition of a [`Filter`](super::Filter).

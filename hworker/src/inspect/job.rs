@@ -14,6 +14,7 @@ use crate::job_state::JobState;
 use crate::limit::List;
 use crate::priority::Priority;
 use crate::store::{Lease, Place};
+use crate::unique::KeyLock;
 
 /// A job, wherever it is. `Debug` leaves out its arguments; `Serialize` has everything.
 #[derive(Clone)]
@@ -59,6 +60,8 @@ pub struct JobInfo {
     payload: Vec<u8>,
     /// False for an ended job of which only its place was read.
     pub(super) is_read: bool,
+    /// What it holds when it runs again: an ended one that is unique.
+    pub(super) holds: Option<KeyLock>,
     pub(super) guard: Guard,
 }
 
@@ -117,6 +120,8 @@ struct Record<'a> {
     attempts: Option<u32>,
     #[serde(default)]
     crashes: Vec<Crash>,
+    #[serde(default)]
+    holds: Option<KeyLock>,
     #[serde(borrow)]
     envelope: &'a RawValue,
 }
@@ -150,6 +155,7 @@ impl JobInfo {
             bytes: payload.len() as u64,
             payload: Vec::new(),
             is_read: true,
+            holds: None,
             guard,
         };
         match Envelope::decode(&payload) {
@@ -224,6 +230,7 @@ impl JobInfo {
             started_at: record.started_at,
             attempt: record.attempts.unwrap_or(1),
             crashes: record.crashes,
+            holds: record.holds,
             payload,
             bytes,
             is_read: true,

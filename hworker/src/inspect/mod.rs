@@ -3,6 +3,7 @@
 mod budget;
 mod cancel;
 mod change;
+mod chart;
 mod filter;
 mod find;
 mod groups;
@@ -65,6 +66,7 @@ impl Client {
 
 /// How many jobs are where.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct Counts {
     /// Ready to be taken.
@@ -86,6 +88,23 @@ pub struct Counts {
     pub done: u64,
     /// Payloads that could not be decoded, or that no worker could run.
     pub broken: u64,
+}
+
+impl Counts {
+    /// Those of this and another part together.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            waiting: self.waiting + other.waiting,
+            scheduled: self.scheduled + other.scheduled,
+            parked: self.parked + other.parked,
+            running: self.running + other.running,
+            failed: self.failed + other.failed,
+            cancelled: self.cancelled + other.cancelled,
+            expired: self.expired + other.expired,
+            done: self.done + other.done,
+            broken: self.broken + other.broken,
+        }
+    }
 }
 
 /// What somebody wants of a queue, as errors say it.
@@ -177,17 +196,7 @@ impl Inspect {
                 broken,
             })
         });
-        Ok(counts.await?.into_iter().fold(Counts::default(), |sum, shard| Counts {
-            waiting: sum.waiting + shard.waiting,
-            scheduled: sum.scheduled + shard.scheduled,
-            parked: sum.parked + shard.parked,
-            running: sum.running + shard.running,
-            failed: sum.failed + shard.failed,
-            cancelled: sum.cancelled + shard.cancelled,
-            expired: sum.expired + shard.expired,
-            done: sum.done + shard.done,
-            broken: sum.broken + shard.broken,
-        }))
+        Ok(counts.await?.into_iter().fold(Counts::default(), Counts::and))
     }
 
     /// The counters of the queue by name: `processed` (acked), `failed`, `retried`, `recovered`, `broken`, and the first three for each job type as

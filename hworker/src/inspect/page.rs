@@ -19,6 +19,9 @@ use crate::store::{Connection, Fault, Queue, server_time};
 /// A page has at most this many jobs.
 const MOST: usize = 1000;
 
+/// A page ends behind so many bytes of jobs.
+const BYTES: u64 = 8 << 20;
+
 /// How long a page looks for jobs that a filter means, before it gives what it has.
 const LOOKS_FOR: Duration = Duration::from_millis(80);
 
@@ -92,7 +95,7 @@ impl Jobs<'_> {
         self
     }
 
-    /// How many a page shows, 1 to 1,000. Default: 50.
+    /// How many a page shows, 1 to 1,000. Default: 50. It shows fewer where they have more than 8 MB together, and has a next one then.
     pub fn limit(mut self, jobs: usize) -> Self {
         self.limit = jobs;
         self
@@ -145,9 +148,9 @@ impl Jobs<'_> {
             readers.push(reader);
         }
         let began = Instant::now();
-        let (mut items, mut scanned) = (Vec::new(), 0);
+        let (mut items, mut scanned, mut bytes) = (Vec::new(), 0, 0);
         let is_over = loop {
-            if items.len() >= self.limit {
+            if items.len() >= self.limit || bytes > BYTES {
                 break false;
             }
             let Some(place) = self.next_of(&mut readers, began).await? else {
@@ -162,6 +165,8 @@ impl Jobs<'_> {
             } else {
                 self.filter.holds(&job, now)
             };
+            // Those of an ended job are read later, and bounded there.
+            bytes += if is_meant { job.payload().len() as u64 } else { 0 };
             items.extend(is_meant.then_some(job));
             if has_record && items.len() == self.limit {
                 self.read_records(&readers, &mut items, now).await?;

@@ -1,6 +1,6 @@
 //! Which queues there are.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use super::workers::worker_info;
 use super::{Counts, Inspect};
@@ -11,6 +11,7 @@ use crate::store::server_time;
 
 /// A queue that has jobs or workers.
 #[derive(Debug, Clone, serde::Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct QueueInfo {
     /// Its name, for [`Client::inspect`].
@@ -70,6 +71,13 @@ impl Inspect {
     /// # Errors
     /// Where the server cannot be asked.
     pub async fn summary(&self) -> Result<QueueInfo, Error> {
+        Ok(self.summary_and_slots().await?.0)
+    }
+
+    /// With the workers that serve it, and how many jobs each of them runs at once.
+    pub(crate) async fn summary_and_slots(
+        &self,
+    ) -> Result<(QueueInfo, BTreeMap<String, usize>), Error> {
         let counts = self.counts().await?;
         let workers = self.each(|shard, on| async move {
             let now = server_time(&on).await?;
@@ -78,11 +86,11 @@ impl Inspect {
                 Err(fault) if fault.is_of_another_type() => Vec::new(),
                 workers => workers?,
             };
-            let live = workers.into_iter().filter_map(|entry| Some(worker_info(entry, now)?.id));
-            Ok(live.collect::<Vec<_>>())
+            let live = workers.into_iter().filter_map(|entry| worker_info(entry, now));
+            Ok(live.map(|worker| (worker.id, worker.concurrency)).collect::<Vec<_>>())
         });
         // One that serves several shards is one.
-        let workers: BTreeSet<_> = workers.await?.into_iter().flatten().collect();
+        let workers: BTreeMap<_, _> = workers.await?.into_iter().flatten().collect();
         let paused = self.each(|shard, on| async move {
             let now = server_time(&on).await?;
             match shard.paused(&on, now).await {
@@ -91,6 +99,7 @@ impl Inspect {
             }
         });
         let paused = paused.await?.into_iter().flatten().next();
-        Ok(QueueInfo { name: self.name.clone(), counts, workers: workers.len(), paused })
+        let info = QueueInfo { name: self.name.clone(), counts, workers: workers.len(), paused };
+        Ok((info, workers))
     }
 }

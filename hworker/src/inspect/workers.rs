@@ -14,6 +14,7 @@ use crate::time::millis;
 
 /// A worker that serves the queue.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct WorkerInfo {
     /// Its id, fresh at every start.
@@ -35,6 +36,7 @@ pub struct WorkerInfo {
     /// When it started, in milliseconds since 1970 by the server's clock.
     pub started: u64,
     /// How long ago it was heard of.
+    #[cfg_attr(feature = "web", schema(value_type = Object))]
     pub heard: Duration,
     /// Jobs of this queue that it acked.
     pub processed: u64,
@@ -45,8 +47,8 @@ pub struct WorkerInfo {
 }
 
 impl WorkerInfo {
-    /// The same worker in another shard.
-    pub(super) fn add(&mut self, other: Self) {
+    /// The same worker in another shard, or queue.
+    pub(crate) fn add(&mut self, other: Self) {
         self.heard = self.heard.min(other.heard);
         self.started = self.started.min(other.started);
         self.processed += other.processed;
@@ -57,9 +59,11 @@ impl WorkerInfo {
 
 /// A job that a worker holds.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
 pub struct RunningJob {
     /// The job's id; none where it cannot be decoded.
+    #[cfg_attr(feature = "web", schema(value_type = Option<String>))]
     pub id: Option<JobId>,
     /// The name of its type.
     pub job: Option<String>,

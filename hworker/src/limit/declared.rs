@@ -110,4 +110,22 @@ mod tests {
             DeclaredLimits::default()
         );
     }
+
+    #[test]
+    fn control_43_a_queue_serves_64_lists_with_limits() {
+        // Job types, each with a limit of its own -> 64 are fine, and 65 are one problem, which says both numbers.
+        // Guard: `MOST_LISTS`.
+        let of_type = |number: usize| [limit(format!("limit-{number}").leak(), Scope::All, 1)];
+        let all: Vec<_> = (0..65).map(of_type).collect();
+        let problems_of = |count: usize| {
+            let mut problems = Vec::new();
+            let types = all[..count].iter().map(|own| (own[0].name, &own[..]));
+            DeclaredLimits::of(types, &mut problems);
+            problems
+        };
+        assert_eq!(problems_of(64), [""; 0]);
+        let problems = problems_of(65);
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].contains("65") && problems[0].contains("64"), "{problems:?}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Giving back what a dead worker held.
 
-use crate::envelope::{CRASHES, Crash, Envelope, Rewrite};
+use crate::envelope::{CRASHES, Crash, Envelope, Rewrite, tags};
 use crate::log::say;
 use crate::store::{Connection, Fault, FaultKind, Lease, Queue, Recovered, SCRIPT_BYTES, Who};
 use crate::time::{ServerClock, day};
@@ -21,9 +21,13 @@ pub(crate) enum Recovery {
     Failed,
 }
 
-/// What a worker held that was declared dead.
+/// What a worker held that is dead.
 #[derive(Debug)]
 pub(crate) struct Death {
+    /// It was this one that declared it dead.
+    pub(crate) declared: bool,
+    /// How many jobs this one gave back.
+    pub(crate) given: u64,
     /// In ms, by the server's clock.
     pub(crate) at: u64,
     pub(crate) who: Who,
@@ -40,6 +44,9 @@ pub(crate) struct Held {
     pub(crate) id: Option<String>,
     pub(crate) job: String,
     pub(crate) attempt: u32,
+    /// Where it has another number than its type.
+    pub(crate) max_attempts: Option<u32>,
+    pub(crate) tags: Vec<String>,
     /// Workers that died while they held it, this one too.
     pub(crate) crashes: usize,
 }
@@ -48,8 +55,8 @@ pub(crate) struct Held {
 /// queue, the oldest next.
 ///
 /// All workers watch all others, so several may recover the same one. Each first asks on its `shared` connection. Only the first one that
-/// declares it dead, or one that knows that it `is_dead` and finds something left, makes another connection to give back its jobs. To
-/// the one that declared it dead it is told what that worker held.
+/// declares it dead, or one that knows that it `is_dead` and finds something left, makes another connection to give back its jobs. What
+/// that worker held is told with it; nothing of one that lives.
 ///
 /// # Errors
 /// Nothing is known of the worker's death then.
@@ -66,10 +73,10 @@ pub(crate) async fn recover(
     let Recovered::Given { jobs: mut given, left, declared, inbox, who } = first else {
         return Ok((Recovery::Alive, None));
     };
-    let mut death =
-        Death { at: clock.unix_ms(), who, stopping: false, held: Vec::new(), jobs: left };
+    let (at, held) = (clock.unix_ms(), Vec::new());
+    let mut death = Death { declared, given: 0, at, who, stopping: false, held, jobs: left };
     if declared {
-        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, "a worker is dead");
+        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, job.queue = %queue, worker.id = worker, "a worker is dead");
     }
     let nothing_is_left = left == 0 && inbox == 0;
     let result = if nothing_is_left {
@@ -87,15 +94,17 @@ pub(crate) async fn recover(
         rest.await.map(|()| Recovery::Done)
     };
     if given > 0 {
-        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, jobs = given, "recovered the jobs of a dead worker");
+        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() },
+            job.queue = %queue, worker.id = worker, jobs = given, "recovered the jobs of a dead worker");
     }
     let recovery = result.unwrap_or_else(|fault| {
-        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() }, %queue, worker, "the recovery of a dead worker will be tried again: {fault}");
+        say!(WARN, { queue = queue.name.clone(), worker = worker.to_owned() },
+            job.queue = %queue, worker.id = worker, "the recovery of a dead worker will be tried again: {fault}");
         Recovery::Failed
     });
     // What it held in its inbox is known once it is back.
-    death.jobs = death.jobs.max(given);
-    Ok((recovery, declared.then_some(death)))
+    (death.jobs, death.given) = (death.jobs.max(given), given);
+    Ok((recovery, Some(death)))
 }
 
 /// A worker that died: its heartbeat as it was last seen, and whether it had been told to stop.
@@ -183,6 +192,8 @@ fn crashed(
             id: envelope.id.as_deref().map(str::to_owned),
             job: envelope.job.into_owned(),
             attempt: envelope.attempt,
+            max_attempts: envelope.max_attempts,
+            tags: std::str::from_utf8(&payload).map_or_else(|_| Vec::new(), tags),
             crashes: crashes.len() + 1,
         });
         crashes.push(crash);
@@ -194,7 +205,8 @@ fn crashed(
         Some(rewrite.bytes_within(if payload.len() > most { usize::MAX } else { most }))
     });
     if rewritten.is_none() {
-        say!(INFO, { lease = lease.clone(), worker = worker.clone() }, %lease, worker, "a lease holds something that cannot be decoded; it goes back as it is");
+        say!(INFO, { lease = lease.clone(), worker = worker.clone() },
+            %lease, worker.id = worker, "a lease holds something that cannot be decoded; it goes back as it is");
     }
     (lease, rewritten.unwrap_or(payload))
 }

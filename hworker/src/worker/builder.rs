@@ -17,6 +17,9 @@ use crate::config::{self, QueueSetting, WorkerSettings};
 use crate::context::{States, shown_type};
 use crate::durability::Durability;
 use crate::error::{Error, Problems};
+#[cfg(feature = "cron")]
+use crate::hooks::Checkin;
+use crate::hooks::{ErrorReport, Hooks};
 use crate::job::Job;
 use crate::registry::Registry;
 use crate::table::Table;
@@ -42,6 +45,7 @@ pub struct WorkerBuilder {
     /// What was given and is wrong.
     problems: Vec<String>,
     settings: WorkerSettings,
+    hooks: Hooks,
 }
 
 impl WorkerBuilder {
@@ -176,6 +180,13 @@ impl WorkerBuilder {
         self
     }
 
+    /// For how long they are kept since they last came; checked once a minute, some of them at a time. `Duration::MAX` is no bound. Default:
+    /// `HWORKER_BROKEN_FOR`, then no bound, as they may be jobs that somebody still wants.
+    pub fn broken_for(mut self, duration: Duration) -> Self {
+        self.settings.broken_for = Some(duration);
+        self
+    }
+
     /// How long a job that no worker can run stays parked before it is broken. Default: `HWORKER_UNKNOWN_FOR`, then 15 min. Set it longer
     /// than a deploy takes.
     pub fn unknown_for(mut self, duration: Duration) -> Self {
@@ -237,9 +248,27 @@ impl WorkerBuilder {
         self
     }
 
+    /// Serves the page for operators and the REST API at this address while the worker runs: HTTP, on a thread of its own. At a loopback
+    /// address everybody on the machine may use it; any other needs a [token](Self::web_token). Variable: `HWORKER_WEB`. Needs the feature
+    /// `web`.
+    #[cfg(feature = "web")]
+    pub fn web(mut self, address: impl Into<std::net::SocketAddr>) -> Self {
+        self.settings.web = Some(address.into());
+        self
+    }
+
+    /// The secret that the page asks for, as [`Access::token`](crate::web::Access::token) says. Variable: `HWORKER_WEB_TOKEN_FILE`, a file that
+    /// has it. Needs the feature `web`.
+    #[cfg(feature = "web")]
+    pub fn web_token(mut self, token: impl Into<String>) -> Self {
+        self.settings.web_token = Some(crate::config::Secret(token.into()));
+        self
+    }
+
     /// Answers `GET /live` and `GET /ready` over HTTP at this address, by [`Health`](crate::Health): 200, or 503 with the reason. With port
     /// 0 it takes a free port, which the log names. It has a thread of its own. It tells nothing of jobs, and every client that reaches the
-    /// address may ask. Default: `HWORKER_HEALTH`, then none.
+    /// address may ask. With the feature `metrics` it also answers `GET /metrics`, which has how many jobs of each type ended and how long
+    /// they took. Default: `HWORKER_HEALTH`, then none.
     #[cfg(feature = "health")]
     pub fn health(mut self, address: impl Into<std::net::SocketAddr>) -> Self {
         self.settings.health = Some(address.into());
@@ -257,6 +286,53 @@ impl WorkerBuilder {
     /// release declares in code is in force, see `docs/control.md`. Default: `HWORKER_APP`, then the name of the executable file.
     pub fn app(mut self, name: impl Into<String>) -> Self {
         self.settings.app = Some(name.into());
+        self
+    }
+
+    /// Tells `report` of each attempt that failed, for a service that collects errors. `ErrorReport::is_last` says whether the job has failed
+    /// for good. It is called on a thread of its own, for which no job waits; so it may block, and a panic in it ends nothing. Up to 1,000
+    /// reports wait for it, further ones are dropped, which the log says. At the end of the worker it gets 1 s for the rest.
+    ///
+    /// It may be called several times: each function gets all reports, on its own thread.
+    ///
+    /// Where a worker died, the worker that gives back its jobs reports each that it held, as a `crash` that is not the last, if it knows
+    /// the job type: also those that were only next to run. A report may then come twice, behind that of the next attempt, or,
+    /// where no worker lives, never.
+    ///
+    /// ```
+    /// # fn send_to_tracker(_: &str, _: &str) {}
+    /// let worker = hworker::Worker::builder().report_errors(|report| {
+    ///     if report.is_last {
+    ///         send_to_tracker(&report.message, &format!("{} of {}, {}", report.job, report.queue, report.id));
+    ///     }
+    /// });
+    /// ```
+    ///
+    /// `docs/logs.md` has an example for Sentry.
+    pub fn report_errors(mut self, report: impl FnMut(&ErrorReport) + Send + 'static) -> Self {
+        self.hooks.errors.add("report_errors", report);
+        self
+    }
+
+    /// Tells `checkin` when a run of a cron entry begins and has ended, for a service that raises an alarm where one does not come. As for
+    /// [`report_errors`](Self::report_errors), it is called on a thread of its own. Needs the feature `cron`, which is on by default.
+    ///
+    /// A run begins with its first attempt, and has ended when it is done or has failed for good; attempts in between are not told. One that
+    /// begins again without having failed, as when its worker died, or it was snoozed, is told again.
+    ///
+    /// ```
+    /// # fn ping(_: &str) {}
+    /// use hworker::CheckinState;
+    ///
+    /// let worker = hworker::Worker::builder().on_checkin(|checkin| {
+    ///     if checkin.entry == "nightly" && checkin.state == CheckinState::Ok {
+    ///         ping("https://alarm.example/nightly"); // it raises an alarm where this does not come for a day
+    ///     }
+    /// });
+    /// ```
+    #[cfg(feature = "cron")]
+    pub fn on_checkin(mut self, checkin: impl FnMut(&Checkin) + Send + 'static) -> Self {
+        self.hooks.checkins.add("on_checkin", checkin);
         self
     }
 
@@ -310,6 +386,8 @@ impl WorkerBuilder {
             clock: ServerClock::default(),
             outages: Outages::default(),
             log_limit: LogLimit::default(),
+            totals: Arc::default(),
+            hooks: Arc::new(self.hooks),
             stop: CancellationToken::new(),
             ordered_grace: OnceLock::new(),
             blocking_threads: Arc::default(),

@@ -120,12 +120,18 @@ fn worker_failed() {
 /// The calls of a worker, one after the other, to a server of their own.
 #[cfg(feature = "embedded")]
 mod server {
+    use std::ops::Range;
     use std::sync::Arc;
 
     use super::{another, block_on, envelope, failed, jobs, plain, run, session};
     use crate::embedded::Server;
+    use crate::envelope::JobId;
     use crate::job::Job;
-    use crate::store::{CALL_WITHIN, Connection, End, Reconciled, Reserved, Settlement};
+    use crate::limit::List;
+    use crate::store::{
+        CALL_WITHIN, Connection, Due, End, Queue, Reconciled, Reserved, Settlement, Submission,
+    };
+    use crate::unique::KeyLock;
     use crate::worker::state::Session;
 
     /// A server: that whose instructions are counted, or one of this test.
@@ -148,17 +154,78 @@ mod server {
         (session, on, number)
     }
 
+    /// Takes in jobs that are known by their ids, each with a key of its own, or all with one and delayed.
+    async fn submit(queue: &Queue, on: &Connection, numbers: Range<usize>, delayed: bool) {
+        let (list, envelope) = (List::default().by_id(), envelope::<plain>());
+        let ids: Vec<JobId> = numbers.map(|number| format!("job-{number:09}").into()).collect();
+        let lock = |id: &JobId| KeyLock {
+            held_by: format!("fplain:{}", id.as_str()),
+            conflict: "keep".into(),
+            ..KeyLock::default()
+        };
+        let locks: Vec<_> = ids.iter().map(lock).collect();
+        let due = delayed.then_some(Due::In(1 << 40));
+        let submission = |(id, lock)| Submission {
+            list: &list,
+            id,
+            front: false,
+            due,
+            lock,
+            terms: "",
+            envelope: &envelope,
+        };
+        let jobs: Vec<_> = ids.iter().zip(&locks).map(submission).collect();
+        let answers = queue.submit(on, &jobs, CALL_WITHIN).await.expect("submitted");
+        assert_eq!(answers.map_or(0, |answers| answers.len()), jobs.len());
+    }
+
     /// Enqueues this many jobs at once and reserves them, again and again. Settles the jobs before them in the same call, or none.
     fn serve(at_once: usize, settles: bool) {
+        serve_beside(at_once, settles, 0, false);
+    }
+
+    /// The same with unique jobs.
+    fn serve_unique(at_once: usize, settles: bool) {
+        serve_beside(at_once, settles, 0, true);
+    }
+
+    /// Takes in this many unique jobs at once, again and again, and no more.
+    fn only_submit(at_once: usize, _: bool) {
+        let (url, _server) = server();
+        block_on(async {
+            let (session, on, _) = begin::<plain>(&url).await;
+            for turn in 0..jobs() / at_once {
+                let numbers = turn * at_once..(turn + 1) * at_once;
+                submit(&session.consumers()[0].queue, &on, numbers, false).await;
+            }
+        });
+    }
+
+    /// The same with plain jobs, while so many are delayed that are known by their ids.
+    fn serve_with_delayed(at_once: usize, settles: bool) {
+        let beside = std::env::var("HWORKER_TEST_COST_BESIDE").ok();
+        let beside = beside.map_or(1_000, |jobs| jobs.parse().expect("a number of jobs"));
+        serve_beside(at_once, settles, beside, false);
+    }
+
+    fn serve_beside(at_once: usize, settles: bool, beside: usize, is_unique: bool) {
         let (url, _server) = server();
         block_on(async {
             let (session, on, number) = begin::<plain>(&url).await;
+            for first in (0..beside).step_by(500) {
+                submit(&session.consumers()[0].queue, &on, first..beside.min(first + 500), true)
+                    .await;
+            }
             let (queue, keys) = (&session.consumers()[0].queue, &session.consumers()[0].keys);
             let envelopes = vec![envelope::<plain>(); at_once];
             let want = crate::store::Want { slots: at_once, ahead: 0 };
             let mut done: Vec<Settlement> = Vec::new();
-            for _ in 0..jobs() / at_once {
-                queue.enqueue(&on, &envelopes, CALL_WITHIN).await.expect("enqueued");
+            for turn in 0..jobs() / at_once {
+                if is_unique {
+                    submit(queue, &on, turn * at_once..(turn + 1) * at_once, false).await;
+                } else {
+                    queue.enqueue(&on, &envelopes, CALL_WITHIN).await.expect("enqueued");
+                }
                 let reserved = if done.is_empty() {
                     queue.reserve(&on, keys, number, want, CALL_WITHIN).await
                 } else {
@@ -217,6 +284,11 @@ mod server {
         settle_and_reserve_1: serve, 1, true;
         settle_and_reserve_16: serve, 16, true;
         settle_and_reserve_300: serve, 300, true;
+        submit_1: only_submit, 1, true;
+        submit_16: only_submit, 16, true;
+        unique_1: serve_unique, 1, true;
+        unique_16: serve_unique, 16, true;
+        beside_delayed_16: serve_with_delayed, 16, true;
         fail_alike_1: fail, 1, false;
         fail_alike_16: fail, 16, false;
         fail_apart_1: fail, 1, true;

@@ -65,8 +65,8 @@ impl Worker {
     /// the grace. If the process was started to survive a hang-up, as by `nohup`, SIGHUP is left alone (on Linux).
     ///
     /// Log lines go to standard error at the level of `HWORKER_LOG` (`info` by default; `debug`, `hworker=debug,my_app=info`, `off`),
-    /// unless the program has set up a `tracing` subscriber of its own. A separate thread writes them, so that nothing waits for the log;
-    /// all are written when the worker has stopped.
+    /// unless the program has set up a `tracing` subscriber of its own; with `HWORKER_LOG_FORMAT=json` each is a JSON object. A separate
+    /// thread writes them, so that nothing waits for the log; all are written when the worker has stopped.
     ///
     /// The server need not be there yet, and may go and come back: the worker keeps trying. A server that cannot be used when it is first
     /// reached ends the worker with an error.
@@ -129,7 +129,12 @@ impl Worker {
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
         in_a_runtime()?;
         let log = WorkerRuns::begin();
+        let hooks = Arc::clone(&self.core.hooks);
+        hooks.start().map_err(|error| {
+            Error::config(format!("no thread to report errors and runs on: {error}"))
+        })?;
         let stopped = self.run_lives(stop).await;
+        hooks.flush().await;
         log.end().await;
         stopped
     }
@@ -146,6 +151,13 @@ impl Worker {
         #[cfg(feature = "health")]
         let _answers_probes =
             self.core.config.health.map(|at| endpoint::listen(at, self.health())).transpose()?;
+        #[cfg(feature = "web")]
+        let _serves_the_page = {
+            let (client, config) = (&self.core.client, &self.core.config);
+            let token = config.web_token.as_ref().map(|token| &*token.0);
+            let serve = |at| crate::web::of_worker(client.clone(), at, token);
+            config.web.map(serve).transpose()?
+        };
         let reached = tokio::select! {
             // On the heap, since it is large and over soon.
             looked = Box::pin(self.look_at_server()) => looked?,
@@ -173,8 +185,10 @@ impl Worker {
             };
             if let Ending::Over { cut_off } = ended {
                 self.core.log_limit.tell_all();
+                #[cfg(feature = "metrics")]
+                report::metrics::tell_last(&self.core.totals);
                 let blocking_bodies_left = Arc::strong_count(&self.core.blocking_threads) - 1;
-                say!(INFO, { worker = session.id.clone() }, %worker, blocking_bodies_left, "worker stopped");
+                say!(INFO, { worker = session.id.clone() }, worker.id = %worker, blocking_bodies_left, "worker stopped");
                 return Ok(Stopped { blocking_bodies_left, cut_off });
             }
         }
@@ -223,7 +237,7 @@ impl Worker {
         let (worker, server) = (session.id.clone(), self.core.client.address().to_string());
         let (queues, concurrency) = (self.core.queue_names(), self.core.config.concurrency);
         let jobs = jobs.join(", ");
-        say!(INFO, %worker, %server, queues, concurrency, "worker starts; it knows the jobs {jobs}");
+        say!(INFO, worker.id = %worker, %server, queues, concurrency, "worker starts; it knows the jobs {jobs}");
     }
 }
 

@@ -65,13 +65,16 @@ pub(super) async fn run_session(
         () = handle.stop.cancelled() => Why::Told,
         () = session.void.cancelled() => {
             say!(WARN, { worker = session.id.clone() },
-                %worker, "the server does not know this worker any more: it was declared dead and its jobs were given to others, or the \
+                worker.id = %worker, "the server does not know this worker any more: it was declared dead and its jobs were given to others, or the \
                  server lost its data; it goes on under a new id");
             Why::Void
         }
         () = session.broken.cancelled() => Why::Broken,
         () = supervisor.ended() => Why::Broken,
     };
+    if why == Why::Void {
+        session.core.totals.was_fenced();
+    }
     session.stopping.cancel();
     let cut_off = match why {
         Why::Told => drain(handle, session).await,
@@ -81,7 +84,7 @@ pub(super) async fn run_session(
         }
         Why::Broken => {
             say!(ERROR, { worker = session.id.clone() },
-                %worker, "a part of this worker has ended by a panic: its jobs are given back, and it goes on under a new id; please \
+                worker.id = %worker, "a part of this worker has ended by a panic: its jobs are given back, and it goes on under a new id; please \
                  report this, with what the panic said");
             give_back(session).await;
             false
@@ -111,7 +114,7 @@ pub(super) async fn run_session(
 /// Lets running jobs finish within the grace, then gives the rest back. Returns whether there was a rest.
 async fn drain(handle: &WorkerHandle, session: &Session) -> bool {
     let grace = session.core.grace();
-    say!(INFO, { worker = session.id.clone() }, %worker, ?grace, "worker stops: it takes no more jobs");
+    say!(INFO, { worker = session.id.clone() }, worker.id = %worker, ?grace, "worker stops: it takes no more jobs");
     let ran = session.running();
     tokio::select! {
         // If the server no longer knew the worker, its bodies were cut off.
@@ -120,7 +123,7 @@ async fn drain(handle: &WorkerHandle, session: &Session) -> bool {
         () = handle.now.cancelled() => {}
     }
     let running = session.running();
-    say!(WARN, { worker = session.id.clone() }, %worker, running, "the grace is over: jobs that still run are given back");
+    say!(WARN, { worker = session.id.clone() }, worker.id = %worker, running, "the grace is over: jobs that still run are given back");
     give_back(session).await;
     running > 0
 }
@@ -182,7 +185,7 @@ async fn give_back(session: &Session) {
     }
     let rest = FLUSH_WITHIN.saturating_sub(CANCELLED_WITHIN);
     if timeout(rest, emptied(session)).await.is_err() {
-        say!(WARN, { worker = session.id.clone() }, %worker, "not everything could be given back in time; other workers will recover it");
+        say!(WARN, { worker = session.id.clone() }, worker.id = %worker, "not everything could be given back in time; other workers will recover it");
     }
 }
 

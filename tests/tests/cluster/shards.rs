@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use hworker::{Bulk, Client, Error, JobState, Registry, Worker};
+use hworker::{Bulk, Client, Error, JobState, Registry, Submitted, Worker};
 use hworker_tests::Records as _;
-use hworker_tests::{Act, InProcess, TestCluster, TestServer, act, act_in_order};
+use hworker_tests::{Act, InProcess, TestCluster, TestServer, act, act_alone, act_in_order};
 
 use crate::{RECOVERED, SOON};
 
@@ -328,6 +328,34 @@ async fn all_jobs_of_a_key_are_in_one_shard() {
         let at = |number: usize| server.runs_of(&format!("{key}{number}"))[0].at;
         assert!((0..5).all(|number| at(number) < at(number + 1)), "{key}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn control_29_more_shards_move_few_keys() {
+    // 400 unique jobs of different keys by a producer that knows 4 shards, again by another, and again by one that knows 5 -> the second finds all
+    // of them, and the third all but a fifth or so, whose keys go to the fifth shard.
+    // Guard: `Client::shard_of`.
+    let server = TestServer::start();
+    let client = |shards| {
+        let client = Client::builder().redis_url(server.url()).shards("default", shards);
+        client.build().expect("a client")
+    };
+    let submit = async |client: Client| {
+        let mut submits = tokio::task::JoinSet::new();
+        for number in 0..400 {
+            let job = act_alone::with("job".into(), Some(format!("k{number}")), Vec::new());
+            submits.spawn(job.on(&client).submit());
+        }
+        let told = submits.join_all().await.into_iter();
+        let told: Vec<_> = told.map(|told| told.expect("submitted").submitted).collect();
+        let count = |what: &Submitted| told.iter().filter(|one| *one == what).count();
+        (count(&Submitted::New), count(&Submitted::Exists(Some(JobState::Waiting))))
+    };
+    assert_eq!(submit(client(4)).await, (400, 0));
+    assert_eq!(submit(client(4)).await, (0, 400));
+    let (new, kept) = submit(client(5)).await;
+    assert_eq!(new + kept, 400);
+    assert!((40..=140).contains(&new), "{new}");
 }
 
 #[test]

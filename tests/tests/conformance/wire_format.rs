@@ -447,6 +447,7 @@ async fn steer(server: &TestServer) {
     limit.set(5).await.expect("set");
     let daily = act::with("daily".into(), Vec::new()).cron("@daily");
     server.client().control("default").cron("daily").upsert(daily).await.expect("set");
+    server.client().mark_deploy("ada", "1.4.2").await.expect("marked");
     // As a rate is used up.
     for key in ["timers", "rates"] {
         let key = format!("hworker-jobs-default:{key}");
@@ -466,6 +467,9 @@ fn all_are_described(keys: &[String], worker: &str) {
         let name = name.replace("import", "<name>");
         let name = match name.rsplit_once(':') {
             Some((stem, day)) if digits(day) => format!("{stem}:<YYYYMMDD>"),
+            Some((stem, _)) if stem.contains("-chart-") => {
+                "hworker-chart-<q>:<minutes>:<s>".to_owned()
+            }
             Some((stem, "low" | "*" | "+act_of_key=k")) => format!("{stem}:<list>"),
             Some((stem, "+act_of_key=")) => format!("{stem}:<group>"),
             _ => name,

@@ -342,6 +342,7 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
                 "lock",
                 "mend_records",
                 "order",
+                "orphans",
                 "recount",
                 "relist",
                 "requeue_broken",
@@ -351,7 +352,7 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
                 "submit",
                 "unlock",
             ];
-            !tools.contains(name) && !matches!(*name, "read_list" | "read_set")
+            !tools.contains(name) && *name != "read_set"
         })
         .collect();
     // More than 5,000 leases of one worker are read in chunks.
@@ -379,6 +380,8 @@ async fn an_observer_looks_and_changes_nothing() {
     let later = nothing("later").delay(Duration::from_secs(3600)).on(server.client());
     let later = later.enqueue().await.expect("scheduled");
 
+    server.client().mark_deploy("ci", "1.4.2").await.expect("marked");
+
     let queue = client.inspect("default");
     let counts = queue.counts().await.expect("counts");
     assert_eq!((counts.running, counts.failed, counts.broken), (1, 1, 1));
@@ -398,6 +401,7 @@ async fn an_observer_looks_and_changes_nothing() {
     client.job_types().await.expect("the manifest");
     client.audit_log(10).await.expect("the audit");
     client.dead_workers().await.expect("the dead workers");
+    assert_eq!(client.deploys().await.expect("the deploys")[0].text, "1.4.2");
     client.control("default").limits().await.expect("the limits");
     assert_eq!(groups[0].count, 1);
     let held = &queue.jobs(JobState::Running).page().await.expect("a page").items[0];
@@ -413,6 +417,7 @@ async fn an_observer_looks_and_changes_nothing() {
         queue.change_by_id(&failed, &Action::Retry).await,
         queue.destroy(true).await.map(drop),
         nothing("no").on(&client).enqueue().await.map(drop),
+        client.mark_deploy("ada", "1.4.3").await.map(drop),
     ];
     for error in refused {
         assert!(matches!(error, Err(Error::Refused { .. })), "{error:?}");
@@ -453,6 +458,8 @@ async fn an_operator_mends_and_nothing_more() {
     let entry = AuditEntry::new("ada", "promote", "default", "a job");
     client.audit(&entry).await.expect("written");
     assert_eq!(client.audit_log(10).await.expect("the audit")[0].who, "ada");
+    client.mark_deploy("ada", "1.4.2").await.expect("marked");
+    assert_eq!(client.deploys().await.expect("the deploys")[0].who, "ada");
     let types = client.job_types().await.expect("the manifest");
     assert!(types.iter().any(|job| job.name == "act"));
     let waits = server.enqueue("waits", Vec::new()).await;
@@ -498,6 +505,7 @@ async fn an_operator_mends_and_nothing_more() {
         "revoke",
         "edit",
         "mend_records",
+        "orphans",
         "recount",
         "relist",
         "promote",

@@ -1,8 +1,9 @@
 //! Two builds of one program on the same queue: what the old one cannot run is kept for the new one.
 
-use hworker_tests::{InProcess, Machine, Process, TestServer, act, weigh};
+use hworker::{Bulk, Client, Unique};
+use hworker_tests::{InProcess, Machine, Process, TestServer, act, act_by_twos, act_of_key, weigh};
 
-use crate::support::{SOON, counter, wait_for_workers};
+use crate::support::{SOON, block_on, counter, wait_for_workers};
 
 /// A worker of one build.
 fn build(server: &TestServer, build: &str) -> Process {
@@ -81,4 +82,50 @@ async fn an_unknown_job_finds_the_one_worker_that_knows_it_among_twenty() {
     assert!(counter(&server, "parked") <= JOBS as u64, "{}", counter(&server, "parked"));
     assert_eq!(counter(&server, "broken"), 0);
     server.drained(SOON);
+}
+
+#[test]
+fn control_14_lists_that_no_worker_has_declared_are_served() {
+    // A queue of three shards. Producers have new code before any worker has: jobs with a limit, with a key, and unique ones with a limit, through the
+    // two scripts that put them into lists. Nobody is there for the first; the others find a worker that knows none of their types. A
+    // worker with the new code comes last -> each job runs once, and none waits in a list of which nobody knows, is parked or broken.
+    // Guard: the `ZADD` to `lists` in `enter` of lib/lists.lua.
+    const EACH: u32 = 30;
+    let server = TestServer::start();
+    let client = Client::builder().redis_url(server.url()).shards("default", 3).build();
+    let client = client.expect("a client");
+    let enqueue = |names: [&str; 3]| {
+        let [limited, keyed, unique] = names;
+        let of_limit = (0..EACH).map(|_| act_by_twos::with(limited.into(), vec![]));
+        let of_keys =
+            (0..EACH).map(|key| act_of_key::with(keyed.into(), Some(key.to_string()), vec![]));
+        let by_id = (0..EACH).map(|key| {
+            act_by_twos::with(unique.into(), vec![]).unique(Unique::by(format!("{unique} {key}")))
+        });
+        for bulk in [of_limit.collect::<Bulk>(), of_keys.collect(), by_id.collect()] {
+            block_on(bulk.on(&client).enqueue()).expect("enqueued");
+        }
+    };
+    let counts = || block_on(client.inspect("default").counts()).expect("counted");
+    let first = ["limited", "keyed", "unique"];
+    let then = ["limited then", "keyed then", "unique then"];
+    enqueue(first);
+    assert_eq!(counts().waiting, 3 * u64::from(EACH));
+    let worker = |program: &str| {
+        let mut command = server.command(program);
+        command.env("HWORKER_SHARDS", "default=3");
+        Process::start(command)
+    };
+    let _old = worker("test-deploy");
+    server.eventually("the old one has looked at them", 2 * SOON, || counts().waiting == 0);
+    enqueue(then);
+    let _new = worker("test-worker");
+    let all = || first.iter().chain(&then).all(|name| server.ended(name) == EACH as usize);
+    server.eventually("all run", 3 * SOON, all);
+    server.eventually("nothing is left", SOON, || {
+        let counts = counts();
+        counts.waiting + counts.parked + counts.running + counts.scheduled == 0
+    });
+    assert_eq!((counts().broken, counts().failed), (0, 0));
+    assert!(first.iter().chain(&then).all(|name| server.begun(name) == EACH as usize));
 }

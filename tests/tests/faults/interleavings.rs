@@ -5,6 +5,7 @@
 
 use std::time::{Duration, Instant};
 
+use hworker::{JobState, OnConflict, Submitted, Unique};
 use hworker_tests::Records as _;
 use hworker_tests::{Act, Fault, Process, Proxy, TestServer, act};
 
@@ -116,7 +117,7 @@ fn a_reserve_that_executes_after_the_worker_has_reconciled() {
     let url = proxy.url();
     let settings = [("HWORKER_REDIS_URL", url.as_str()), ("HWORKER_CONCURRENCY", "2")];
     let _worker = server.worker_process(&settings);
-    server.eventually("it waits", SOON, || proxy.count("BLMOVE") >= 1);
+    server.eventually("it waits", SOON, || proxy.waits() >= 1);
     // The first comes with the wait, whose own reserve is at the server already; the next reserve is for the second.
     proxy.fault(1, "reserve", Fault::HoldRequest);
     let both = ["first", "second"].map(|name| envelope(name, &[vec![Act::Gate("go".into())]]));
@@ -152,7 +153,7 @@ fn an_answer_to_a_wait_that_arrives_after_the_worker_has_reconciled() {
     let url = proxy.url();
     let settings = [("HWORKER_REDIS_URL", url.as_str()), ("HWORKER_CONCURRENCY", "2")];
     let _worker = server.worker_process(&settings);
-    server.eventually("it waits", SOON, || proxy.count("BLMOVE") >= 1);
+    server.eventually("it waits", SOON, || proxy.waits() >= 1);
     put(&server, "job", vec![vec![Act::Gate("go".into())]]);
     server.eventually("it is given back and runs under another lease", SOON, || {
         proxy.count("release") >= 1 && server.begun("job") >= 1
@@ -304,6 +305,60 @@ fn a_failover_that_brings_a_settled_lease_back() {
 }
 
 #[test]
+fn control_27_a_ghost_of_a_failover_swallows_one_that_is_kept_and_not_one_that_follows() {
+    // A unique job has ended; a failover to a replica that lagged behind brings back its lease, its id and its key, and before its worker has settled
+    // it again, others of its key come -> one that is to be kept is told that the first runs, and never runs itself, as docs/unique.md says;
+    // one that follows runs, once. Each time the worker settles the first again, it does not run again, and its key is free.
+    // Guard: acknowledged settlements are remembered; `hand_on` in lib/finish.lua.
+    let server = TestServer::start();
+    let worker = server.worker_process(&[]);
+    let submit = |name: &str, plan, unique| {
+        let job = act::with(name.into(), plan).unique(unique).on(server.client());
+        block_on(job.submit()).expect("submitted")
+    };
+    let key = || Unique::by("k");
+    let first = submit("first", vec![vec![Act::Gate("go".into())]], key());
+    server.eventually("it runs", SOON, || server.begun("first") == 1);
+    let id = begins(&server, "first")[0].worker.clone();
+    let own = Dead { server: &server, id: &id };
+    let unique = "hworker-jobs-default:unique";
+    let hashes = [own.progress(), "hworker-jobs-default:ids".to_owned(), unique.to_owned()];
+    let held: [Vec<String>; 3] =
+        std::array::from_fn(|i| server.redis().ask(&["HGETALL", &hashes[i]]));
+    server.open("go");
+    server.drained(SOON);
+    // The worker hears of nothing before the other has come.
+    let after_a_failover = |name: &str, unique| {
+        worker.stop();
+        for (hash, fields) in hashes.iter().zip(&held) {
+            let fields = fields.iter().map(String::as_str);
+            let words: Vec<_> = ["HSET", hash.as_str()].into_iter().chain(fields).collect();
+            let _: u64 = server.redis().ask(&words);
+        }
+        let receipt = submit(name, vec![], unique);
+        worker.go_on();
+        receipt
+    };
+    let is_free = || own.left() == 0 && server.redis().len(unique) == 0;
+
+    let kept = after_a_failover("kept", key());
+    assert_eq!(kept.submitted, Submitted::Exists(Some(JobState::Running)));
+    assert_eq!(kept.id, first.id);
+    let took = time_until(&server, "it is settled again", SOON, is_free);
+    println!("a job that a failover brought back was settled again after {took:?}");
+    server.drained(SOON);
+
+    let follows = after_a_failover("follows", key().on_conflict(OnConflict::Follow));
+    assert_eq!(follows.submitted, Submitted::Follows(first.id));
+    server.eventually("what follows runs", SOON, || server.ended("follows") == 1 && is_free());
+    assert_eq!(submit("next", vec![], key()).submitted, Submitted::New);
+    server.eventually("and the next", SOON, || server.ended("next") == 1);
+    server.drained(SOON);
+    let begun = ["first", "kept", "follows", "next"].map(|name| server.begun(name));
+    assert_eq!((begun, counter(&server, "recovered")), ([1, 0, 1, 1], 0));
+}
+
+#[test]
 fn a_half_open_connection_captures_a_job_after_its_worker_was_recovered() {
     // A worker is cut off; its wait is still at the server, the first in line. It is recovered, and then a job comes ->
     // the dead one gets it, and it runs elsewhere about a heartbeat later.
@@ -312,7 +367,7 @@ fn a_half_open_connection_captures_a_job_after_its_worker_was_recovered() {
     let proxy = Proxy::before(&server);
     let url = proxy.url();
     let _cut = server.worker_process(&[("HWORKER_REDIS_URL", &url), ("HWORKER_NAME", "cut")]);
-    server.eventually("it waits", SOON, || proxy.count("BLMOVE") >= 1);
+    server.eventually("it waits", SOON, || proxy.waits() >= 1);
     let _other = server.worker_process(&[]);
     wait_for_workers(&server, 2);
     proxy.unreachable(true);
@@ -438,7 +493,7 @@ fn the_supervisor_settling_between_a_reconciles_execution_and_its_reply() {
     let worker = server.worker().client(&client).register::<act>().build().expect("a worker");
     let handle = worker.handle();
     let thread = std::thread::spawn(move || block_on(worker.run_until(std::future::pending())));
-    server.eventually("it waits", SOON, || proxy.count("BLMOVE") >= 1);
+    server.eventually("it waits", SOON, || proxy.waits() >= 1);
     let plan = vec![vec![Act::Sleep(1_000), Act::Block(7_000)], vec![]];
     let job = act::with("job".into(), plan).on(server.client()).timeout(Duration::from_secs(2));
     job.enqueue_blocking().expect("enqueued");

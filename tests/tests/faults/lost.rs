@@ -86,7 +86,7 @@ fn a_lost_reply_of_reserve_strands_no_job() {
             server.worker_process(&[("HWORKER_REDIS_URL", &url), ("HWORKER_CONCURRENCY", "4")]);
         wait_for_workers(&server, 1);
         // The first reserve of an idle worker finds nothing; this is that of a job, and it takes four of ten.
-        server.eventually("it waits", SOON, || proxy.count("BLMOVE") >= 1);
+        server.eventually("it waits", SOON, || proxy.waits() >= 1);
         proxy.fault(1, "reserve", loss);
         let start = now_us(&server);
         let names = ten(&server, &[vec![]]);
@@ -349,7 +349,7 @@ fn a_lost_retire_or_bury_strands_nothing() {
         let died = (now_us(&server) / 1_000_000 - 90_000).to_string();
         let _: u64 = server.redis().ask(&["HSET", "hworker-worker-default:dead.1", "dead", &died]);
         let mut worker = server.worker_process(&[("HWORKER_REDIS_URL", &url)]);
-        server.eventually("it waits", SOON, || proxy.count("BLMOVE") >= 1);
+        server.eventually("it waits", SOON, || proxy.waits() >= 1);
         server.eventually("it forgets", SOON, || proxy.count("bury") >= 1);
         worker.terminate();
         assert!(worker.wait(2 * SOON).expect("it ends").success());

@@ -163,7 +163,7 @@ fn logged(server: &TestServer, url: &str, outage: impl FnOnce()) {
     server.holds("it said all", Duration::from_secs(4), || lines().len() == 2);
     let [lost, back] = lines().try_into().expect("two lines");
     for (line, level, says) in [(&lost, "WARN", "cannot be used"), (&back, "INFO", "is back")] {
-        let complete = ["worker=", "server=", "running=1", level, says];
+        let complete = ["worker.id=", "server=", "running=1", level, says];
         assert!(complete.iter().all(|part| line.contains(part)), "{line}");
     }
     assert!(back.contains("away="), "{back}");

@@ -54,7 +54,7 @@ fn an_end_that_the_server_refuses_holds_up_no_other() {
     let log = std::fs::read_to_string(server.dir().join("process-0.log")).expect("the log");
     let line = log.lines().find(|line| line.contains("ends the connection when it is told"));
     let line = line.unwrap_or_else(|| panic!("{log}"));
-    assert!(line.contains("WARN") && line.contains("id=large"), "{line}");
+    assert!(line.contains("WARN") && line.contains("job.id=large"), "{line}");
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! Rows S7, G6, CT2 to CT4, CT16, PR7, LC1: cancelling jobs wherever they are, changing when they run, and those that expire.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use hworker::{Action, Bulk, Context, Error, JobId, JobState, Priority, Unique};
+use hworker::{
+    Action, Bulk, Context, Error, JobId, JobState, OnConflict, Priority, Submitted, Unique,
+};
 use hworker_tests::{Act, InProcess, Runs, TestServer, act, act_blocking, act_of_key};
 
 use crate::SOON;
@@ -113,6 +115,31 @@ async fn g6_ct3_a_running_body_is_dropped_or_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ct3_a_body_hears_of_it_within_a_second() {
+    // Ordered right after a heartbeat, several times, since a busy machine delays what it will: the shortest is held against the bound.
+    // Guard: `BUSY_BEAT_EVERY`.
+    let server = TestServer::start();
+    let _worker = worker(&server, 8);
+    let beat = || -> Vec<String> {
+        let all = ["ZRANGE", "hworker-workers-default", "0", "-1", "WITHSCORES"];
+        server.redis().ask(&all)
+    };
+    let mut shortest = SOON;
+    for round in 1..=4 {
+        let name = format!("round {round}");
+        let job = act::with(name.clone(), gate()).on(server.client()).enqueue().await.expect("in");
+        server.eventually("it runs", SOON, || server.begun(&name) == 1);
+        let before = beat();
+        server.eventually("a heartbeat", SOON, || beat() != before);
+        let ordered = Instant::now();
+        cancelled(&server, &job).await;
+        server.eventually("it ends", SOON, || server.counter("cancelled") == round);
+        shortest = shortest.min(ordered.elapsed());
+    }
+    assert!(shortest < Duration::from_millis(1_250), "{shortest:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ct4_a_cancel_cannot_be_missed() {
     // The worker is stopped when it is ordered: it obeys when it goes on. It dies: the next worker does not run the job again.
     // Guard: `cancel` in heartbeat.lua and recover.lua.
@@ -204,6 +231,57 @@ async fn ct16_pr7_from_the_command_line() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ct16_by_the_key_that_a_unique_job_holds() {
+    // One of a key waits, another follows it, and one of another key waits. By the key: a dry run says which job is meant and changes nothing; then
+    // the holder alone is cancelled, and the follower has the key; that runs, and is cancelled by the key too -> the key is free. Nobody's key, one
+    // whose holder has ended and whose period has not, a key beside ids or a filter: told, and nothing is cancelled.
+    // Guard: `holder` in select.rs, `held_key` in store/calls/ids.rs.
+    let server = TestServer::start();
+    let on = server.client();
+    let control = on.control("default");
+    let job = |name: &str, unique| act::with(name.into(), gate()).unique(unique).on(on);
+    let holder = job("holder", Unique::by("k")).enqueue().await.expect("enqueued");
+    let follows = Unique::by("k").on_conflict(OnConflict::Follow);
+    let follower = job("follower", follows).enqueue().await.expect("enqueued");
+    let other = job("other", Unique::by("other")).delay(HOUR).enqueue().await.expect("enqueued");
+    let by_key =
+        |key, more: &[&str]| call(&server, &[&["jobs", "cancel", "--key", key], more].concat());
+    let dry = by_key("act:k", &["--dry-run"]);
+    assert_eq!(dry.code, 0, "{}", dry.err);
+    assert!(dry.out.contains("would cancel 1 jobs") && dry.err.contains(holder.as_str()));
+    let lock = control.lock("act:k").await.expect("looked").expect("held");
+    assert_eq!((&lock.id, lock.state), (&holder, Some(JobState::Waiting)));
+    assert_eq!((lock.follower, server.counter("cancelled")), (Some(follower.clone()), 0));
+    for wrong in [&["--all", "--yes"][..], &["--job", "act", "--yes"], &[other.as_str(), "--yes"]] {
+        assert_eq!(by_key("act:k", wrong).code, 2, "{wrong:?}");
+    }
+    assert_eq!((by_key("act:none", &["--yes"]).code, server.counter("cancelled")), (3, 0));
+    assert_eq!(by_key("act:k", &["--yes"]).code, 0);
+    assert_eq!(record_of(&server, &holder).await.0, JobState::Cancelled);
+    let _worker = worker(&server, 2);
+    server.eventually("the follower runs", SOON, || server.begun("follower") == 1);
+    let lock = control.lock("act:k").await.expect("looked").expect("held");
+    assert_eq!((lock.id, lock.state), (follower.clone(), Some(JobState::Running)));
+    assert_eq!(by_key("act:k", &["--yes"]).code, 0);
+    server.eventually("it is cancelled", SOON, || server.counter("cancelled") == 2);
+    assert_eq!(record_of(&server, &follower).await.0, JobState::Cancelled);
+    assert!(control.lock("act:k").await.expect("looked").is_none(), "the key is free");
+    assert_eq!(server.begun("holder"), 0);
+    let found = server.inspect().find(&other).await.expect("looked").expect("there");
+    assert_eq!(found.state, JobState::Scheduled, "one of another key");
+    let ended = act::with("ended".into(), Vec::new()).unique(Unique::by("day").lasting(HOUR));
+    ended.on(on).enqueue().await.expect("enqueued");
+    server.eventually("it ends", SOON, || server.ended("ended") == 1);
+    server
+        .eventually_async("its period has not", SOON, async || {
+            let lock = control.lock("act:day").await.expect("looked").expect("held");
+            lock.state.is_none()
+        })
+        .await;
+    assert_eq!((by_key("act:day", &["--yes"]).code, server.counter("cancelled")), (3, 2));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_bulk_is_spread_over_a_time() {
     // Due at equal distances in the order of the bulk, the first now; no time, or a job with one of its own, is refused.
     let server = TestServer::start();
@@ -260,4 +338,69 @@ async fn lc1_a_job_that_is_not_started_in_time_expires() {
     server.eventually("it ran", SOON, || server.ended("late") == 1);
     let none = act::with("none".into(), Vec::new()).expires_in(Duration::ZERO).on(on);
     assert!(matches!(none.enqueue().await, Err(Error::Config(_))));
+}
+
+/// It has a second to start, and there is one of each name.
+#[hworker::job(expires = "1s", unique)]
+async fn within_a_second(name: String, context: Context, #[inject] runs: Runs) {
+    runs.note(&name, "begin", 0, &context);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lc1_uq11_a_unique_job_that_its_type_lets_expire_frees_its_key() {
+    // Of a type that expires after a second, and is unique, one waits for longer than that, and one is pushed that is too old already -> neither
+    // begins, both are expired, and their keys are free: another is new, and runs.
+    // Guard: the look at `expires_at` in admit.rs.
+    let server = TestServer::start();
+    let job = |name: &str| within_a_second::with(name.into()).on(server.client());
+    let late = job("late").enqueue().await.expect("enqueued");
+    let kept = job("late").submit().await.expect("submitted");
+    assert_eq!(kept.submitted, Submitted::Exists(Some(JobState::Waiting)));
+    let enqueued = server.redis().time_us();
+    let pushed =
+        r#"{"id":"pushed","job":"within_a_second","args":{"name":"pushed"},"expires_at":1}"#;
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", pushed]);
+    server.eventually("both are too old", SOON, || server.redis().time_us() > enqueued + 1_100_000);
+    let _worker = server.run_worker::<within_a_second>();
+    server.eventually("they expire", SOON, || server.counter("expired") == 2);
+    for id in [&late, &JobId::from("pushed")] {
+        assert_eq!(record_of(&server, id).await, (JobState::Expired, Some("expired".into())));
+    }
+    assert_eq!(["late", "pushed"].map(|name| server.begun(name)), [0, 0]);
+    assert_eq!(server.redis().len("hworker-jobs-default:unique"), 0);
+    let again = job("late").expires_in(HOUR).submit().await.expect("submitted");
+    assert_eq!(again.submitted, Submitted::New);
+    server.eventually("it runs", SOON, || server.begun("late") == 1);
+    assert_eq!(server.counter("failed"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ct2_a_job_with_a_name_that_is_none_is_cancelled_with_its_record() {
+    // A producer wrote a name with a blank: its record and the place of it go together.
+    // Guard: `is_name` in cancel.rs.
+    let server = TestServer::start();
+    let job = r#"{"id":"odd","job":"Send Mail","args":{}}"#;
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", job]);
+    cancelled(&server, &"odd".into()).await;
+    assert_eq!(record_of(&server, &"odd".into()).await.0, JobState::Cancelled);
+    let places: Vec<String> =
+        server.redis().ask(&["ZRANGE", "hworker-cancelled-default", "0", "-1"]);
+    assert_eq!(places, ["- ? odd"]);
+    server.inspect().change_by_id(&"odd".into(), &Action::Delete).await.expect("deleted");
+    assert_eq!(server.redis().len("hworker-record-default"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lc1_a_job_that_is_put_off_by_hand_expires_as_much_later() {
+    // It would expire 10 s after it is due: put off by a day, it does so 10 s after that.
+    // Guard: `expires_later`.
+    let server = TestServer::start();
+    let job = act::with("late".into(), Vec::new()).expires_in(Duration::from_secs(10));
+    let id = job.on(server.client()).enqueue().await.expect("enqueued");
+    let put_off = Action::Reschedule(hworker::When::In(24 * HOUR));
+    server.inspect().change_by_id(&id, &put_off).await.expect("put off");
+    let job = server.inspect().find(&id).await.expect("looked").expect("it is there");
+    let envelope: serde_json::Value = serde_json::from_slice(job.payload()).expect("an envelope");
+    let [ready, expires] = ["ready_at", "expires_at"].map(|field| envelope[field].as_u64());
+    assert_eq!(expires, ready.map(|ready| ready + 10_000));
 }

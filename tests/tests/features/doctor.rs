@@ -1,5 +1,6 @@
 //! What the doctor finds, says and mends, as the program `hworker` shows it.
 
+use hworker::{OnConflict, Submitted, Unique};
 use hworker_tests::{Act, InProcess, TestServer, act, act_once};
 use serde_json::{Value, json};
 
@@ -183,6 +184,46 @@ async fn ts16_lists_that_workers_do_not_see_are_found_and_entered_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ts16_jobs_that_stand_nowhere_wait_again_or_free_their_keys() {
+    // Somebody removed the list of jobs that are known by their ids, what was scheduled, and what a worker held: a list and a time can be
+    // restored, of what ran only the key is left, which is freed. What stands where its id says is left alone, and so is what replaced another.
+    // Guard: `orphans.lua`.
+    let server = sound();
+    let job = |name: &str| {
+        act::with(name.into(), Vec::new()).unique(Unique::by(name)).on(server.client())
+    };
+    let _worker = server.worker_process(&[("HWORKER_CONCURRENCY", "1")]);
+    let runs = act::with("runs".into(), vec![vec![Act::Gate("never".into())]]);
+    let runs = runs.unique(Unique::by("runs")).on(server.client()).enqueue().await.expect("in");
+    server.eventually("it runs", SOON, || server.begun("runs") == 1);
+    let replaced = || {
+        act::with("replaced".into(), Vec::new())
+            .unique(Unique::by("replaced").on_conflict(OnConflict::Replace))
+    };
+    job("waits").enqueue().await.expect("enqueued");
+    for _ in 0..2 {
+        replaced().on(server.client()).enqueue().await.expect("enqueued");
+    }
+    job("later").delay(SOON * 100).enqueue().await.expect("enqueued");
+    has(&doctor(&server), "ok", &["default: nothing is wrong"]);
+    let worker: Vec<String> = server.redis().ask(&["ZRANGE", "hworker-workers-default", "0", "-1"]);
+    let held = format!("hworker-progress-default:{}", worker[0]);
+    for key in ["hworker-jobs-default:*", "hworker-scheduled-default", &held] {
+        let _: u64 = server.redis().ask(&["DEL", key]);
+    }
+    let found = doctor(&server);
+    has(&found, "fail", &["stand nowhere: 4", "3 can wait again", "of 1 nothing is left"]);
+    let mended = findings(&call(&server, &["doctor", "--repair", "--yes", "--json"]));
+    assert!(!mended.iter().any(|found| found.contains("stand nowhere")), "{mended:?}");
+    assert!(server.inspect().find(&runs).await.expect("looked").is_none());
+    let again = job("runs").submit().await.expect("submitted");
+    assert_eq!(again.submitted, Submitted::New);
+    let names = ["waits", "replaced", "later"];
+    server.eventually("all ran", SOON, || names.iter().all(|name| server.ended(name) == 1));
+    has(&doctor(&server), "ok", &["default: nothing is wrong"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ts16_a_user_with_few_rights_sees_what_it_may() {
     // As the operator of `SECURITY.md`: the server is skipped, queues are looked at and mended.
     // Guard: `Findings::look`.
@@ -288,4 +329,22 @@ fn ts16_an_audit_of_another_type_is_mended_first() {
     }
     let entries: u64 = server.redis().ask(&["XLEN", "hworker-meta:audit"]);
     assert_eq!(entries, 2, "asked and done of the list");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ts16_a_delayed_follower_whose_holder_has_ended_is_where_it_should_be() {
+    // It holds the key itself by now, and waits until it is due.
+    // Guard: the timer in orphans.lua.
+    let server = sound();
+    let _worker = InProcess::run(server.worker().register::<act>());
+    let by = || Unique::by("k").on_conflict(OnConflict::Follow);
+    let holder = act::with("holds".into(), vec![vec![Act::Gate("go".into())]]).unique(by());
+    holder.on(server.client()).enqueue().await.expect("enqueued");
+    let late = act::with("late".into(), Vec::new()).unique(by()).delay(SOON * 100);
+    late.on(server.client()).enqueue().await.expect("enqueued");
+    server.open("go");
+    server.eventually("the holder ends", SOON, || server.ended("holds") == 1);
+    let follows = || server.redis().len("hworker-jobs-default:ids") == 1;
+    server.eventually("one is left", SOON, follows);
+    has(&doctor(&server), "ok", &["default: nothing is wrong"]);
 }

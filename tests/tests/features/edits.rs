@@ -9,6 +9,7 @@ use hworker::{
 use hworker_tests::{Act, InProcess, Records as _, TestServer, act, weigh};
 use serde_json::json;
 
+use crate::cli::call;
 use crate::{SOON, command, ids, pages};
 
 const JOBS: &str = "hworker-jobs-default";
@@ -497,6 +498,81 @@ async fn jobs_are_promoted_and_rescheduled() {
         server.eventually(name, SOON, || server.ended(name) == 1);
     }
     assert_eq!(queue.counts().await.expect("counts").scheduled, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s8_a_delayed_job_is_promoted_to_an_idle_worker() {
+    // A worker has nothing to do, and a job is delayed by ten minutes; it is promoted by its id, in code and from the command line -> it runs at
+    // once, and once.
+    // Guard: `duties.push` in `edit.lua`.
+    let server = TestServer::start();
+    let _worker = server.run_worker::<act>();
+    server.enqueue("before", Vec::new()).await;
+    server.eventually("it is idle", SOON, || server.leftovers("default").is_empty());
+    let delayed = async |name: &str| {
+        let job = act::with(name.into(), Vec::new()).delay(Duration::from_secs(600));
+        let id = job.on(server.client()).enqueue().await.expect("enqueued");
+        assert_eq!(find(&server, &id).await.map(|job| job.state), Some(JobState::Scheduled));
+        id
+    };
+    let in_code = delayed("in code").await;
+    server.inspect().change_by_id(&in_code, &Action::Promote).await.expect("promoted");
+    server.eventually("it runs", SOON, || server.ended("in code") == 1);
+    let by_hand = delayed("by hand").await;
+    let said = call(&server, &["jobs", "promote", by_hand.as_str()]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    server.eventually("it runs", SOON, || server.ended("by hand") == 1);
+    server.drained(SOON);
+    assert_eq!(["in code", "by hand"].map(|name| server.begun(name)), [1, 1]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sc6_jobs_are_rescheduled_together() {
+    // Four jobs that wait and four that are scheduled get another time in one call -> each is due then. From the command line those that wait and
+    // have a tag get one, and all that are scheduled and have it are promoted -> others stay as they are, and all run, once.
+    // Guard: `duties.at` in `edit.lua`.
+    let server = TestServer::start();
+    let tagged = async |number: usize, is_delayed: bool| {
+        let job = act::with(format!("n{number}"), Vec::new()).tag("acme").on(server.client());
+        let job = if is_delayed { job.delay(Duration::from_secs(600)) } else { job };
+        job.enqueue().await.expect("enqueued");
+    };
+    for number in 0..8 {
+        tagged(number, number % 2 == 1).await;
+    }
+    let waits = listed(&server, JobState::Waiting).await;
+    let all = [waits, listed(&server, JobState::Scheduled).await].concat();
+    let now = server.redis().time_us() / 1000;
+    let later = Action::Reschedule(When::In(Duration::from_millis(HOUR_MS)));
+    assert_eq!(change(&server, &all, later).await, [Changed::Done; 8]);
+    let due_in = async |hours: u64| {
+        let due = now + hours * HOUR_MS;
+        let jobs = listed(&server, JobState::Scheduled).await;
+        let is_due = |job: &&JobInfo| job.at.is_some_and(|at| at.abs_diff(due) < 60_000);
+        jobs.iter().filter(is_due).count()
+    };
+    assert_eq!(due_in(1).await, 8);
+    for number in 8..10 {
+        tagged(number, false).await;
+    }
+    server.enqueue("other", Vec::new()).await;
+    let counts = async || {
+        let counts = server.inspect().counts().await.expect("counts");
+        (counts.waiting, counts.scheduled)
+    };
+    let at = ["jobs", "at", "--with-tag", "acme", "--in", "2h", "--yes"];
+    let said = call(&server, &at);
+    assert_eq!((said.code, counts().await), (0, (1, 10)), "{}", said.err);
+    assert_eq!((due_in(1).await, due_in(2).await), (8, 2));
+    let said = call(&server, &["scheduled", "promote", "--with-tag", "acme", "--yes"]);
+    assert_eq!((said.code, counts().await), (0, (11, 0)), "{}", said.err);
+    let _worker = server.run_worker::<act>();
+    server.drained(SOON);
+    for number in 0..10 {
+        let name = format!("n{number}");
+        assert_eq!((server.begun(&name), server.ended(&name)), (1, 1), "{name}");
+    }
+    assert_eq!(server.ended("other"), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use hworker::{Client, Error, Registry, State, Worker};
+use hworker::{Client, Error, JobState, Registry, State, Submitted, Worker};
 use hworker_tests::Records as _;
 use hworker_tests::{InProcess, TestServer, act, produce};
 use serde_json::{Value, json};
@@ -37,6 +37,12 @@ async fn tell_only(what: String, State(told): State<Told>) {
 
 #[hworker::job]
 async fn tell_all(what: String, State(told): State<Told>) {
+    told.lock().expect("no panic").push(what);
+}
+
+/// One with an argument at a time.
+#[hworker::job(encrypted, unique(key = what))]
+async fn tell_alone(what: String, State(told): State<Told>) {
     told.lock().expect("no panic").push(what);
 }
 
@@ -172,6 +178,36 @@ async fn is4_keys_are_rotated_without_a_gap() {
     behind.stop().await;
     server.eventually("it runs where the key is", SOON, || has_told("3"));
     assert_eq!(server.counter("broken"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn control_36_the_key_of_a_unique_job_is_hidden_and_stays_while_keys_are_rotated() {
+    // A job is unique by an argument that is encrypted, and comes again from clients that have the new key and the old one, in either order -> it
+    // is the same, and nothing in the server, nor the list of locks, has the argument. By the new key alone it is another.
+    // Guard: `KeyRing::digest`.
+    let server = TestServer::start();
+    let (old, new) = (("2026-01", OLD.1), ("2026-11", NEW.1));
+    let submit = async |keys: &[(&str, [u8; 32])]| {
+        let client = server.client_with_keys(keys);
+        let job = tell_alone::with(SECRET.into()).on(&client);
+        job.submit().await.expect("submitted").submitted
+    };
+    let exists = Submitted::Exists(Some(JobState::Waiting));
+    assert_eq!(submit(&[old]).await, Submitted::New);
+    assert_eq!(submit(&[new, old]).await, exists);
+    assert_eq!(submit(&[old, new]).await, exists);
+    assert_eq!(submit(&[new]).await, Submitted::New);
+    hidden(&server);
+    let locks = server.client().control("default").locks(10).await.expect("listed");
+    assert_eq!(locks.len(), 2, "{locks:?}");
+    assert!(!format!("{locks:?}").contains(SECRET), "{locks:?}");
+    let (told, client) = (Told::default(), server.client_with_keys(&[new, old]));
+    let worker = server.worker().client(&client).register::<tell_alone>();
+    let _worker = InProcess::run(worker.state(Arc::clone(&told)));
+    server.eventually("both run", SOON, || *told.lock().expect("no panic") == [SECRET, SECRET]);
+    let held = || server.redis().len("hworker-jobs-default:unique");
+    server.eventually("nothing is held", SOON, || held() == 0);
+    hidden(&server);
 }
 
 #[tokio::test(flavor = "multi_thread")]

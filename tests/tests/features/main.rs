@@ -55,6 +55,7 @@
 #![allow(clippy::unused_async, clippy::needless_pass_by_value)]
 
 mod cancel;
+mod charts;
 mod cli;
 mod cli_limits;
 mod cron;

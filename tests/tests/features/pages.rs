@@ -850,3 +850,22 @@ async fn operate_18_large_payloads_behind_small_ones() {
         let _: String = server.redis().ask(&["FLUSHALL"]);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn operate_18_a_page_of_large_jobs_is_short_and_goes_on() {
+    // 20 jobs of 1 MB each -> a page ends behind 8 MB whatever its limit, and all pages together have each job once.
+    // Guard: `BYTES` in inspect/page.rs.
+    let server = TestServer::start();
+    let text = "x".repeat(1_000_000);
+    let large = |number: u64| {
+        format!(r#"{{"v":1,"id":"large-{number}","job":"elsewhere","args":{{"text":"{text}"}}}}"#)
+            .into_bytes()
+    };
+    command(&server, &["LPUSH", JOBS], (0..20).map(large));
+    let queue = server.inspect();
+    let first = queue.jobs(JobState::Waiting).limit(100).page().await.expect("a page");
+    assert!(first.items.len() == 9 && first.next.is_some(), "{} jobs", first.items.len());
+    let (_, all) = pages(queue.jobs(JobState::Waiting).limit(100)).await;
+    let seen: HashSet<_> = ids(&all).into_iter().collect();
+    assert_eq!((all.len(), seen.len()), (20, 20));
+}

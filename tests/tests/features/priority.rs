@@ -381,3 +381,22 @@ async fn a_failed_job_of_a_priority_runs_again_with_it() {
     server.eventually("it ran again", SOON, || server.ended("again") == 1);
     server.drained(SOON);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_ticket_of_a_list_that_is_empty_is_no_job() {
+    // A low job has run. Then a ticket, which told of a list that is empty by now, stands among plain jobs -> they run, and nothing is broken.
+    // Guard: `mark and size` in reserve.lua.
+    let server = TestServer::start();
+    enqueue(&server, "low", Priority::Low, Vec::new()).await;
+    let worker = InProcess::run(server.worker().register::<act>());
+    server.drained(SOON);
+    worker.stop().await;
+    assert_eq!(server.redis().len("hworker-jobs-default:lists"), 0);
+    enqueue(&server, "before", Priority::Normal, Vec::new()).await;
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", "!"]);
+    enqueue(&server, "behind", Priority::Normal, Vec::new()).await;
+    let _worker = InProcess::run(server.worker().register::<act>());
+    server.drained(SOON);
+    assert_eq!((server.ended("before"), server.ended("behind")), (1, 1));
+    assert_eq!((server.counter("broken"), server.redis().len("hworker-broken-default")), (0, 0));
+}

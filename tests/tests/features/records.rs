@@ -141,6 +141,33 @@ async fn i9_records_that_are_too_old_go() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn i9_broken_payloads_that_are_too_old_go_where_that_is_asked() {
+    // Two broken payloads, one of them two hours old: both stay, until a worker is told to keep them for one hour.
+    // Guard: `broken_for` in trim.lua.
+    let server = TestServer::start();
+    let worker = server.run_worker::<refuses>();
+    for payload in ["{old", "{new"] {
+        let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", payload]);
+    }
+    let kept = || server.redis().len("hworker-broken-default");
+    server.eventually("both are broken", SOON, || kept() == 2);
+    worker.stop().await;
+    let old = server.redis().time_us() / 1000 - 7_200_000;
+    let note = format!("1 {old} it is no JSON");
+    let _: u64 = server.redis().ask(&["HSET", "hworker-broken-default", "{old", &note]);
+    let worker = server.run_worker::<refuses>();
+    enqueue(&server, std::iter::once("no".to_owned())).await;
+    server.eventually("it works", SOON, || server.counter("failed") == 1);
+    assert_eq!(kept(), 2);
+    worker.stop().await;
+    let worker = server.worker().register::<refuses>().broken_for(HOUR);
+    let _worker = InProcess::run(worker);
+    server.eventually("the old one goes", SOON, || kept() == 1);
+    let left: Vec<String> = server.redis().ask(&["HKEYS", "hworker-broken-default"]);
+    assert_eq!(left, ["{new"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn operate_22_many_distinct_messages_fill_no_memory() {
     // 3,000 failures, each with another text, from many slots at once -> at most 500 groups, and no more bytes of records than the bound.
     // Guard: `write_groups`; `failed_bytes`.

@@ -158,6 +158,56 @@ async fn cc14_sc18_the_newest_release_that_lives_is_in_force() {
         .await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn control_22_who_takes_over_and_who_may_not_says_so_in_its_log() {
+    // A laptop is seen first, and production under the same name after it -> production's table is in force, and its log names program, queue, its own
+    // hash and that of the laptop. Another program's table takes nothing. Production is pinned, and a third build comes -> its log says that it is
+    // not in force, and which is.
+    // Guard: both lines of `try_declare` in table.rs.
+    let server = TestServer::start();
+    let _laptop = run(&server, first::jobs(), "shop");
+    server
+        .eventually_async("the laptop", SOON, async || in_force(&server).await == of_first())
+        .await;
+    let of_app = async |app: &str| -> Option<String> {
+        let tables = tables(&server).await.into_iter();
+        tables.filter(|table| table.app == app && table.in_force).map(|table| table.hash).next()
+    };
+    let line = |process: usize, text: &str| -> Option<String> {
+        let log = server.dir().join(format!("process-{process}.log"));
+        let log = std::fs::read_to_string(log).unwrap_or_default();
+        log.lines().find(|line| line.contains(text)).map(str::to_owned)
+    };
+    let (takes, stays) = ("in its code is in force now", "in its code is not in force");
+    let before = of_app("shop").await.expect("one is");
+    let _production = server.worker_process(&[("HWORKER_APP", "shop")]);
+    server.eventually("it is logged", SOON, || line(0, takes).is_some());
+    let hash = of_app("shop").await.expect("one is");
+    let said = line(0, takes).expect("a line");
+    let parts = [
+        "INFO".to_owned(),
+        "queue=default".to_owned(),
+        "app=shop".to_owned(),
+        format!("hash={hash}"),
+        format!("before=\"{before}\""),
+    ];
+    assert!(hash != before && parts.iter().all(|part| said.contains(part)), "{said}");
+    let _other = server.worker_process(&[("HWORKER_APP", "other")]);
+    server
+        .eventually_async("another program", SOON, async || of_app("other").await.is_some())
+        .await;
+    assert_eq!(of_app("shop").await, Some(hash.clone()));
+    control(&server).pin_table("shop", &hash).await.expect("pinned");
+    let mut build = server.command("test-deploy");
+    build.env("HWORKER_APP", "shop");
+    let _third = hworker_tests::Process::start(build);
+    server.eventually("it says that it is not", SOON, || line(2, stays).is_some());
+    let said = line(2, stays).expect("a line");
+    assert!(said.contains(&format!("in_force=\"{hash}\"")), "{said}");
+    assert_eq!((line(2, takes), of_app("shop").await), (None, Some(hash)));
+    assert!(tables(&server).await.iter().any(|table| table.app == "shop" && table.is_pinned));
+}
+
 /// It declares nothing any more.
 #[hworker::job(name = "report")]
 async fn plain_report() {}

@@ -127,9 +127,13 @@ async fn ts12_a_person_looks_and_mends() {
     let lines: Vec<_> = screen.lines().collect();
     assert_eq!(
         lines[0],
-        "QUEUE    WAIT  OLDEST  RUN  SCHED  PARKED  FAILED  BROKEN  WORKERS  DONE  STATE"
+        "QUEUE    WAIT  OLDEST  RUN  SCHED  PARKED  FAILED  BROKEN  WORKERS  DONE/MIN  RUN P95  WAIT P95  EMPTY IN  STATE"
     );
-    assert_eq!(lines[1], "default  0     -       0    0      0       3       0       0        0");
+    assert!(
+        lines[1]
+            .starts_with("default  0     -       0    0      0       3       0       0        "),
+        "{screen}"
+    );
     assert_eq!(lines[2], "code 0");
     let screen = terminal.run("hworker failed groups");
     assert!(screen.contains("GROUP") && screen.contains("failure: smtp: 421"), "{screen}");
@@ -200,4 +204,61 @@ async fn ts12_colours_are_for_terminals() {
     assert!(!colours("NO_COLOR=1 hworker doctor").contains("\u{1b}[32m"));
     assert!(!colours("hworker doctor --color never").contains("\u{1b}[32m"));
     assert!(!colours("hworker doctor | cat").contains("\u{1b}[32m"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn op_top_shows_queues_live_and_pauses_one() {
+    // Queues and the tables of one; a terminal that becomes narrow; a pause after a question, in the audit; a server that goes away; and a
+    // terminal that is as it was afterwards.
+    // Guard: `top::run`, `Screen` and `Looks`.
+    let server = TestServer::alone();
+    fail(&server, "fails", 2).await;
+    server.enqueue("waits", Vec::new()).await;
+    let Some(terminal) = Terminal::open(&server) else { return };
+    terminal.type_until("hworker top --every 100ms; echo code $?", "? help");
+    let screen = terminal.shows("the queue", |screen| screen.contains("> default"));
+    let lines: Vec<_> = screen.lines().collect();
+    assert!(lines[0].contains(server.url()) && lines[0].ends_with(" UTC"), "{screen}");
+    assert!(lines[1].ends_with("waiting 1  failed 2  queues 1"), "{screen}");
+    assert!(lines[3].starts_with("  QUEUE    WAIT ") && lines[3].ends_with("STATE"), "{screen}");
+    assert!(lines[4].starts_with("> default  1 ") && lines[4].ends_with("no workers"), "{screen}");
+    server.enqueue("waits too", Vec::new()).await;
+    terminal.shows("one more", |screen| screen.contains("waiting 2 "));
+
+    terminal.tmux(&["resize-window", "-x", "50", "-y", "20"]);
+    let is_narrow = |screen: &str| screen.contains("> default") && !screen.contains("OLDEST");
+    terminal.shows("fewer columns", is_narrow);
+    terminal.tmux(&["resize-window", "-x", "120", "-y", "30"]);
+    // tmux tells of a second size a while after the first.
+    terminal.shows("all columns", |screen| screen.contains("OLDEST"));
+    terminal.press("4");
+    terminal.shows("failures", |screen| screen.contains("failure: smtp: 421"));
+    terminal.press("Tab");
+    terminal.press("2");
+    terminal.shows("its workers", |screen| screen.contains("No worker serves default"));
+    terminal.press("1");
+
+    for (answer, said) in [("n", "nothing done"), ("y", "default paused")] {
+        terminal.press("p");
+        let screen = terminal.shows("a question", |screen| screen.contains("[y/N]"));
+        assert!(screen.contains("pause the queue default, "), "{screen}");
+        assert!(screen.contains("prefix hworker?"), "{screen}");
+        terminal.press(answer);
+        terminal.shows("what came of it", |screen| screen.contains(said));
+    }
+    terminal.shows("its state", |screen| {
+        screen.lines().any(|line| line.starts_with("> default") && line.ends_with("  paused"))
+    });
+    let audit = server.client().audit_log(10).await.expect("an audit");
+    assert_eq!((audit.len(), audit[0].action.as_str()), (2, "pause"), "{audit:?}");
+    assert!(audit.iter().all(|entry| entry.who.starts_with("ada@")), "{audit:?}");
+
+    server.process().kill();
+    let screen = terminal.shows("an outage", |screen| screen.contains("NO ANSWER since"));
+    assert!(screen.contains("figures are from then") && screen.contains("> default"), "{screen}");
+    terminal.press("q");
+    assert!(terminal.answer_until("\n$").contains("code 0"));
+    // Lines are read as lines again.
+    let screen = terminal.run("stty -a | grep -c ' icanon'");
+    assert!(screen.starts_with("1\ncode 0"), "{screen}");
 }

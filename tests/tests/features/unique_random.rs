@@ -10,9 +10,13 @@ use hworker_tests::{InProcess, TestServer};
 
 use crate::SOON;
 
-/// Submits, keys, and tasks that submit.
-const SUBMITS: u32 = 20_000;
-const KEYS: u32 = 100;
+/// How many there are, and of how many keys: 20,000 of 100, or as many as `HWORKER_TEST_SUBMITS` says and up to 1,000 keys.
+fn submits() -> (u32, u32) {
+    let submits = hworker_tests::scale("HWORKER_TEST_SUBMITS", 20_000) as u32;
+    (submits, (submits / 200).clamp(100, 1_000))
+}
+
+/// Tasks that submit.
 const TASKS: u64 = 8;
 
 /// What bodies do, and what is wrong with it.
@@ -60,8 +64,9 @@ struct Told {
 
 async fn submit_some(client: Client, seed: u64, told: Arc<Mutex<Told>>) {
     let mut rng = Rng::with_seed(seed);
-    for _ in 0..SUBMITS / TASKS as u32 {
-        let key = rng.u32(..KEYS);
+    let (submits, keys) = submits();
+    for _ in 0..submits / TASKS as u32 {
+        let key = rng.u32(..keys);
         let on_conflict = match rng.u8(..6) {
             0 => OnConflict::Keep,
             1 => OnConflict::Refuse,
@@ -123,7 +128,7 @@ async fn uq2_uq6_uq9_uq11_in_random_order() {
     for submit in submits {
         submit.await.expect("no panic");
     }
-    server.drained(4 * SOON);
+    server.drained(8 * SOON);
     let mut redis = server.redis();
     let held = ["ids", "unique"].map(|what| redis.len(&format!("hworker-jobs-default:{what}")));
     assert_eq!(held, [0, 0], "seed {seed}");

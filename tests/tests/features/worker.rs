@@ -120,9 +120,10 @@ async fn lc3_bounded_memory() {
     let _worker = InProcess::run(server.worker().register::<nothing>().concurrency(50));
     let held = || {
         let mut redis = server.redis();
-        // The bell and the timer come and go.
+        // The timer comes and goes, and charts are of the time: there is one for each minute, whatever the number of jobs.
         let keys = redis.keys("*").into_iter();
-        let keys: Vec<_> = keys.filter(|key| !key.contains("-timer-")).collect();
+        let comes = |key: &String| key.contains("-timer-") || key.contains("-chart-");
+        let keys: Vec<_> = keys.filter(|key| !comes(key)).collect();
         let bytes = keys.iter().map(|key| {
             let bytes: Option<u64> = redis.ask(&["MEMORY", "USAGE", key, "SAMPLES", "0"]);
             bytes.unwrap_or(0)
@@ -130,12 +131,19 @@ async fn lc3_bounded_memory() {
         let bytes: u64 = bytes.collect::<Vec<_>>().iter().sum();
         (keys, bytes)
     };
+    let largest_chart = || {
+        let mut redis = server.redis();
+        let charts = redis.keys("*-chart-*");
+        charts.iter().map(|key| redis.ask::<u64>(&["MEMORY", "USAGE", key, "SAMPLES", "0"])).max()
+    };
     do_nothing(&server, 100).await;
     let (keys, bytes) = held();
     do_nothing(&server, 10_000).await;
     let (keys_after, bytes_after) = held();
     println!("{bytes} bytes in {} keys, then {bytes_after} bytes", keys.len());
     assert_eq!(keys, keys_after);
+    // Of one type and the gauges.
+    assert!(largest_chart().is_none_or(|bytes| bytes <= 1_000), "{:?}", largest_chart());
     // Numbers that have grown longer.
     assert!(bytes_after <= bytes + 200, "{bytes} bytes, then {bytes_after}");
 }

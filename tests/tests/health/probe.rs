@@ -60,6 +60,13 @@ fn told_at(line: &str) -> Option<SocketAddr> {
 
 /// The status of the answer to a request, and its body.
 pub(crate) fn ask(address: SocketAddr, request: &str) -> (u16, String) {
+    let (head, body) = answer(address, request);
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
+    (status.unwrap_or_default(), body)
+}
+
+/// The head of the answer to a request, and its body.
+pub(crate) fn answer(address: SocketAddr, request: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).expect("a connection");
     stream.set_read_timeout(Some(SOON)).expect("a timeout");
     stream.write_all(request.as_bytes()).expect("a request");
@@ -68,6 +75,5 @@ pub(crate) fn ask(address: SocketAddr, request: &str) -> (u16, String) {
     let _ = stream.read_to_end(&mut answer);
     let answer = String::from_utf8(answer).expect("text");
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((&answer, ""));
-    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok());
-    (status.unwrap_or_default(), body.to_owned())
+    (head.to_owned(), body.to_owned())
 }

@@ -19,6 +19,7 @@ use clap_complete::Shell;
 use hworker::{Client, Priority};
 
 pub(crate) use self::jobs::{Broken, Failed, Jobs, List, Scheduled, Select, SelectBroken};
+pub(crate) use self::queue::QueueNames;
 use self::queue::duration;
 pub(crate) use self::schedule::{AddEntry, CatchUp, Cron, Overlap, Tables, WhichEntry};
 pub(crate) use self::steer::{LimitOrJob, Limits, Locks, WhichLimit, Whom, Workers};
@@ -72,8 +73,16 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Every queue in a line: what waits, since when, what runs, is scheduled, failed, is broken
+    /// Every queue in a line: what waits, since when, what runs, is scheduled, failed, is broken, how much ends, how long jobs run and wait, and
+    /// when nothing waits any more if all goes on so
     Stats(Stats),
+    /// Queues, their workers and what runs, in the whole terminal and live
+    ///
+    /// Keys: up and down select a queue; 1 queues, 2 workers, 3 running jobs and 4 groups of failures of the selected queue, or Tab for the next
+    /// of them; s sorts by the next column; p pauses or resumes the selected queue, after a question; ? shows the keys; q quits.
+    ///
+    /// Rates and times are of the last five minutes. Where the output is no terminal, `hworker stats --watch` prints lines.
+    Top(Top),
     /// Queues
     #[command(subcommand)]
     Queues(Queues),
@@ -117,6 +126,9 @@ pub(crate) enum Command {
         #[arg(long, default_value_t = 50)]
         limit: usize,
     },
+    /// Marks in the charts, as that a release came
+    #[command(subcommand)]
+    Deploy(Deploy),
     /// Looks for what is wrong with the server, the rights and the queues, and says what to do. Exit code 8: there are warnings;
     /// 9: something fails
     Doctor {
@@ -124,6 +136,9 @@ pub(crate) enum Command {
         #[arg(long)]
         repair: bool,
     },
+    /// Serves the page for operators and the REST API, for this server or several
+    #[cfg(feature = "web")]
+    Web(WebArgs),
     /// Prints completions for a shell
     Completions { shell: Shell },
     /// Prints the manual page
@@ -136,13 +151,40 @@ pub(crate) struct Stats {
     /// Of this queue alone
     #[arg(long)]
     pub(crate) queue: Option<String>,
-    /// Of queues that have this in their names
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    pub(crate) name: String,
-    /// How many queues at most, by their names
-    #[arg(long, default_value_t = 100)]
-    pub(crate) limit: usize,
+    #[command(flatten)]
+    pub(crate) names: QueueNames,
+    /// Over which time rates and times are [default: 5m]
+    #[arg(long, value_name = "TIME")]
+    pub(crate) window: Option<Past>,
+    /// Again and again, so often [default: 2s]
+    #[arg(long, value_name = "EVERY", value_parser = duration, num_args = 0..=1, default_missing_value = "2s")]
+    pub(crate) watch: Option<Duration>,
 }
+
+#[derive(Debug, Flags)]
+pub(crate) struct Top {
+    #[command(flatten)]
+    pub(crate) names: QueueNames,
+    /// How often it looks, as `5s`; 100ms at least
+    #[arg(long, value_name = "EVERY", value_parser = duration, default_value = "2s")]
+    pub(crate) every: Duration,
+}
+
+/// The last minutes, hour, day or month.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Past {
+    #[value(name = "5m")]
+    Minutes,
+    #[value(name = "1h")]
+    Hour,
+    #[value(name = "24h")]
+    Day,
+    #[value(name = "30d")]
+    Month,
+}
+
+/// How the audit and the output name all queues.
+pub(crate) const ALL: &str = "*";
 
 /// A queue, or all of them.
 #[derive(Debug, Flags)]
@@ -156,7 +198,7 @@ pub(crate) struct OneOrAll {
 
 impl OneOrAll {
     pub(crate) fn shown(&self) -> &str {
-        self.queue.as_deref().unwrap_or("*")
+        self.queue.as_deref().unwrap_or(ALL)
     }
 }
 
@@ -201,6 +243,17 @@ pub(crate) enum Schema {
     },
 }
 
+#[derive(Debug, Subcommand)]
+pub(crate) enum Deploy {
+    /// Marks now in the charts of all queues
+    Mark {
+        /// What changed, in one line, as `1.4.2`
+        text: String,
+    },
+    /// The marks, the latest first
+    Ls,
+}
+
 #[derive(Debug, Flags)]
 pub(crate) struct Enqueue {
     /// The name of the job type
@@ -234,11 +287,37 @@ pub(crate) struct Enqueue {
     pub(crate) no_check: bool,
 }
 
+/// Where and for whom the page is.
+#[cfg(feature = "web")]
+#[derive(Debug, Flags)]
+pub(crate) struct WebArgs {
+    /// Where it listens; an address that others can reach needs a token
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7700")]
+    pub(crate) listen: std::net::SocketAddr,
+    /// A file with a secret: a browser asks for a name and a password, which is the secret, and programs send it as a bearer token
+    #[arg(long, value_name = "FILE", env = "HWORKER_WEB_TOKEN_FILE")]
+    pub(crate) token_file: Option<String>,
+    /// A server with a short name, as `prod=redis://prod.internal:6379`; may be given several times
+    #[arg(long, value_name = "NAME=URL")]
+    pub(crate) server: Vec<String>,
+    /// Shows, and changes nothing
+    #[arg(long)]
+    pub(crate) read_only: bool,
+    /// The path under which a proxy has it, where the proxy takes that off
+    #[arg(long, value_name = "PATH")]
+    pub(crate) mount: Option<String>,
+}
+
 impl Args {
     /// The client, and how the server is named in questions.
     pub(crate) fn connect(&self) -> Result<(Client, String), Stop> {
+        self.connect_to(self.url.as_deref())
+    }
+
+    /// The same for another server.
+    pub(crate) fn connect_to(&self, url: Option<&str>) -> Result<(Client, String), Stop> {
         let mut client = Client::builder();
-        if let Some(url) = &self.url {
+        if let Some(url) = url {
             client = client.redis_url(url);
         }
         if let Some(prefix) = &self.prefix {

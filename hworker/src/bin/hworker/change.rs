@@ -24,11 +24,29 @@ struct Report {
     done: usize,
     missing: usize,
     changed: usize,
+    conflicts: usize,
+}
+
+/// What came of something that stands in the audit.
+pub(crate) struct Audited<T> {
+    pub(crate) done: Result<T, Stop>,
+    /// That the audit does not say how it ended.
+    pub(crate) warning: Option<String>,
+}
+
+impl<T> Audited<T> {
+    /// The same once the warning is on stderr.
+    pub(crate) fn told(self) -> Result<T, Stop> {
+        if let Some(warning) = self.warning {
+            crate::output::tell(&warning);
+        }
+        self.done
+    }
 }
 
 impl Context {
     /// Who is at the terminal, as the audit has it.
-    fn who() -> String {
+    pub(crate) fn who() -> String {
         let name = |variable| std::env::var(variable).ok().filter(|name| !name.is_empty());
         let user = name("USER").or_else(|| name("LOGNAME")).unwrap_or_else(|| "unknown".into());
         let host = name("HOSTNAME")
@@ -45,19 +63,31 @@ impl Context {
         what: &str,
         doing: impl Future<Output = Result<(T, String), Stop>>,
     ) -> Result<T, Stop> {
+        self.audited_silently(action, queue, what, Box::pin(doing)).await.told()
+    }
+
+    /// The same, which prints nothing.
+    pub(crate) async fn audited_silently<T>(
+        &self,
+        action: &str,
+        queue: &str,
+        what: &str,
+        doing: impl Future<Output = Result<(T, String), Stop>>,
+    ) -> Audited<T> {
         CHANGES.store(true, Ordering::Relaxed);
         let entry = AuditEntry::new(Self::who(), action, queue, what);
-        self.client.audit(&entry).await?;
-        let done = Box::pin(doing).await;
+        if let Err(error) = self.client.audit(&entry).await {
+            return Audited { done: Err(error.into()), warning: None };
+        }
+        let done = doing.await;
         let result = match &done {
             Ok((_, result)) => result.clone(),
             Err(_) => "failed".to_owned(),
         };
         // What is done is done.
-        if let Err(error) = self.client.audit(&entry.with_result(result)).await {
-            crate::output::tell(&format!("its result is not in the audit: {error}"));
-        }
-        done.map(|(value, _)| value)
+        let told = self.client.audit(&entry.with_result(result)).await;
+        let warning = told.err().map(|error| format!("its result is not in the audit: {error}"));
+        Audited { done: done.map(|(value, _)| value), warning }
     }
 
     /// Changes the jobs that are meant.
@@ -98,14 +128,19 @@ impl Context {
                         match changed {
                             Changed::Done => report.done += 1,
                             Changed::Missing => report.missing += 1,
+                            Changed::Conflict => report.conflicts += 1,
                             _ => report.changed += 1,
                         }
                         bar.inc(1);
                     }
                 }
                 bar.finish_and_clear();
+                let conflicts = match report.conflicts {
+                    0 => String::new(),
+                    conflicts => format!(", conflicts {conflicts}"),
+                };
                 let result = format!(
-                    "done {}, missing {}, changed {}",
+                    "done {}, missing {}, changed {}{conflicts}",
                     report.done, report.missing, report.changed
                 );
                 Ok((report, result))
@@ -115,9 +150,10 @@ impl Context {
             ("done", report.done.to_string()),
             ("missing", some(report.missing, "they have started, or somebody else changed them")),
             ("changed", some(report.changed, "they failed again; look again")),
+            ("conflicts", some(report.conflicts, "others hold their keys; see `hworker locks ls`")),
         ];
         self.output.one(&report, &lines)?;
-        match report.missing + report.changed {
+        match report.missing + report.changed + report.conflicts {
             0 => Ok(()),
             _ if report.done == 0 => Err(Stop::not_found("nothing done")),
             _ => Err(Stop::failed("done in part")),

@@ -1,6 +1,6 @@
 //! Jobs in any state, and those that failed or are scheduled.
 
-use hworker::{Action, Edit, Inspect, JobId, JobInfo, JobState, JobType, When};
+use hworker::{Action, Edit, Group, Inspect, JobId, JobInfo, JobState, JobType, When};
 use serde_json::{Value, json};
 
 use crate::Context;
@@ -171,16 +171,19 @@ pub(crate) fn in_json(job: &JobInfo, types: &[JobType]) -> Result<Value, Stop> {
 async fn groups(context: &Context, queue: &str) -> Result<(), Stop> {
     let groups = context.client.inspect(queue).groups().await?;
     let head = ["GROUP", "COUNT", "JOB", "FIRST", "LAST", "MESSAGE"];
-    context.output.rows(&head, &groups, |group| {
-        vec![
-            group.name.clone(),
-            rows::number(group.count),
-            group.job.clone(),
-            from_now(Some(group.first)),
-            from_now(Some(group.last)),
-            crate::output::cut(&format!("{}: {}", group.kind, group.message), 80),
-        ]
-    })
+    context.output.rows(&head, &groups, |group| group_cells(group).into())
+}
+
+/// A group of failures in a line.
+pub(crate) fn group_cells(group: &Group) -> [String; 6] {
+    [
+        group.name.clone(),
+        rows::number(group.count),
+        group.job.clone(),
+        from_now(Some(group.first)),
+        from_now(Some(group.last)),
+        crate::output::cut(&format!("{}: {}", group.kind, group.message), 80),
+    ]
 }
 
 /// All that is known of a job.

@@ -40,10 +40,15 @@ async fn free(context: &Context, queue: &str, key: &str) -> Result<(), Stop> {
         })
         .await?;
     if !freed {
-        return Err(Stop::not_found(format!("no job of {queue} holds the key {key}")));
+        return Err(nobody_holds(queue, key));
     }
     let json = json!({ "queue": queue, "key": key, "freed": freed });
     let lines =
         [("queue", queue.to_owned()), ("key", key.to_owned()), ("state", "free".to_owned())];
     context.output.one(&json, &lines)
+}
+
+/// Who asks for the key of nobody is told so.
+pub(crate) fn nobody_holds(queue: &str, key: &str) -> Stop {
+    Stop::not_found(format!("no job of {queue} holds the key {key}"))
 }

@@ -4,6 +4,7 @@ mod args;
 mod broken;
 mod change;
 mod cron;
+mod deploy;
 mod doctor;
 mod enqueue;
 mod jobs;
@@ -17,6 +18,9 @@ mod schema_diff;
 mod select;
 mod stop;
 mod tables;
+mod top;
+#[cfg(feature = "web")]
+mod web;
 mod workers;
 
 use std::process::ExitCode;
@@ -75,6 +79,8 @@ async fn run(args: Args) -> Result<(), Stop> {
     match &args.command {
         Command::Completions { shell } => return args::completions(*shell),
         Command::Man => return args::man(),
+        #[cfg(feature = "web")]
+        Command::Web(which) => return Box::pin(web::run(&args, which)).await,
         _ => {}
     }
     let (client, place) = args.connect()?;
@@ -82,6 +88,7 @@ async fn run(args: Args) -> Result<(), Stop> {
     // On the heap, as some of them are large.
     match args.command {
         Command::Stats(stats) => Box::pin(queues::stats(&context, &stats)).await,
+        Command::Top(which) => Box::pin(top::run(&context, &which)).await,
         Command::Queues(command) => Box::pin(queues::run(&context, command)).await,
         Command::Jobs(command) => Box::pin(jobs::run(&context, command)).await,
         Command::Failed(command) => Box::pin(jobs::failed(&context, command)).await,
@@ -96,7 +103,10 @@ async fn run(args: Args) -> Result<(), Stop> {
         Command::Enqueue(command) => Box::pin(enqueue::run(&context, command)).await,
         Command::Schema(command) => Box::pin(schema::run(&context, command)).await,
         Command::Audit { limit } => Box::pin(workers::audit(&context, limit)).await,
+        Command::Deploy(command) => Box::pin(deploy::run(&context, command)).await,
         Command::Doctor { repair } => Box::pin(doctor::run(&context, repair)).await,
+        #[cfg(feature = "web")]
+        Command::Web(_) => Ok(()),
         Command::Completions { .. } | Command::Man => Ok(()),
     }
 }

@@ -46,7 +46,7 @@ impl Tone {
 
 pub(crate) struct Output {
     pub(crate) form: Form,
-    colors: bool,
+    pub(crate) colors: bool,
 }
 
 impl Output {
@@ -65,6 +65,11 @@ impl Output {
             }
         };
         Self { form, colors }
+    }
+
+    /// Begins a terminal's screen anew, for what is printed again and again.
+    pub(crate) fn clear(&self) -> Result<(), Stop> {
+        if self.form == Form::Table { print("\x1b[H\x1b[2J") } else { Ok(()) }
     }
 
     /// Prints rows: as a table with a head, as lines of tabs, or each as JSON on a line of its own.

@@ -77,12 +77,10 @@ pub(crate) fn check(job: &JobType, args: &Value) -> Result<(), Stop> {
             job.name
         )));
     }
-    // A schema that is none, or too clever, is no reason to refuse: any program may have written it.
-    let Ok(schema) = serde_json::from_str::<Value>(&job.schema) else { return Ok(()) };
-    let Ok(validator) = jsonschema::options().offline().build(&schema) else { return Ok(()) };
-    let wrong: Vec<_> = validator
-        .iter_errors(args)
-        .map(|error| format!("\n  {}: {}", error.instance_path(), error.masked()))
+    let wrong: Vec<_> = job
+        .misfits(args)
+        .into_iter()
+        .map(|(pointer, why)| format!("\n  {pointer}: {why}"))
         .collect();
     if wrong.is_empty() {
         return Ok(());

@@ -6,6 +6,7 @@ use hworker::{Filter, Inspect, JobId, JobInfo, JobState};
 
 use crate::Context;
 use crate::args::Select;
+use crate::locks::nobody_holds;
 use crate::output::{shown, tell};
 use crate::rows;
 use crate::stop::Stop;
@@ -38,13 +39,20 @@ impl Context {
         let filter = select.which.filter()?;
         let name = select.queue.named_by(&filter)?;
         let queue = self.client.inspect(name);
-        if !select.ids.is_empty() {
+        let ids = match &select.key {
+            Some(_) if !filter.is_empty() => {
+                return Err(Stop::usage("--key means one job; give it without a filter"));
+            }
+            Some(key) => vec![self.holder(name, key).await?],
+            None => select.ids.clone(),
+        };
+        if !ids.is_empty() {
             let only = match of {
                 Of::Only(state) => Some(state),
                 Of::Any(_) => select.state,
             };
             let (mut jobs, mut missing) = (Vec::new(), Vec::new());
-            for id in &select.ids {
+            for id in &ids {
                 let id = JobId::from(id.as_str());
                 match queue.find(&id).await? {
                     Some(job) if only.is_none_or(|state| state == job.state) => jobs.push(job),
@@ -64,7 +72,7 @@ impl Context {
                 tell(why);
             }
             let missing = missing.len();
-            return Ok(Selected { queue, jobs, what: select.ids.join(" "), missing });
+            return Ok(Selected { queue, jobs, what: ids.join(" "), missing });
         }
         let (Of::Only(state) | Of::Any(state)) = of;
         let state = select.state.or(filter.state()).unwrap_or(state);
@@ -78,6 +86,13 @@ impl Context {
         let told = if filter.asks_for_args() { " by their arguments" } else { "" };
         let what = format!("{} {state} jobs{told}", jobs.len());
         Ok(Selected { queue, jobs, what, missing: 0 })
+    }
+
+    /// The id of the job that holds a key.
+    async fn holder(&self, queue: &str, key: &str) -> Result<String, Stop> {
+        let lock = self.client.control(queue).lock(key).await?;
+        let lock = lock.ok_or_else(|| nobody_holds(queue, key))?;
+        Ok(lock.id.to_string())
     }
 
     /// Says what is to be done with which jobs, and asks. An error if it is not to be done.

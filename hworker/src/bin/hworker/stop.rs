@@ -72,6 +72,10 @@ impl Stop {
         Self::new(130, "interrupted")
     }
 
+    pub(crate) fn why(&self) -> &str {
+        &self.why
+    }
+
     /// Says why, and gives the code.
     pub(crate) fn say(self) -> ExitCode {
         if !self.why.is_empty() {

@@ -62,7 +62,7 @@ async fn order(context: &Context, verb: &str, whom: &Whom, order: Order) -> Resu
 }
 
 /// `quiet` or `stopping`.
-fn state(worker: &WorkerInfo) -> &'static str {
+pub(crate) fn state(worker: &WorkerInfo) -> &'static str {
     match worker {
         worker if worker.stopping => "stopping",
         worker if worker.quiet => "quiet",

@@ -38,7 +38,7 @@ impl Queue {
         keys: &WorkerKeys,
         lease: &Lease,
     ) -> Result<bool, Fault> {
-        let mut call = Call::new(Script::Revoke, &[&keys.progress, &self.keys.jobs]);
+        let mut call = Call::new(Script::Revoke, &[&keys.progress, &self.keys.jobs, &keys.record]);
         call.lease(lease);
         Ok(on.run(&call, CALL_WITHIN).await?.text()? == "ok")
     }

@@ -1,9 +1,12 @@
 //! How many jobs a queue has, in which states.
 
+use super::edit::HUSK;
+use super::read::Places;
+use crate::envelope::Envelope;
 use crate::keys::Ended;
 use crate::limit::List;
 use crate::priority::Priority;
-use crate::store::net::{Connection, Fault, server_time};
+use crate::store::net::{Connection, Fault, FaultKind, server_time};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
 
@@ -17,6 +20,15 @@ const TICKETS: [&[u8]; 4] = [b"!", b"!1", b"!2", b"!3"];
 pub(crate) fn is_ticket(entry: &[u8]) -> bool {
     entry.len() <= 2 && entry.first() == Some(&b'!')
 }
+
+/// So many lists whose jobs have limits are looked at for the oldest job.
+const LOOKS_AT: usize = 20;
+
+/// A job that is larger is not read to learn its age: heartbeats go over the same connection.
+const LARGE: u64 = 64 * 1024;
+
+/// So many entries behind the first are looked at for a job.
+const BEHIND: u64 = 15;
 
 /// What there is to do on a queue now.
 #[derive(Debug)]
@@ -46,6 +58,40 @@ impl Queue {
             .await?;
         let [scheduled, parked, failed, cancelled, expired, done, broken] = counts;
         Ok([waiting, scheduled, parked, failed, cancelled, expired, done, broken, running])
+    }
+
+    /// Since when the oldest of the jobs waits that are next in their lists, in ms; `None` where none says.
+    pub(crate) async fn oldest(&self, on: &Connection) -> Result<Option<u64>, Fault> {
+        let mut lists = Priority::ALL.map(List::from).to_vec();
+        lists.extend(self.other_lists(on).await?.into_iter().take(LOOKS_AT));
+        let mut oldest = None;
+        for list in lists {
+            let since = match self.clone().at(list).next_waits_since(on).await {
+                Err(fault) if fault.is_of_another_type() => None,
+                // Its user has only the rights of an earlier version.
+                Err(fault) if fault.kind == FaultKind::Denied => return Ok(None),
+                since => since?,
+            };
+            oldest = oldest.into_iter().chain(since).min();
+        }
+        Ok(oldest)
+    }
+
+    /// Since when the next job of its list waits.
+    async fn next_waits_since(&self, on: &Connection) -> Result<Option<u64>, Fault> {
+        for (first, count) in [(0, 1), (1, BEHIND)] {
+            let places = Places { first, count, from_right: true };
+            let (_, payloads) = self.read_up_to(on, places, LARGE).await?;
+            if let Some(next) = payloads.iter().find(|entry| **entry != HUSK && !is_ticket(entry)) {
+                let envelope = Envelope::decode(next).ok();
+                let since = envelope.map(|envelope| envelope.waits_since());
+                return Ok(since.filter(|since| *since > 0));
+            }
+            if payloads.is_empty() {
+                break;
+            }
+        }
+        Ok(None)
     }
 
     /// What there is to do now; of parked jobs those whose tokens are higher than this.

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use super::heartbeat::TABLE_LIVES_MS;
 use super::submit::Word;
-use crate::envelope::JobId;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
@@ -32,22 +31,11 @@ pub(crate) struct Firing<'a> {
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) due: u64,
-    pub(crate) id: JobId,
     /// `<list>#<id>`
     pub(crate) place: String,
     pub(crate) lock: KeyLock,
     pub(crate) terms: String,
     pub(crate) envelope: Vec<u8>,
-}
-
-/// What became of a run.
-#[derive(Debug, Clone)]
-pub(crate) struct Ran {
-    pub(crate) word: Word,
-    /// The other, where there is one.
-    pub(crate) other: String,
-    /// How the other stands.
-    pub(crate) stands: Option<char>,
 }
 
 /// What is known of an entry.
@@ -91,7 +79,7 @@ impl Queue {
         on: &Connection,
         firing: &Firing<'_>,
         runs: &[Run],
-    ) -> Result<Option<Vec<Ran>>, Fault> {
+    ) -> Result<Option<Vec<Word>>, Fault> {
         let keys = &self.keys;
         let all = [&keys.jobs, &keys.scheduled, &keys.token, &keys.bell, &keys.stat];
         let mut call = Call::new(Script::Fire, &all.map(String::as_str));
@@ -111,10 +99,7 @@ impl Queue {
         if reply.text()? == "stale" {
             return Ok(None);
         }
-        let ran = reply.rest(|reply| {
-            let word = Word::read(reply)?;
-            Ok(Ran { word, other: reply.text()?, stands: reply.text()?.chars().next() })
-        })?;
+        let ran = reply.rest(Word::read)?;
         Ok(Some(ran))
     }
 

@@ -7,7 +7,9 @@ use crate::keys::Ended;
 use crate::limit::List;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
+use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, DAY_TTL_S, Script};
+use crate::unique::{KeyLock, own_id};
 
 /// What stands in the list for a job that was taken out of it by hand, until a worker gets it.
 pub(crate) const HUSK: &[u8] = b"-";
@@ -33,6 +35,8 @@ pub(crate) enum From<'a> {
     Ended {
         ended: Ended,
         place: &'a Place,
+        /// What it holds when it runs again.
+        holds: Option<&'a KeyLock>,
     },
     Broken {
         payload: &'a [u8],
@@ -55,11 +59,16 @@ pub(crate) enum Duty {
 }
 
 /// What an edit did.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Edited {
     Done,
     Missing,
     Changed,
+    /// Another holds its key; how that stands, `None` where it has ended.
+    Conflict {
+        id: JobId,
+        stands: Option<char>,
+    },
 }
 
 impl Queue {
@@ -108,7 +117,7 @@ impl Queue {
             From::Parked { payload, token } => {
                 call.arg("parked").arg(payload).number(token).arg("")
             }
-            From::Ended { ended, place } => {
+            From::Ended { ended, place, .. } => {
                 call.arg(ended.name()).arg(&place.member).number(place.ended_at).arg("")
             }
             From::Broken { payload } => call.arg("broken").arg(payload).arg("").arg(""),
@@ -118,6 +127,15 @@ impl Queue {
             From::Scheduled { at_once: Some(at_once), .. } => at_once.to_string(),
             _ => String::new(),
         };
+        if let From::Ended { holds: Some(lock), .. } = from
+            && let Some(id) = id.and_then(|id| own_id(id.as_str()).ok())
+            && let Duty::Push { envelope, .. } | Duty::At { envelope, .. } = duty
+        {
+            let due = if let Duty::At { due, .. } = duty { due.to_string() } else { String::new() };
+            call.arg("again").arg(due).arg(format!("{}#{}", to.list.clone().by_id(), id.as_str()));
+            call.lock(lock).arg(envelope);
+            return edited(&mut on.run(&call, CALL_WITHIN).await?);
+        }
         match duty {
             Duty::Nothing | Duty::Stay(_) => {}
             Duty::Cancel { job, id, record } => {
@@ -132,12 +150,18 @@ impl Queue {
                 call.arg("at").number(*due).arg(named(&to.list)).arg(at_once).arg(envelope);
             }
         }
-        let mut reply = on.run(&call, CALL_WITHIN).await?;
-        match reply.text()?.as_str() {
-            "done" => Ok(Edited::Done),
-            "missing" => Ok(Edited::Missing),
-            "changed" => Ok(Edited::Changed),
-            word => Err(reply.unknown(word)),
-        }
+        edited(&mut on.run(&call, CALL_WITHIN).await?)
     }
+}
+
+fn edited(reply: &mut Reply) -> Result<Edited, Fault> {
+    Ok(match reply.text()?.as_str() {
+        "done" => Edited::Done,
+        "missing" => Edited::Missing,
+        "changed" => Edited::Changed,
+        "conflict" => {
+            Edited::Conflict { id: reply.text()?.into(), stands: reply.text()?.chars().next() }
+        }
+        word => return Err(reply.unknown(word)),
+    })
 }

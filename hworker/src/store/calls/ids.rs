@@ -6,6 +6,7 @@ use crate::envelope::JobId;
 use crate::limit::List;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
+use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, Script};
 
 /// A job that is known by its id, and where it is.
@@ -41,6 +42,17 @@ pub(crate) struct HeldKey {
     pub(crate) follower: Option<String>,
     /// How the job stands, as in [`Answer`](super::submit::Answer).
     pub(crate) stands: Option<char>,
+}
+
+impl HeldKey {
+    /// As `unique` has it; how its job stands is not known yet.
+    fn read(key: String, value: &str) -> Self {
+        let mut parts = value.split('#').map(str::to_owned);
+        let mut part = || parts.next().unwrap_or_default();
+        let (id, _, until, _, follower) = (part(), part(), part(), part(), part());
+        let follower = Some(follower).filter(|follower| !follower.is_empty());
+        Self { key, id, until: until.parse().ok(), follower, stands: None }
+    }
 }
 
 impl Queue {
@@ -109,26 +121,32 @@ impl Queue {
         let mut held = Vec::with_capacity(entries.len());
         let mut ask = redis::Pipeline::with_capacity(entries.len());
         for (key, value, _) in entries {
-            let value = String::from_utf8_lossy(&value).into_owned();
-            let mut parts = value.split('#').map(str::to_owned);
-            let mut part = || parts.next().unwrap_or_default();
-            let (id, _, until, _, follower) = (part(), part(), part(), part(), part());
-            ask.cmd("HGET").arg(self.keys.ids()).arg(&id);
-            held.push(HeldKey {
-                key: String::from_utf8_lossy(&key).into_owned(),
-                id,
-                until: until.parse().ok(),
-                follower: Some(follower).filter(|follower| !follower.is_empty()),
-                stands: None,
-            });
+            let key = String::from_utf8_lossy(&key).into_owned();
+            let key = HeldKey::read(key, &String::from_utf8_lossy(&value));
+            ask.cmd("HGET").arg(self.keys.ids()).arg(&key.id);
+            held.push(key);
         }
         if !held.is_empty() {
             for (key, reply) in held.iter_mut().zip(on.ask_all(&ask).await?) {
-                let stands = reply?.text().ok().and_then(|text| text.chars().next());
-                key.stands = stands.filter(char::is_ascii_lowercase);
+                key.stands = how_it_stands(reply?);
             }
         }
         Ok((held, next))
+    }
+
+    /// This key, if somebody holds it.
+    pub(crate) async fn held_key(
+        &self,
+        on: &Connection,
+        key: &str,
+    ) -> Result<Option<HeldKey>, Fault> {
+        let mut value = on.ask("HGET", (self.keys.unique(), key)).await?;
+        if value.left() == 0 {
+            return Ok(None);
+        }
+        let held = HeldKey::read(key.to_owned(), &String::from_utf8_lossy(&value.bytes()?));
+        let stands = how_it_stands(on.ask("HGET", (self.keys.ids(), &held.id)).await?);
+        Ok(Some(HeldKey { stands, ..held }))
     }
 
     /// Frees a key; false where nobody held it.
@@ -137,4 +155,10 @@ impl Queue {
         call.arg(key);
         Ok(on.run(&call, CALL_WITHIN).await?.count()? > 0)
     }
+}
+
+/// Of what `ids` has of a job: `None` where it is no more.
+fn how_it_stands(mut reply: Reply) -> Option<char> {
+    let stands = reply.text().ok().and_then(|text| text.chars().next());
+    stands.filter(char::is_ascii_lowercase)
 }

@@ -54,10 +54,10 @@ impl Queue {
         Ok(workers)
     }
 
-    /// Whether a worker was heard of within this time.
-    pub(crate) async fn is_served(&self, on: &Connection, within: Duration) -> Result<bool, Fault> {
+    /// How many workers were heard of within this time.
+    pub(crate) async fn serving(&self, on: &Connection, within: Duration) -> Result<u64, Fault> {
         let since = server_time(on).await?.saturating_sub(millis(within));
-        Ok(on.ask("ZCOUNT", (&self.keys.workers, since, "+inf")).await?.count()? > 0)
+        on.ask("ZCOUNT", (&self.keys.workers, since, "+inf")).await?.count()
     }
 
     /// What a worker holds. First what its inbox has, which goes under a lease from there.

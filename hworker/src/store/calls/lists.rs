@@ -95,6 +95,25 @@ impl Queue {
         Ok(found)
     }
 
+    /// How many jobs that are known by their ids stand nowhere any more, and how many of those ran, so that nothing is left of them. If asked the
+    /// first wait again, and the others free their keys.
+    pub(crate) async fn orphans(&self, on: &Connection, set: bool) -> Result<(u64, u64), Fault> {
+        let keys = &self.keys;
+        let all = [&keys.jobs, &keys.scheduled, &keys.parked, &keys.token, &keys.bell];
+        let (mut cursor, mut waiting, mut gone) = ("0".to_owned(), 0, 0);
+        loop {
+            let mut call = Call::new(Script::Orphans, &all.map(String::as_str));
+            call.number(u64::from(set)).arg(&cursor);
+            let mut reply = on.run(&call, CALL_WITHIN).await?;
+            cursor = reply.text()?;
+            waiting += reply.count()?;
+            gone += reply.count()?;
+            if cursor == "0" {
+                return Ok((waiting, gone));
+            }
+        }
+    }
+
     fn lists(&self) -> String {
         [&*self.keys.jobs, ":lists"].concat()
     }

@@ -19,6 +19,12 @@ const ALL: &str = "*";
 /// So many dead workers are written down.
 const DEATHS: usize = 200;
 
+/// So many marks of deploys are kept.
+const DEPLOYS: usize = 200;
+
+/// An entry of a stream: its id and its fields.
+type StreamEntry = (String, BTreeMap<String, String>);
+
 /// The queues that have lists, by name and number of the shard, each with those beside its plain one.
 pub(crate) type ListedQueues = BTreeMap<String, BTreeMap<usize, Vec<List>>>;
 
@@ -29,12 +35,13 @@ pub(crate) enum MetaKey {
     Jobs,
     Audit,
     Deaths,
+    Deploys,
     Labels,
 }
 
 impl MetaKey {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Queues, Self::Jobs, Self::Audit, Self::Deaths, Self::Labels];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Queues, Self::Jobs, Self::Audit, Self::Deaths, Self::Deploys, Self::Labels];
 
     fn name(self) -> &'static str {
         match self {
@@ -42,6 +49,7 @@ impl MetaKey {
             Self::Jobs => "jobs",
             Self::Audit => "audit",
             Self::Deaths => "deaths",
+            Self::Deploys => "deploys",
             Self::Labels => "labels",
         }
     }
@@ -60,6 +68,7 @@ pub(crate) struct Meta {
     jobs: String,
     audit: String,
     deaths: String,
+    deploys: String,
     labels: String,
 }
 
@@ -71,6 +80,7 @@ impl Meta {
             jobs: key(MetaKey::Jobs),
             audit: key(MetaKey::Audit),
             deaths: key(MetaKey::Deaths),
+            deploys: key(MetaKey::Deploys),
             labels: key(MetaKey::Labels),
             space: space.clone(),
         }
@@ -141,6 +151,7 @@ impl Meta {
             MetaKey::Jobs => (&self.jobs, "hash"),
             MetaKey::Audit => (&self.audit, "stream"),
             MetaKey::Deaths => (&self.deaths, "list"),
+            MetaKey::Deploys => (&self.deploys, "stream"),
             MetaKey::Labels => (&self.labels, "hash"),
         }
     }
@@ -241,13 +252,28 @@ impl Meta {
         &self,
         on: &Connection,
         count: usize,
-    ) -> Result<Vec<(String, BTreeMap<String, String>)>, Fault> {
-        on.ask("XREVRANGE", (&self.audit, "+", "-", "COUNT", count)).await?.rest(|entry| {
-            let mut entry = entry.list()?;
-            let id = entry.text()?;
-            let fields = entry.list()?.rest(Reply::pair)?;
-            Ok((id, fields.into_iter().collect()))
-        })
+    ) -> Result<Vec<StreamEntry>, Fault> {
+        latest(on, &self.audit, count).await
+    }
+
+    /// Adds a mark of a deploy; gives its id.
+    pub(crate) async fn add_deploy(
+        &self,
+        on: &Connection,
+        fields: &[(&str, &str)],
+    ) -> Result<String, Fault> {
+        let mut ask = redis::Pipeline::new();
+        // A removal first, so that there is room where there is little.
+        ask.cmd("XTRIM").arg(&self.deploys).arg("MAXLEN").arg(DEPLOYS - 1);
+        ask.cmd("XADD").arg(&self.deploys).arg("*").arg(fields);
+        let replies = on.ask_all(&ask).await?.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let id = replies.into_iter().last().ok_or_else(|| Fault::reply("an id", "nothing"));
+        id?.text()
+    }
+
+    /// The marks of deploys, the latest first.
+    pub(crate) async fn deploys(&self, on: &Connection) -> Result<Vec<StreamEntry>, Fault> {
+        latest(on, &self.deploys, DEPLOYS).await
     }
 
     /// Writes down a dead worker.
@@ -273,4 +299,14 @@ impl Meta {
         }
         Ok(deaths)
     }
+}
+
+/// The latest entries of a stream, the newest first.
+async fn latest(on: &Connection, stream: &str, count: usize) -> Result<Vec<StreamEntry>, Fault> {
+    on.ask("XREVRANGE", (stream, "+", "-", "COUNT", count)).await?.rest(|entry| {
+        let mut entry = entry.list()?;
+        let id = entry.text()?;
+        let fields = entry.list()?.rest(Reply::pair)?;
+        Ok((id, fields.into_iter().collect()))
+    })
 }

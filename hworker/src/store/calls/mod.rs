@@ -1,6 +1,7 @@
 //! One typed call for each operation.
 
 mod admin;
+mod charts;
 mod control;
 mod counts;
 #[cfg(feature = "cron")]
@@ -33,12 +34,12 @@ mod watch;
 pub(crate) use control::lock;
 pub(crate) use counts::{Load, is_ticket};
 #[cfg(feature = "cron")]
-pub(crate) use cron::{Firing, KnownEntry, Ordered, Ran, Run};
+pub(crate) use cron::{Firing, KnownEntry, Ordered, Run};
 pub(crate) use doctor::{info, own_user, refused, set_aside, slow_calls, types, users};
 pub(crate) use edit::{Duty, Edited, From, HUSK};
 pub(crate) use enqueue::{Bound, NoRoom};
 pub(crate) use heartbeat::{Asked, Beat, Declares, Heard, MOST_SLOTS, Orders};
-pub(crate) use ids::Stand;
+pub(crate) use ids::{HeldKey, Stand};
 pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry};
 pub(crate) use lease::{Lease, LeaseMap};
 pub(crate) use meta::{ListedQueues, Meta, MetaKey};
@@ -58,3 +59,4 @@ pub(crate) use submit::{Answer, Submission, Word};
 pub(crate) use tables::NewEntry;
 pub(crate) use tables::{Declaration, Declared};
 pub(crate) use wait::{connection_id, end_wait, lengths};
+pub(crate) use watch::Serving;

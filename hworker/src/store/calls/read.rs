@@ -52,18 +52,20 @@ pub(crate) async fn read_list(
     list: &str,
     places: Places,
 ) -> Result<(u64, Vec<Vec<u8>>), Fault> {
-    read_jobs(on, (list, list, ""), places).await
+    read_jobs(on, (list, list, ""), places, u64::MAX).await
 }
 
-/// The same of a list of a queue, whose plain one is `jobs`: for ids the payloads, where it has such, which its name says.
+/// The same of a list of a queue, whose plain one is `jobs`: for ids the payloads, where it has such, which its name says. An empty one
+/// stands for a payload of more bytes than `largest`.
 async fn read_jobs(
     on: &Connection,
     (list, jobs, by_id): (&str, &str, &str),
     places: Places,
+    largest: u64,
 ) -> Result<(u64, Vec<Vec<u8>>), Fault> {
     let mut call = Call::new(Script::ReadList, &[list, jobs]);
     call.number(places.first).arg(if places.from_right { "right" } else { "left" });
-    bounded(&mut call, places.count).number(DEEPEST).arg(by_id);
+    bounded(&mut call, places.count).number(DEEPEST).arg(by_id).number(largest);
     let mut reply = on.run(&call, CALL_WITHIN).await?;
     Ok((reply.count()?, reply.rest(Reply::bytes)?))
 }
@@ -75,8 +77,19 @@ impl Queue {
         on: &Connection,
         places: Places,
     ) -> Result<(u64, Vec<Vec<u8>>), Fault> {
+        self.read_up_to(on, places, u64::MAX).await
+    }
+
+    /// The same, without payloads of more bytes than this: in place of each is an empty one.
+    pub(super) async fn read_up_to(
+        &self,
+        on: &Connection,
+        places: Places,
+        largest: u64,
+    ) -> Result<(u64, Vec<Vec<u8>>), Fault> {
         let name = if self.list.by_id { self.list.to_string() } else { String::new() };
-        read_jobs(on, (&self.keys.list(&self.list), &self.keys.jobs, &name), places).await
+        let lists = (&*self.keys.list(&self.list), &*self.keys.jobs, &*name);
+        read_jobs(on, lists, places, largest).await
     }
 }
 

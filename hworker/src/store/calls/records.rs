@@ -38,13 +38,14 @@ pub(crate) struct Trimmed {
 }
 
 impl Queue {
-    /// Drops records that are too many, too large or too old.
+    /// Drops records that are too many, too large or too old, and broken payloads that are too old.
     pub(crate) async fn trim(&self, on: &Connection, day: &str) -> Result<Trimmed, Fault> {
         let keys = &self.keys;
         let stat_of_day = keys.stat_of(day);
-        let own: [&str; _] = [&keys.stat, &stat_of_day];
+        let own: [&str; _] = [&keys.stat, &stat_of_day, &keys.broken];
         let mut call = Call::new(Script::Trim, &[&keys.records()[..], &own].concat());
         call.number(DAY_TTL_S).number(DROPPED_AT_MOST);
+        call.arg(self.limits.broken_for.map_or_else(String::new, |ms| ms.to_string()));
         for ended in Ended::ALL {
             let kept = self.limits.records(ended);
             call.number(kept.count).number(kept.bytes).number(kept.ms);

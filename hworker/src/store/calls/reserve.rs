@@ -168,13 +168,14 @@ mod tests {
         let word = |text: &str| Value::BulkString(text.into());
         let both = |values: Vec<Value>, sizes: &[u64]| {
             let mut reply = Reply::new("reserve", Value::Array(values));
-            let settled = settled(reply.split_last("settle", sizes.len())?, sizes)?;
+            let sizes: Vec<_> = sizes.iter().map(|size| ("a", *size)).collect();
+            let settled = settled(reply.split_last("settle", sizes.len())?, &sizes)?;
             Ok::<_, Fault>((settled, reserved(reply)?))
         };
         let jobs = vec![word("ok"), Value::Int(5), Value::Int(0), Value::Int(100)];
         let jobs = [jobs, vec![word("a"), word("b"), Value::Int(2), Value::Int(1)]].concat();
         let (settled, reserved) = both(jobs.clone(), &[2, 3]).expect("a reply");
-        assert_eq!((settled.held, settled.stale), (3, 2));
+        assert_eq!((settled.held, settled.stale), (3, vec![("a", 2)]));
         let Reserved::Jobs { jobs: got, left: 5, set_aside: 0, .. } = reserved else {
             panic!("not what was answered");
         };

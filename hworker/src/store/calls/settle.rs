@@ -6,6 +6,7 @@ use redis::Value;
 
 use super::lease::Lease;
 use super::settlement::{End, Settlement};
+use crate::charts::UNKNOWN;
 use crate::keys::WorkerKeys;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
@@ -16,7 +17,8 @@ use crate::store::{CALL_WITHIN, DAY_TTL_S, Script};
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     pub(crate) held: u64,
-    pub(crate) stale: u64,
+    /// How many were not, by job types where these are known.
+    pub(crate) stale: Vec<(&'static str, u64)>,
     /// Those that could not be settled, since a key that they need is of another type, and what the server said of the last.
     refused: Vec<Lease>,
     pub(crate) refusal: Option<Fault>,
@@ -27,6 +29,14 @@ pub(crate) struct Settled {
 }
 
 impl Settled {
+    /// Of so many leases of a job type these were held.
+    fn count(&mut self, job: &'static str, held: u64, of: u64) {
+        self.held += held;
+        if held < of {
+            self.stale.push((job, of - held));
+        }
+    }
+
     /// Takes those that were refused out of the batch that was settled.
     pub(crate) fn take_refused(&self, batch: &mut Vec<Settlement>) -> Vec<Settlement> {
         if self.refused.is_empty() {
@@ -59,7 +69,7 @@ impl Queue {
             match self.settle_together(on, worker, day, &ends).await {
                 Ok(some) => {
                     all.held += some.held;
-                    all.stale += some.stale;
+                    all.stale.extend(some.stale);
                     all.anew = some.anew.or(all.anew);
                     all.not_durable = some.not_durable.or(all.not_durable);
                 }
@@ -102,17 +112,19 @@ impl Queue {
             }
             let call = self.release_call(worker, releases.clone());
             let held = on.run(&call, CALL_WITHIN).await?.count()?;
-            let stale = count.saturating_sub(held);
-            Ok(Settled { held, stale, ..Settled::default() })
+            let mut settled = Settled::default();
+            settled.count(UNKNOWN, held, count);
+            Ok(settled)
         };
         let (settle, release) = tokio::join!(settle, release);
-        let (settle, release): (Settled, Settled) = (settle?, release?);
-        let (held, stale) = (settle.held + release.held, settle.stale + release.stale);
-        Ok(Settled { held, stale, ..settle })
+        let (mut settle, release): (Settled, Settled) = (settle?, release?);
+        settle.held += release.held;
+        settle.stale.extend(release.stale);
+        Ok(settle)
     }
 
-    /// The call of a script that settles, with more keys after those that this needs, and for each of its operations how many leases
-    /// it covers.
+    /// The call of a script that settles, with more keys after those that this needs, and for each of its operations of which job type
+    /// and how many are the leases that it covers.
     pub(super) fn settle_call(
         &self,
         script: Script,
@@ -120,7 +132,7 @@ impl Queue {
         worker: &WorkerKeys,
         day: &str,
         batch: &[Settlement],
-    ) -> (Call, Vec<u64>) {
+    ) -> (Call, Vec<(&'static str, u64)>) {
         let keys = &self.keys;
         let stat_of_day = keys.stat_of(day);
         let of_settle: [&str; _] = [
@@ -150,7 +162,7 @@ impl Queue {
             }
         }
         for (job, leases) in acks {
-            sizes.push(leases.len() as u64);
+            sizes.push((job, leases.len() as u64));
             let spans = spans(leases);
             call.arg("ack").arg(job).number(spans.len() as u64);
             for (first, count) in spans {
@@ -162,7 +174,7 @@ impl Queue {
             let job = match &settlement.end {
                 End::Acked { .. } | End::Released { .. } => continue,
                 End::Retried { job, .. } | End::Recorded { job, .. } | End::Slowed { job, .. } => {
-                    job
+                    *job
                 }
                 End::Broken { .. }
                 | End::Parked { .. }
@@ -189,7 +201,7 @@ impl Queue {
                 End::Husk => call.arg("husk").arg("it is no envelope"),
                 End::Submitted(job) => {
                     call.arg("submit").arg(format!("{}#{}", job.list, job.id.as_str()));
-                    call.lock(&job.lock)
+                    call.lock(&job.lock).arg(job.envelope.as_deref().unwrap_or_default())
                 }
                 End::Routed { list, front, at_once, .. } => {
                     let how = if *front { "RPUSH" } else { "LPUSH" };
@@ -204,7 +216,7 @@ impl Queue {
                     call.arg("park").arg(envelope.as_deref().unwrap_or_default())
                 }
             };
-            sizes.push(1);
+            sizes.push((if job.is_empty() { UNKNOWN } else { job }, 1));
         }
         (call, sizes)
     }
@@ -247,21 +259,20 @@ fn spans(mut leases: Vec<&Lease>) -> Vec<(&Lease, u64)> {
 }
 
 /// Reads how many leases each operation of a settle found held.
-pub(super) fn settled(mut reply: Reply, sizes: &[u64]) -> Result<Settled, Fault> {
+pub(super) fn settled(mut reply: Reply, sizes: &[(&'static str, u64)]) -> Result<Settled, Fault> {
     let anew = reply.take_last_word("anew ");
     if reply.left() != sizes.len() {
         return Err(reply.fault("not one reply for each operation"));
     }
     let mut settled = Settled { anew, ..Settled::default() };
-    for size in sizes {
+    for (job, size) in sizes {
         let held = match reply.value()? {
             Value::Int(held) => held.unsigned_abs().min(*size),
             Value::BulkString(word) if word == b"ok" => 1,
             Value::BulkString(word) if word == b"stale" => 0,
             _ => return Err(reply.fault("unknown word")),
         };
-        settled.held += held;
-        settled.stale += size - held;
+        settled.count(job, held, *size);
     }
     Ok(settled)
 }

@@ -75,6 +75,8 @@ pub(crate) struct NewLock {
     pub(crate) list: List,
     pub(crate) id: JobId,
     pub(crate) lock: KeyLock,
+    /// With the id, where the payload has not this one.
+    pub(crate) envelope: Option<Vec<u8>>,
     /// Of the payload, which stays at the server.
     pub(crate) bytes: usize,
 }

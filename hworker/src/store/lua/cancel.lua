@@ -10,9 +10,5 @@ local call = redis.call
 local progress, record = KEYS[1], KEYS[2]
 local lease = ARGV[1]
 
-if call('HEXISTS', progress, lease) == 0 then return 'missing' end
-local ordered = call('HGET', record, 'cancel') or ''
-if not string.find('\n' .. ordered .. '\n', '\n' .. lease .. '\n', 1, true) then
-  call('HSET', record, 'cancel', ordered == '' and lease or ordered .. '\n' .. lease)
-end
-return 'ok'
+-- include cancel
+return order_to_cancel(progress, record, lease) and 'ok' or 'missing'

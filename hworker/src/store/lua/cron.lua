@@ -45,7 +45,8 @@ elseif what == 'resume' then
   call('HDEL', cron, 'paused:' .. entry)
   set_next(entry, due)
 elseif set and code then
-  call('HDEL', cron, 'set:' .. entry)
+  -- What runs the entry had counts for what was set alone.
+  call('HDEL', cron, 'set:' .. entry, 'fired:' .. entry)
   set_next(entry, due)
 else
   for field, names in pairs(all) do

@@ -27,9 +27,12 @@
 -- ARGV[7] then its duties: those of lib/duties, and
 --   'push', 'RPUSH' to the front or 'LPUSH', list, how many at once, envelope    waits; '' is the plain list
 --   'at', due in ms, list, how many at once, envelope                            is scheduled; by its arguments, or ''
+--   'again', due in ms or '', list and id, what its key holds it by and the key, what is done if another holds it (nothing here), how long a
+--     period lasts, how long it may be put off, envelope                         an ended one that is unique waits, or is scheduled
 --   'cancel', job type, id, most records, most bytes, record                     does not run
 --
--- Returns 'done'; 'missing' when it is not there any more; 'changed' when it is there with another score.
+-- Returns {'done'}; {'missing'} when it is not there any more; {'changed'} when it is there with another score; {'conflict', id, how that
+-- stands or ''} when another holds its key.
 -- Invariant: it leaves its place in the script that does its duties, once however many ask.
 local call = redis.call
 local jobs, scheduled, bell, broken, stat, day = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
@@ -54,7 +57,7 @@ local cancelled_name
 -- include finish
 -- include duties
 
-arguments.push, arguments.at, arguments.cancel = 4, 4, 5
+arguments.push, arguments.at, arguments.again, arguments.cancel = 4, 4, 7, 5
 function duties.push(_, _, _, how, list, at_once, envelope)
   if list ~= '' then
     local token_key = KEYS[17]
@@ -68,6 +71,9 @@ function duties.at(_, _, _, at, list, at_once, envelope)
   call('ZADD', scheduled, at, later(list, envelope, at_once))
   -- include wake
 end
+
+-- It is taken in before it leaves its place.
+function duties.again() end
 
 function duties.cancel(_, _, _, job, id, most_records, most_bytes, text)
   if cancelled_name then finish(cancelled_name, 'cancelled', nil, true) end
@@ -103,17 +109,17 @@ if state == 'waiting' and own_name then
   -- One that follows another is in no list.
   follows = stands == 'f' and instead == '-' and (not ARGV[7] or ARGV[7] == 'cancel')
   envelope = follows and string.match(envelope, '^%d*\n(.*)$') or envelope
-  if stands ~= 'w' and not follows or envelope ~= bytes then return 'missing' end
+  if stands ~= 'w' and not follows or envelope ~= bytes then return {'missing'} end
 elseif state == 'waiting' then
   seat = index_of()
-  if not seat then return 'missing' end
+  if not seat then return {'missing'} end
 elseif state == 'broken' then
-  if call('HEXISTS', broken, bytes) == 0 then return 'missing' end
+  if call('HEXISTS', broken, bytes) == 0 then return {'missing'} end
 else
   score = call('ZSCORE', state == 'scheduled' and own_scheduled or state == 'parked' and parked or ended[outcomes[state]], bytes)
-  if not score then return 'missing' end
+  if not score then return {'missing'} end
   -- It was seen as a whole number of 63 bits.
-  if math.min(math.max(math.floor(tonumber(score)), 0), 2 ^ 63) ~= tonumber(seen) then return 'changed' end
+  if math.min(math.max(math.floor(tonumber(score)), 0), 2 ^ 63) ~= tonumber(seen) then return {'changed'} end
 end
 
 local i = 7
@@ -124,20 +130,42 @@ while ARGV[i] do
     needed[records], needed[groups], needed[ended[outcomes.cancelled]] = 'HLEN', 'HLEN', 'ZCARD'
     cancelled_name = own_name
   end
-  if duty == 'at' then needed[scheduled], needed[bell] = 'ZCARD', 'LLEN' end
+  if duty == 'again' then
+    look_at_list(ARGV[i + 2])
+    needed[ids], needed[unique] = 'HLEN', 'HLEN'
+  end
+  if duty == 'at' or duty == 'again' then needed[scheduled], needed[bell] = 'ZCARD', 'LLEN' end
   look_at('', duty, ARGV[i + 1])
   i = i + 1 + arguments[duty]
 end
 if outcomes[state] then needed[records], needed[groups] = 'HLEN', 'HLEN' end
 for key, look in pairs(needed) do call(look, key) end
 
--- A removal first, of nothing where it waits: a full server lets a script go on once it has written.
+if ARGV[7] == 'again' then
+  -- A removal of nothing first: a full server lets a script go on once it has written.
+  call('LTRIM', own_jobs, 0, -1)
+  -- include unique
+  local token_key = KEYS[17]
+  -- include mark
+  local word, holder, stands = submit('LPUSH', ARGV[9], tonumber(ARGV[8]), ARGV[10], 'refuse', tonumber(ARGV[12]), tonumber(ARGV[13]), ARGV[14])
+  if word ~= 'new' then return {'conflict', holder, stands} end
+end
+
+-- The same where it waits.
 if state == 'waiting' then
   call('LTRIM', own_jobs, 0, -1)
   if not own_name then
     call('LSET', own_jobs, seat, instead)
   elseif instead ~= '-' then
     stand(read(own_name), 'w', instead)
+  end
+  local by_key = own_name and instead == '-' and select(3, standing(read(own_name).id))
+  local key = by_key and string.sub(by_key, 2)
+  local before, place, after = string.match(key and call('HGET', unique, key) or '', '^([^#]*#)([^#]+)(#.*)$')
+  if before == (own_name and read(own_name).id or '') .. '#' then
+    -- It had the place of another, to which nobody comes any more.
+    call('HDEL', ids, place)
+    call('HSET', unique, key, before .. after)
   end
   if instead == '-' and not follows then redis.pcall('HINCRBY', stat, 'husks', 1) end
 elseif state == 'broken' then
@@ -162,4 +190,4 @@ write_records()
 for counter, n in pairs(counted) do
   -- include count
 end
-return 'done'
+return {'done'}

@@ -14,7 +14,7 @@
 -- ARGV[7] now for each run: when it was due in ms; <list>#<id>; what its key holds it by and the key, or ''; what is done if another holds
 --   it; for how long in ms, or ''; its terms; its envelope; as `submit` has them
 --
--- Returns {'ok', for each run what became of it, the id of the other or '', how that one stands or '', ...}; {'stale'} where the entry is another
+-- Returns {'ok', for each run what became of it, ...}; {'stale'} where the entry is another
 -- by now, or not due at that time: nothing was written then.
 -- Invariant: a run is taken in by the call that takes its time off the entry. So each comes once, whoever calls, and how often.
 local call = redis.call
@@ -32,6 +32,7 @@ local progress = ''
 -- include full
 -- include unique
 -- include cron
+-- include cancel
 -- Looked at before anything is written: a key that somebody made another type of is an error here, and not half-way.
 call('ZCARD', scheduled)
 call('LLEN', bell)
@@ -53,10 +54,14 @@ for i = 7, #ARGV, 7 do
   if not full(ARGV[i + 1], ARGV[i + 5]) then
     word, id, state = submit('LPUSH', ARGV[i + 1], nil, ARGV[i + 2], ARGV[i + 3], tonumber(ARGV[i + 4]), nil, ARGV[i + 6])
   end
+  -- One that runs gives way to this one.
+  local where = word == 'follows' and ARGV[i + 3] == 'cancel' and state == 'r' and select(4, standing(id))
+  local of_worker, lease = string.match(where or '', '^([^ ]*) (.*)$')
+  if lease then order_to_cancel(of_worker, (string.gsub(of_worker, '%-progress%-', '-worker-', 1)), lease) end
   local is_taken = word == 'new' or word == 'replaced' or word == 'follows'
   if is_taken then fired = fired + 1 end
   runs = string.format('%s%s %s\n', runs, ARGV[i], is_taken and 'submitted' or 'skipped')
-  reply[#reply + 1], reply[#reply + 2], reply[#reply + 3] = word, id, state
+  reply[#reply + 1] = word
 end
 local _, lines = string.gsub(runs, '\n', '')
 for _ = most_runs + 1, lines do runs = string.match(runs, '^[^\n]*\n(.*)$') end

@@ -33,6 +33,7 @@ scripts! {
     BreakParked = "break_parked";
     Bury = "bury";
     Cancel = "cancel";
+    Chart = "chart";
     Cron = "cron";
     Declare = "declare";
     Edit = "edit";
@@ -43,6 +44,7 @@ scripts! {
     LookParked = "look_parked";
     MendRecords = "mend_records";
     Order = "order";
+    Orphans = "orphans";
     Pause = "pause";
     Promote = "promote";
     Push = "push";
@@ -72,6 +74,7 @@ scripts! {
 
 /// What scripts include.
 const PARTS: &[(&str, &str)] = &[
+    ("cancel", include_str!("lib/cancel.lua")),
     ("clock", include_str!("lib/clock.lua")),
     ("count", include_str!("lib/count.lua")),
     ("cron", include_str!("lib/cron.lua")),

@@ -83,9 +83,13 @@ local function tell_of(entry)
   entry_bytes = entry_bytes + #says
 end
 
+-- What follows another, and keys, need these.
+local knows_ids = type(redis.pcall('HLEN', ids)) == 'number' and type(redis.pcall('HLEN', unique)) == 'number'
+  and type(redis.pcall('ZCARD', lists)) == 'number'
 for _, member in ipairs(over) do
   if looks <= 0 or entry_bytes > 500000 then break end
-  local is_mine = not is_left(member)
+  local is_of_id = string.byte(member) == 35 or string.byte(member) == 61
+  local is_mine = not is_left(member) and (knows_ids or not is_of_id)
   if is_mine then call('ZREM', timers, member) end
   local changed, from = string.match(member, '^!([^#]*)#?(%d*)$')
   local limit = changed or member
@@ -118,6 +122,13 @@ while moved < want and at_once > 0 do
   -- As in reserve.lua.
   local due = call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, math.min(want - moved, at_once))
   if #due == 0 then break end
+  for _, member in ipairs(due) do
+    local name = string.match(member, '^:%d*([^\n]*)\n')
+    if name and name ~= '' and read(name) then
+      look_at_list(name)
+      call('GET', token_key)
+    end
+  end
   call('ZREM', scheduled, unpack(due))
   local plain = {}
   for _, member in ipairs(due) do

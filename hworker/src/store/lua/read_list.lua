@@ -8,13 +8,14 @@
 -- ARGV[4] bytes  stop at so many bytes
 -- ARGV[5] deepest  the place that is read at most, from the nearer end
 -- ARGV[6] by_id  the name of the list where it has ids, else ''
+-- ARGV[7] largest  a payload of more bytes is left out: '' stands in its place
 --
 -- Returns {length of the list, payload, payload, ...}, no payload behind the end or deeper than `deepest`.
 local call = redis.call
 local list, jobs = KEYS[1], KEYS[2]
 local place, from_right, want, bytes = tonumber(ARGV[1]), ARGV[2] == 'right', tonumber(ARGV[3]), tonumber(ARGV[4])
 
-local of_ids = ARGV[6]
+local of_ids, largest = ARGV[6], tonumber(ARGV[7])
 -- include ids
 -- What an id stands for there; what an edit leaves in place of a job where it stands there no more.
 local function shown(id)
@@ -37,7 +38,10 @@ while not is_full() and walks > 0 do
   local part = call('LRANGE', list, first, last)
   for i = 1, #part do
     local element = part[from_right and #part + 1 - i or i]
-    if not is_full() then add(of_ids == '' and element or shown(element)) end
+    if not is_full() then
+      local payload = of_ids == '' and element or shown(element)
+      add(#payload > largest and '' or payload)
+    end
   end
   if #part < step then break end
   walks = walks - 1

@@ -62,8 +62,19 @@ local function quarantine(payload, broken, broken_limit, now)
   return true
 end
 
--- The queue has lists beside its plain one, limits or pauses, or had.
-if mark then
+-- The queue has lists beside its plain one, limits or pauses, or had. Where none of these has jobs or is in force now, all that can be taken
+-- is plain, and costs as much as elsewhere.
+local is_plain = not mark
+if mark and (handed == 0 or handed == 1 and #call('LRANGE', inbox, 0, 0)[1] > 2) then
+  is_plain = call('EXISTS', jobs .. ':lists', jobs .. ':control') == 0
+  if not is_plain and call('EXISTS', jobs .. ':lists') == 0 then
+    local said = redis.pcall('HMGET', jobs .. ':control', 'since:1', 'since:2', 'since:3', 'since:4', 'since:5', 'paused', 'set:*',
+      'set_rate:*', 'types')
+    is_plain = not said.err
+    for i = 1, 9 do is_plain = is_plain and not said[i] end
+  end
+end
+if not is_plain then
   local bell = KEYS[9]
   local slots = tonumber(ARGV[6])
   -- include lists
@@ -142,8 +153,8 @@ end
 -- Leases them, the oldest first: the inbox, which is handed over whole, then the list. Each job goes through this loop, and what it needs is
 -- local to it: to reach outside a function costs Lua as much again. The lease is handed on as a number, which the server spells unless
 -- it is slow at that, see below: as a string Lua would keep it until it is collected, and hash it before.
-local popped, from_jobs, at_once = not mark and handed > 0 and call('RPOP', inbox, 1000) or {}, false, 1
-while not mark do
+local popped, from_jobs, at_once = is_plain and handed > 0 and call('RPOP', inbox, 1000) or {}, false, 1
+while is_plain do
   for i = 1, #popped do
     local envelope = popped[i]
     local size = #envelope
@@ -151,7 +162,9 @@ while not mark do
     if size > max_payload and sets_aside == nil then
       sets_aside = type(redis.pcall('HLEN', broken)) == 'number' and type(redis.pcall('ZCARD', parked)) == 'number'
     end
-    if size > max_payload and sets_aside then
+    if mark and size <= 2 and string.byte(envelope) == 33 then
+      -- A ticket, see lib/lists.lua, for a list that has no jobs any more.
+    elseif size > max_payload and sets_aside then
       quarantined = quarantined + 1
       if quarantine(envelope, broken, broken_limit, now) then
         -- A counter never fails the call; `settle` resets one that cannot be incremented.
@@ -194,7 +207,7 @@ end
 if filled > 0 then
   -- Before 7.2 the server spells every number as a fraction, which takes it longer than Lua takes for a whole one. A Lua of 32
   -- bits cannot spell a token; there the server does.
-  if not mark and (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d', 2 ^ 52) == '4503599627370496' then
+  if is_plain and (redis.REDIS_VERSION_NUM or 0) < 0x070200 and string.format('%d', 2 ^ 52) == '4503599627370496' then
     for i = 1, filled, 2 do taken[i] = string.format('%d', taken[i]) end
   end
   call('HSET', progress, unpack(taken))

@@ -2,6 +2,7 @@
 --
 -- KEYS[1] progress  HASH  lease -> envelope
 -- KEYS[2] jobs      LIST+ envelopes; the right end is taken next; with `:<list>` behind it those of a list beside it
+-- KEYS[3] record    HASH  the worker's record
 -- ARGV[1] lease
 --
 -- Returns 'ok', or 'missing' when it is not held.
@@ -12,12 +13,14 @@ local lease = ARGV[1]
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
 -- include lists
-look_at_list(list_of(lease))
+local ordered = call('HGET', KEYS[3], 'cancel')
+-- include ordered
+look_at_list(goes_to(lease))
 
 local envelope = call('HGET', progress, lease)
 if not envelope then return 'missing' end
 call('HDEL', progress, lease)
 free(lease, progress)
-push('RPUSH', list_of(lease), envelope)
+push('RPUSH', goes_to(lease), envelope)
 tell_of_room()
 return 'ok'

@@ -95,9 +95,9 @@ if ARGV[at] then
     local last = i + arguments[duty]
     if held then
       free(lease, progress)
-      if is_ordered(lease) and (duty == 'retry' or duty == 'slow' or duty == 'park') then
-        -- Somebody cancelled it, and its worker does not know yet. The last argument is the envelope.
-        local envelope = ARGV[last] ~= '' and ARGV[last] or payload
+      if is_ordered(lease) and duty ~= 'record' and duty ~= 'break' and duty ~= 'halt' and duty ~= 'husk' then
+        -- Somebody cancelled it, and its worker does not know yet. The last argument is the envelope, but where it goes to another list.
+        local envelope = duty ~= 'route' and ARGV[last] ~= '' and ARGV[last] or payload
         -- include mark
         push('RPUSH', goes_to(lease), envelope)
       else

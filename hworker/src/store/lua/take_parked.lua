@@ -34,6 +34,12 @@ if is_paused(of_queue[1]) then return {'closed'} end
 -- include lists
 -- include whole
 
+for i = 2, #ARGV do
+  local member = call('ZRANGEBYSCORE', parked, ARGV[i], ARGV[i], 'LIMIT', 0, 1)[1]
+  local name = whole(member or '')
+  if name and read(name) then look_at_list(name) end
+end
+
 local reply, taken = {'ok'}, {}
 for i = 2, #ARGV do
   local member, lease = call('ZRANGEBYSCORE', parked, ARGV[i], ARGV[i], 'LIMIT', 0, 1)[1], ''

@@ -1,4 +1,4 @@
--- trim: drop records of ended jobs that are too old, too many or too large.
+-- trim: drop records of ended jobs that are too old, too many or too large, and broken payloads that are too old.
 --
 -- KEYS[1] records     HASH  id -> record
 -- KEYS[2] groups     HASH  group -> how many, when and what; bytes of records by outcome
@@ -8,11 +8,14 @@
 -- KEYS[6] done       ZSET  the same
 -- KEYS[7] stat       HASH  counters of the queue
 -- KEYS[8] day        HASH  the same of one day
+-- KEYS[9] broken     HASH  payload -> count, time in ms, reason
 -- ARGV[1] day_ttl    seconds that the counters of a day are kept
 -- ARGV[2] want       how many it drops at most, about
--- ARGV[3] now for each of the four: how many are kept, how many bytes of them, and for how many ms
+-- ARGV[3] broken_for  ms that broken payloads are kept; '' is no bound
+-- ARGV[4] now for each of the four: how many are kept, how many bytes of them, and for how many ms
 --
--- Returns {how many were dropped, how many of them because of their age, how many were ever dropped but of jobs that are done}.
+-- Returns {how many were dropped, or `want` where more payloads may be too old, how many of them because of their age, how many were ever
+-- dropped but of jobs that are done}.
 -- Invariant: a record, its place in its sorted set, its bytes and its group go in the same script.
 local call = redis.call
 local records, groups, stat, day = KEYS[1], KEYS[2], KEYS[7], KEYS[8]
@@ -25,7 +28,7 @@ local day_ttl, want = ARGV[1], tonumber(ARGV[2])
 
 local all, by_age, n = 0, 0, 0
 for i, outcome in ipairs(outcomes) do
-  local most_records, most_bytes, age = tonumber(ARGV[3 * i]), tonumber(ARGV[3 * i + 1]), tonumber(ARGV[3 * i + 2])
+  local most_records, most_bytes, age = tonumber(ARGV[3 * i + 1]), tonumber(ARGV[3 * i + 2]), tonumber(ARGV[3 * i + 3])
   -- A key that somebody made another type of holds up no other.
   local kept = redis.pcall('ZCARD', ended[i])
   if type(kept) == 'number' and kept > 0 and all < want then
@@ -40,6 +43,22 @@ for i, outcome in ipairs(outcomes) do
   end
 end
 write_groups()
+
+-- Some of them, as each may be large; and more with the next heartbeat, where one was too old.
+local broken = KEYS[9]
+local broken_for = tonumber(ARGV[3])
+local bytes, is_some_too_old = 1048576, false
+for _ = 1, broken_for and 50 or 0 do
+  local payload = redis.pcall('HRANDFIELD', broken)
+  if type(payload) ~= 'string' or bytes <= 0 then break end
+  bytes = bytes - #payload
+  local came = tonumber(string.match(call('HGET', broken, payload), '^%d+ (%d+)'))
+  if came and came < now - broken_for then
+    call('HDEL', broken, payload)
+    is_some_too_old = true
+  end
+end
+
 local counter = 'dropped'
 -- include count
-return {all, by_age, tonumber(call('HGET', stat, 'dropped')) or 0}
+return {is_some_too_old and want or all, by_age, tonumber(call('HGET', stat, 'dropped')) or 0}

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::charts::{Rare, UNKNOWN};
 use crate::envelope::{Crash, JobId};
 use crate::job::OnFault;
 use crate::limit::List;
@@ -38,6 +39,7 @@ pub(crate) fn admit(
             let text = format!("a job is broken: {reason}");
             let warning = Warning { text, ..Warning::default() };
             core.log_limit.warn(1, &consumer.queue.name, Reason::Broken, warning);
+            consumer.charts.totals().add(UNKNOWN, Rare::Broken, 1);
         }
         consumer.end(lease, || end)
     })
@@ -102,20 +104,19 @@ fn check(
 /// Of a job that is unique, and was pushed without that: it is taken in as an enqueue would have taken it in.
 fn submitted(core: &Core, job: &Job) -> Option<End> {
     let definition = job.definition;
-    let uniqueness = definition.unique.as_ref()?;
     if job.lease.id().is_some() || job.lease.list().and_then(List::cancels).is_some() {
         return None;
     }
     // Arguments that do not fit are found when the attempt starts.
     let args = job.args()?;
-    let key = (definition.unique_key)(args).ok()??;
-    let lock = uniqueness.lock(&core.client.written_key(definition, &key).ok()?);
+    let lock = core.client.own_lock(definition, args)?;
     let values = (definition.limit_values)(args).ok()?;
     let key = values.key.and_then(|key| core.client.written_key(definition, &key).ok());
     let list = List::of(job.priority, definition.limits, key.as_deref()).by_id();
     let (id, bytes) =
         (own_id(job.id.as_str()).unwrap_or_else(|_| JobId::fresh()), job.payload.len());
-    Some(End::Submitted(Box::new(NewLock { list, id, lock, bytes })))
+    let envelope = record::with_id(job, &id);
+    Some(End::Submitted(Box::new(NewLock { list, id, lock, envelope, bytes })))
 }
 
 /// The list to which a job belongs, if that is not the one from which it was taken: it was pushed there without its priority or its limits, or

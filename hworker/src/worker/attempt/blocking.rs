@@ -60,7 +60,10 @@ pub(crate) async fn run(
     if tokio::time::timeout(BLOCKING_GRACE, result).await.is_err() {
         say!(
             WARN,
-            job = name,
+            { id = job.id.clone(), queue = context.queue().to_owned() },
+            job.id = %id,
+            job.name = name,
+            job.queue = queue,
             "a blocking body did not return within {BLOCKING_GRACE:?} of its timeout; its thread is left to itself"
         );
     }

@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::backoff::CallBackoff;
+use crate::charts::{Rare, UNKNOWN};
 use crate::encryption::{self, Encrypted, KeyRing, Opened, Owner, Unopened, is_sealed};
 use crate::envelope::{Envelope, Header, JobId, bounded, not_utf8};
 use crate::job::Definition;
@@ -45,7 +46,8 @@ fn without_payload(core: &Core, lease: Lease, payload: &str) -> Result<Job, Unre
     let opened = open(core.client.keys(), definition, &envelope)?;
     let args = envelope.given_args().map(|args| within(payload, args));
     Ok(Job {
-        id: envelope.id.as_deref().map_or_else(JobId::fresh, JobId::from),
+        // One that is known by its id may have been pushed without it.
+        id: lease.id().or(envelope.id.as_deref()).map_or_else(JobId::fresh, JobId::from),
         definition,
         number: envelope.attempt,
         max_attempts: envelope.max_attempts.unwrap_or(policy.max_attempts).max(1),
@@ -53,6 +55,7 @@ fn without_payload(core: &Core, lease: Lease, payload: &str) -> Result<Job, Unre
         backoff,
         retry_until: envelope.retry_until,
         expires_at: envelope.expires_at,
+        waits_since: envelope.waits_since(),
         priority: envelope.priority().unwrap_or(definition.priority),
         crashes: envelope.crashes,
         args,
@@ -150,8 +153,9 @@ impl Unread {
     }
 }
 
-/// Logs that a job is parked, why, and what helps.
+/// Logs that a job is parked, why, and what helps; and counts it.
 pub(crate) fn park(core: &Core, consumer: &Consumer, reason: Reason, why: Warning, advice: &str) {
+    consumer.charts.totals().add(why.job.unwrap_or(UNKNOWN), Rare::Parked, 1);
     let unknown_for = core.config.unknown_for;
     let text = format!(
         "{}: parked for a worker that can run it; broken if there is none within {unknown_for:?}{advice}",

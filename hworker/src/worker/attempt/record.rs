@@ -5,16 +5,15 @@ use std::time::Duration;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use crate::envelope::{AttemptError, Crash, JobId, Rewrite, bounded};
+use crate::envelope::{AttemptError, BACKTRACE_BYTES, Crash, Envelope, JobId, Rewrite, bounded};
 use crate::keys::Ended;
 use crate::limit::List;
 use crate::store::{End, NewRecord};
 use crate::time::millis;
+use crate::unique::KeyLock;
 use crate::worker::attempt::decide::{Evidence, Transition};
 use crate::worker::attempt::group;
 use crate::worker::state::{Consumer, Core, Job};
-
-const BACKTRACE_BYTES: usize = 8_000;
 
 /// How many bytes are kept of the reason why a payload is broken.
 const REASON_BYTES: usize = 500;
@@ -38,6 +37,8 @@ struct Stored<'a> {
     attempts: u32,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     crashes: &'a [Crash],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    holds: Option<KeyLock>,
     envelope: &'a RawValue,
 }
 
@@ -72,11 +73,11 @@ pub(crate) fn end(
     let started_at = ran.map(|ran| now.saturating_sub(millis(ran)));
     let without_run = |ended, evidence| {
         let why = attempt_error(consumer, job, started_at, now, evidence);
-        recorded(consumer, job, started_at, now, Some((ended, &why)), &rewrite)
+        recorded(core, consumer, job, started_at, now, Some((ended, &why)), &rewrite)
             .unwrap_or_else(|| broken("its end could not be recorded", job.payload.len()))
     };
     match transition {
-        Transition::Ack => recorded(consumer, job, started_at, now, None, &rewrite)
+        Transition::Ack => recorded(core, consumer, job, started_at, now, None, &rewrite)
             .unwrap_or(End::Acked { job: name }),
         Transition::Retry(delay, evidence) => {
             rewrite.add_error(&attempt_error(consumer, job, started_at, now, evidence));
@@ -105,7 +106,7 @@ pub(crate) fn end(
             let error = attempt_error(consumer, job, started_at, now, evidence);
             rewrite.add_error(&error);
             let failed = Some((Ended::Failed, &error));
-            recorded(consumer, job, started_at, now, failed, &rewrite)
+            recorded(core, consumer, job, started_at, now, failed, &rewrite)
                 .unwrap_or_else(|| broken("its failure could not be recorded", job.payload.len()))
         }
     }
@@ -113,6 +114,7 @@ pub(crate) fn end(
 
 /// The end of a job that is done, or ended so for this reason. `None` if its record cannot be written.
 fn recorded(
+    core: &Core,
     consumer: &Consumer,
     job: &Job,
     started_at: Option<u64>,
@@ -146,6 +148,11 @@ fn recorded(
         ended_at,
         attempts: job.number,
         crashes: &job.crashes,
+        holds: job
+            .args()
+            .and_then(|args| core.client.own_lock(job.definition, args))
+            // What is known by its id is so when it runs again.
+            .or_else(|| job.lease.id().map(|_| KeyLock::default())),
         envelope: &envelope,
     };
     let record = NewRecord {
@@ -191,6 +198,15 @@ fn rewrite(job: &Job) -> Option<Rewrite<'_>> {
     let mut rewrite = Rewrite::of(job.payload.as_bytes())?;
     rewrite.set("id", &job.id);
     Some(rewrite)
+}
+
+/// The envelope with this id, where it has another or none.
+pub(crate) fn with_id(job: &Job, id: &JobId) -> Option<Vec<u8>> {
+    let has_it = Envelope::decode(job.payload.as_bytes())
+        .is_ok_and(|envelope| envelope.id.as_deref() == Some(id.as_str()));
+    let mut rewrite = Rewrite::of(job.payload.as_bytes()).filter(|_| !has_it)?;
+    rewrite.set("id", id);
+    Some(rewrite.to_bytes())
 }
 
 /// The end of a job that another worker may be able to run.

@@ -10,12 +10,10 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::unconstrained;
 use tokio::time::sleep_until;
 use tracing::instrument::{Instrument, Instrumented};
-use tracing::level_filters::LevelFilter;
-use tracing::{Level, Span, debug, info_span};
+use tracing::{Span, info_span};
 
 use crate::context::{Attempt, Context};
 use crate::envelope::{bounded, describe};
-use crate::guarded::guarded;
 use crate::job::{Body, Invocation, StartError};
 use crate::outcome::Returned;
 use crate::store::{End, Lease, Settlement};
@@ -23,9 +21,9 @@ use crate::worker::attempt::admit::{CANCELLED, admit};
 use crate::worker::attempt::blocking::{self, BlockingBody};
 use crate::worker::attempt::decide::{Evidence, Finish, Transition};
 use crate::worker::attempt::decode::{park, read};
-use crate::worker::attempt::finish::{conclude, decided, outcome};
+use crate::worker::attempt::finish::{conclude, decided};
 use crate::worker::attempt::panic::{self, Caught};
-use crate::worker::attempt::record;
+use crate::worker::attempt::{record, tell};
 use crate::worker::state::{
     Admitted, Consumer, Core, Job, Reason, Running, Slot, WaitingJob, Warning,
 };
@@ -115,15 +113,7 @@ impl Started {
             None => record::interrupted(job),
             Some(transition) => conclude(core, consumer, job, Some(elapsed), transition),
         });
-        // Logged in place, since there is one line per job. If no subscriber takes it there is nothing to guard.
-        if Level::DEBUG <= LevelFilter::current() {
-            guarded(|| {
-                debug!(
-                    job = job.definition.name, id = %job.id, queue = %consumer.queue.name, attempt = job.number,
-                    outcome = outcome(settlement.as_ref()), elapsed_ms = elapsed.as_millis(), "attempt ended"
-                );
-            });
-        }
+        tell::over(core, consumer, job, elapsed, settlement.as_ref());
         settlement
     }
 }
@@ -167,6 +157,8 @@ async fn begin(
         drop(body);
         return Err(if is_cancelled { started.end(core, consumer, None) } else { None });
     }
+    #[cfg(feature = "cron")]
+    tell::begins(core, consumer, job);
     if let Unfinished::Async(polled) = &mut body
         && let Poll::Ready(result) =
             poll_fn(|cx| Poll::Ready(Pin::new(&mut *polled).poll(cx))).await
@@ -191,7 +183,8 @@ fn around(consumer: &Consumer, job: &Job) -> Span {
     let span = panic::catch(|| {
         info_span!(
             target: "hworker::job", "job",
-            job.id = %job.id, job.name = job.definition.name, job.queue = %consumer.queue.name, job.attempt = job.number
+            job.id = %job.id, job.name = job.definition.name, job.queue = %consumer.queue.name, job.attempt = job.number,
+            job.tags = tell::tag_list(job), worker.id = %consumer.worker
         )
     });
     span.unwrap_or_else(|_| Span::none())

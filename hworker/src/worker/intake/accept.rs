@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use memchr::memmem;
 
+use crate::charts::{Rare, UNKNOWN};
 use crate::log::say;
 use crate::store::Lease;
 use crate::worker::attempt::admit::admit;
@@ -67,6 +68,7 @@ pub(crate) fn report_set_aside(core: &Core, consumer: &Consumer, payloads: u64) 
         let warning = Warning { text, ..Warning::default() };
         let log_limit = &core.log_limit;
         log_limit.warn(payloads, &consumer.queue.name, Reason::TooLarge, warning);
+        consumer.charts.totals().add(UNKNOWN, Rare::Broken, payloads);
     }
 }
 
@@ -83,6 +85,7 @@ pub(crate) fn give_all_back(consumer: &Consumer) {
 /// Logs that a lease was given to another worker, and cancels its body.
 pub(crate) fn report_lost(consumer: &Consumer, lease: &Lease) {
     let Some(job) = consumer.leases.lose(lease) else { return };
+    consumer.charts.totals().add(job.definition.name, Rare::Stale, 1);
     say!(WARN, { name = job.definition.name, id = job.id.clone(), queue = consumer.queue.name.clone() },
-        job = name, %id, %queue, "the lease was lost, the job is cancelled: another worker has it");
+        job.name = name, job.id = %id, job.queue = %queue, "the lease was lost, the job is cancelled: another worker has it");
 }

@@ -78,7 +78,7 @@ impl Fetch {
                     let answers = self.answers;
                     // If there was an outage meanwhile, it is the reason and was logged.
                     if let Some(why) = broken.take().filter(|_| count == outages) {
-                        say!(WARN, { queue = self.consumer.queue.name.clone() }, %queue, "made a new connection: {why}");
+                        say!(WARN, { queue = self.consumer.queue.name.clone() }, job.queue = %queue, "made a new connection: {why}");
                     }
                     outages = count;
                     let left = self.serve(&connection, session_number).await;
@@ -101,7 +101,7 @@ impl Fetch {
             };
             match left {
                 Left::Reconnect(why) => {
-                    say!(DEBUG, { queue = self.consumer.queue.name.clone(), why = why.clone() }, %queue, "making a new connection: {why}");
+                    say!(DEBUG, { queue = self.consumer.queue.name.clone(), why = why.clone() }, job.queue = %queue, "making a new connection: {why}");
                     broken = Some(why);
                     self.more = More::Jobs;
                 }
@@ -279,6 +279,7 @@ impl Fetch {
         drop(replies);
         let batch = Arc::unwrap_or_clone(batch);
         let took = sent_at.elapsed();
+        self.session.core.totals.called(took);
         if took >= CALL_WITHIN {
             report_slow(&self.session.core, &consumer, took, &batch, &reserved);
         }
@@ -356,7 +357,7 @@ impl Fetch {
                 return Some(Left::Reconnect(fault.to_string()));
             }
             FaultKind::Reply => {
-                say!(ERROR, { queue = self.consumer.queue.name.clone(), fault = fault.clone() }, %queue, "{fault}");
+                say!(ERROR, { queue = self.consumer.queue.name.clone(), fault = fault.clone() }, job.queue = %queue, "{fault}");
                 sleep(REFUSED_PAUSE).await;
                 return Some(Left::Reconnect(fault.to_string()));
             }
@@ -368,7 +369,7 @@ impl Fetch {
                 if self.settling.says() {
                     let server = self.session.core.client.address().to_string();
                     say!(WARN, { queue = self.consumer.queue.name.clone(), fault = fault.clone() },
-                        %server, %queue, "the server refuses, trying again: {fault}");
+                        %server, job.queue = %queue, "the server refuses, trying again: {fault}");
                 }
                 self.refused_at = Some(self.answers);
                 self.consumer.suspects.leave_slots();

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use crate::charts::{Rare, UNKNOWN};
 use crate::log::say;
 use crate::store::{Connection, Fault, ParkedEntry, Reserved};
 use crate::time::{day, millis};
@@ -38,7 +39,7 @@ pub(crate) async fn run(core: Arc<Core>, consumer: Arc<Consumer>) {
             look(&core, &consumer, &on).await
         };
         if let Err(fault) = looked.await {
-            say!(DEBUG, { queue = consumer.queue.name.clone() }, %queue, "parked jobs were not looked at, the next heartbeat tells again: {fault}");
+            say!(DEBUG, { queue = consumer.queue.name.clone() }, job.queue = %queue, "parked jobs were not looked at, the next heartbeat tells again: {fault}");
         }
     }
 }
@@ -169,10 +170,11 @@ async fn break_overdue(
             *full_since = Some(Instant::now());
             let limit = consumer.queue.limits.broken;
             say!(WARN, { queue = consumer.queue.name.clone() },
-                %queue, limit, "there is no room for more broken jobs, so jobs that no worker could run stay parked: requeue or delete \
+                job.queue = %queue, limit, "there is no room for more broken jobs, so jobs that no worker could run stay parked: requeue or delete \
                  broken ones, or raise HWORKER_BROKEN_LIMIT");
             return Ok(());
         }
+        consumer.charts.totals().add(UNKNOWN, Rare::Broken, overdue.len() as u64);
         tokio::task::yield_now().await;
     }
     *full_since = None;

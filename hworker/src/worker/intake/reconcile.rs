@@ -9,6 +9,7 @@ use crate::log::say;
 use crate::reconnect::Reconnect;
 use crate::store::{Connection, End, Fault, MetaKey, Reconciled, Settlement};
 use crate::worker::intake::accept::report_lost;
+use crate::worker::report::charts;
 use crate::worker::report::log_outage;
 use crate::worker::state::{Consumer, Session, Side};
 
@@ -72,7 +73,8 @@ pub(crate) async fn connect(
         consumer.settle(Some(settlement));
     }
     if !comparison.unseen.is_empty() {
-        say!(INFO, { queue = consumer.queue.name.clone(), jobs = comparison.unseen.len() }, %queue, jobs, "giving back jobs whose hand-over was lost");
+        say!(INFO, { queue = consumer.queue.name.clone(), jobs = comparison.unseen.len() },
+            job.queue = %queue, jobs, "giving back jobs whose hand-over was lost");
     }
     for lease in comparison.unseen {
         consumer.leases.never_start(&lease);
@@ -134,17 +136,18 @@ pub(crate) async fn leave(session: &Session, consumer: &Consumer) {
             consumer.queue.retire(&connection, &consumer.keys, &consumer.worker).await
         };
         let Err(fault) = left.await else { return };
-        say!(DEBUG, { queue = consumer.queue.name.clone() }, %queue, "leaving it failed: {fault}");
+        say!(DEBUG, { queue = consumer.queue.name.clone() }, job.queue = %queue, "leaving it failed: {fault}");
         reconnect.pause().await;
     }
 }
 
 /// Tells the server that this worker retires.
 pub(crate) async fn retire(consumer: &Consumer, connection: &Connection) -> Left {
+    charts::write_last(consumer, connection).await;
     match consumer.queue.retire(connection, &consumer.keys, &consumer.worker).await {
         Ok(0) => Left::Retired,
         Ok(left) => {
-            say!(WARN, { queue = consumer.queue.name.clone() }, %queue, left, "leases are left for other workers to recover");
+            say!(WARN, { queue = consumer.queue.name.clone() }, job.queue = %queue, left, "leases are left for other workers to recover");
             Left::Retired
         }
         Err(fault) => Left::Reconnect(fault.to_string()),

@@ -77,7 +77,7 @@ impl Refused {
         };
         let queue = &consumer.queue.name;
         say!(WARN, { id = id.map(tracing::field::display), queue = queue.clone(), why = why.to_owned() },
-            id, %queue, bytes = length, "the server ends the connection when it is told how this job ended, {what}: {why}");
+            job.id = id, job.queue = %queue, bytes = length, "the server ends the connection when it is told how this job ended, {what}: {why}");
         batch
     }
 

@@ -56,14 +56,14 @@ impl Settling {
             if self.says() {
                 let queue = consumer.queue.name.clone();
                 say!(WARN, { jobs = refused.len(), fault = fault.clone() },
-                    %queue, jobs, "results cannot be written, trying again; rename or delete the key that is of another type: {fault}");
+                    job.queue = %queue, jobs, "results cannot be written, trying again; rename or delete the key that is of another type: {fault}");
             }
             let again_at = Instant::now() + REFUSED_PAUSE;
             self.held_up.get_or_insert((again_at, Vec::new())).1.extend(refused);
         }
         if let Some(anew) = &settled.anew {
             let queue = consumer.queue.name.clone();
-            say!(WARN, { anew = anew.clone() }, %queue, "what could not be counted up begins anew: {anew}");
+            say!(WARN, { anew = anew.clone() }, job.queue = %queue, "what could not be counted up begins anew: {anew}");
         }
         if !batch.is_empty() {
             self.refused.forget(&batch);
@@ -73,11 +73,13 @@ impl Settling {
             && self.says()
         {
             say!(WARN, { queue = consumer.queue.name.clone(), fault = fault.clone() },
-                %queue, "results may not be safe yet, a failover may run their jobs again: {fault}");
+                job.queue = %queue, "results may not be safe yet, a failover may run their jobs again: {fault}");
         }
-        if settled.stale > 0 {
+        if !settled.stale.is_empty() {
             // Other workers have their jobs; these results do not count.
-            say!(DEBUG, { queue = consumer.queue.name.clone(), stale = settled.stale }, %queue, stale, "settlements of lost leases were refused");
+            let stale: u64 = settled.stale.iter().map(|(_, count)| count).sum();
+            consumer.count_stale(settled);
+            say!(DEBUG, { queue = consumer.queue.name.clone() }, job.queue = %queue, stale, "settlements of lost leases were refused");
         }
     }
 }

@@ -52,7 +52,7 @@ pub(crate) async fn run(session: Arc<Session>, consumer: Arc<Consumer>) {
                 let fault =
                     serve(&session, &consumer, &connection, id, &mut wanted, &mut said).await;
                 let ended_well = fault.is_none();
-                say!(DEBUG, { queue = consumer.queue.name.clone() }, %queue, "the connection for waiting has ended: {fault:?}");
+                say!(DEBUG, { queue = consumer.queue.name.clone() }, job.queue = %queue, "the connection for waiting has ended: {fault:?}");
                 // A job in the inbox may have ended it.
                 consumer.look();
                 if ended_well || began.elapsed() >= LOOK_EVERY {
@@ -197,7 +197,8 @@ impl Drop for UnderWay<'_> {
 fn say_refused(said: &mut Option<Instant>, why: String, consumer: &Consumer) {
     if said.is_none_or(|said| said.elapsed() >= SAY_EVERY) {
         *said = Some(Instant::now());
-        say!(WARN, { queue = consumer.queue.name.clone() }, %queue, "the server does not let this worker wait for jobs, which start up to a second late{why}");
+        say!(WARN, { queue = consumer.queue.name.clone() },
+            job.queue = %queue, "the server does not let this worker wait for jobs, which start up to a second late{why}");
     }
 }
 

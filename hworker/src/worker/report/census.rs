@@ -89,7 +89,7 @@ async fn is_unserved(core: &Core, name: &str) -> Result<bool, Fault> {
     let mut waits = false;
     for shard in core.client.shards(name, core.client.limits()) {
         let on = core.client.connection_to_inspect(&shard).await?;
-        if shard.is_served(&on, HEARD_WITHIN).await? {
+        if shard.serving(&on, HEARD_WITHIN).await? > 0 {
             return Ok(false);
         }
         waits |= shard.load(&on, u64::MAX).await?.pending > 0;

@@ -1,4 +1,5 @@
-//! Answers probes over HTTP, on a thread of its own: bodies that block hold up no answer, and a slow client holds up no part of the worker.
+//! Answers probes and scrapes over HTTP, on a thread of its own: bodies that block hold up no answer, and a slow client holds up no part of
+//! the worker.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -18,7 +19,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::log::say;
-use crate::worker::report::health::Health;
+#[cfg(feature = "metrics")]
+use crate::open_metrics::OPEN_METRICS;
+use crate::worker::report::health::{Health, Unhealthy};
 
 /// How many connections may be open at once. One more ends the oldest: a probe asks at once, so an old connection is no probe.
 const CONNECTIONS: usize = 32;
@@ -29,6 +32,10 @@ const CONNECTION_WITHIN: Duration = Duration::from_secs(5);
 /// A request with a larger head is refused. hyper takes no lower limit.
 const HEAD_BYTES: usize = 8 * 1024;
 const HEADERS: usize = 64;
+
+/// What is told where.
+const PATHS: &str =
+    if cfg!(feature = "metrics") { "/live, /ready and /metrics" } else { "/live and /ready" };
 
 /// The pause after a connection could not be accepted; the process may have no more files to open.
 const ACCEPT_AGAIN: Duration = Duration::from_millis(100);
@@ -77,7 +84,7 @@ pub(crate) fn listen(address: SocketAddr, health: Health) -> Result<Endpoint, Er
     };
     let thread = std::thread::Builder::new().name("hworker-health".into()).spawn(thread);
     let thread = Some(thread.map_err(cannot)?);
-    say!(INFO, %address, "health is told at /live and /ready");
+    say!(INFO, %address, "health is told at {PATHS}");
     Ok(Endpoint { end, thread })
 }
 
@@ -117,17 +124,22 @@ async fn answer(stream: TcpStream, health: Health) {
 }
 
 fn respond(health: &Health, method: &Method, path: &str) -> Response<String> {
-    let (name, verdict) = match path {
-        "/live" => ("live", health.live()),
-        "/ready" => ("ready", health.ready()),
-        _ => return reply(StatusCode::NOT_FOUND, &json!({ "error": "ask for /live or /ready" })),
+    let answer: fn(&Health) -> Response<String> = match path {
+        "/live" => |health| verdict("live", health.live()),
+        "/ready" => |health| verdict("ready", health.ready()),
+        #[cfg(feature = "metrics")]
+        "/metrics" => |health| text(StatusCode::OK, OPEN_METRICS, health.metrics()),
+        _ => return error(StatusCode::NOT_FOUND, &format!("ask for {PATHS}")),
     };
     if method != Method::GET && method != Method::HEAD {
-        let mut refused =
-            reply(StatusCode::METHOD_NOT_ALLOWED, &json!({ "error": "ask with GET or HEAD" }));
+        let mut refused = error(StatusCode::METHOD_NOT_ALLOWED, "ask with GET or HEAD");
         refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return refused;
     }
+    answer(health)
+}
+
+fn verdict(name: &str, verdict: Result<(), Unhealthy>) -> Response<String> {
     match verdict {
         Ok(()) => reply(StatusCode::OK, &json!({ name: true })),
         Err(why) => {
@@ -136,11 +148,19 @@ fn respond(health: &Health, method: &Method, path: &str) -> Response<String> {
     }
 }
 
+fn error(status: StatusCode, why: &str) -> Response<String> {
+    reply(status, &json!({ "error": why }))
+}
+
 fn reply(status: StatusCode, what: &serde_json::Value) -> Response<String> {
-    let mut response = Response::new(format!("{what}\n"));
+    text(status, "application/json", format!("{what}\n"))
+}
+
+fn text(status: StatusCode, of_type: &'static str, text: String) -> Response<String> {
+    let mut response = Response::new(text);
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(of_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }

@@ -27,6 +27,9 @@ use crate::worker::state::{STUCK, Session};
 pub struct Health {
     stage: Arc<Mutex<Stage>>,
     handle: WorkerHandle,
+    /// Also when the worker is over.
+    #[cfg(feature = "metrics")]
+    pub(super) totals: Arc<crate::charts::Totals>,
 }
 
 /// The stage of the worker.
@@ -100,7 +103,14 @@ impl std::error::Error for Unhealthy {}
 
 impl Health {
     pub(crate) fn new(handle: WorkerHandle) -> Self {
-        Self { stage: Arc::default(), handle }
+        #[cfg(feature = "metrics")]
+        let totals = handle.core.upgrade().map(|core| Arc::clone(&core.totals)).unwrap_or_default();
+        Self {
+            stage: Arc::default(),
+            handle,
+            #[cfg(feature = "metrics")]
+            totals,
+        }
     }
 
     /// Whether the process is worth keeping: all its runtimes run. A server out of reach makes no difference, since another process would

@@ -16,7 +16,7 @@ pub(crate) async fn run(session: Arc<Session>, every: Duration) {
         }
         for consumer in session.consumers().iter() {
             if let Err(fault) = log(&session, consumer).await {
-                say!(DEBUG, { queue = consumer.queue.name.clone() }, %queue, "the queue was not counted: {fault}");
+                say!(DEBUG, { queue = consumer.queue.name.clone() }, job.queue = %queue, "the queue was not counted: {fault}");
             }
         }
     }
@@ -28,6 +28,6 @@ async fn log(session: &Session, consumer: &Consumer) -> Result<(), Fault> {
         consumer.queue.counts(&on).await?;
     let slots = session.core.config.concurrency;
     say!(INFO, { queue = consumer.queue.label.clone(), own = consumer.leases.count() },
-        %queue, waiting, running, own, slots, scheduled, parked, failed, broken, "what there is");
+        job.queue = %queue, waiting, running, own, slots, scheduled, parked, failed, broken, "what there is");
     Ok(())
 }

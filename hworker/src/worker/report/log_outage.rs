@@ -22,11 +22,14 @@ pub(crate) fn lost(session: &Session, consumer: &Consumer, side: Side, fault: &F
             } else {
                 "bodies that run go on and their results are kept"
             };
-            say!(WARN, %worker, %server, %queue, running, "the server cannot be used, trying again: {fault}; no job starts, {fate}; other workers that it answers get the jobs {dead_after:?} after the last heartbeat");
+            say!(WARN, worker.id = %worker, %server, job.queue = %queue, running,
+                "the server cannot be used, trying again: {fault}; no job starts, {fate}; other workers that it answers get the jobs \
+                 {dead_after:?} after the last heartbeat");
         }
         Some(News::Away(away)) => {
             let running = session.running();
-            say!(WARN, %worker, %server, %queue, running, away = %format_args!("{away:.1?}"), "the server still cannot be used, trying again: {fault}");
+            say!(WARN, worker.id = %worker, %server, job.queue = %queue, running, away = %format_args!("{away:.1?}"),
+                "the server still cannot be used, trying again: {fault}");
         }
         None => {}
     }
@@ -41,6 +44,7 @@ pub(crate) fn back(session: &Session, consumer: &Consumer, side: Side) {
             session.consumers().iter().map(|consumer| consumer.outbox.count()).sum();
         let (worker, server) = (session.id.clone(), core.client.address().to_string());
         let running = session.running();
-        say!(INFO, %worker, %server, running, results, away = %format_args!("{away:.1?}"), "the server is back: jobs start again, results that were kept are sent");
+        say!(INFO, worker.id = %worker, %server, running, results, away = %format_args!("{away:.1?}"),
+            "the server is back: jobs start again, results that were kept are sent");
     }
 }

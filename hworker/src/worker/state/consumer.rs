@@ -19,10 +19,11 @@ use super::parked::Parked;
 use super::recent::Recent;
 use super::slots::{Slot, Slots};
 use super::suspects::Suspects;
+use crate::charts::{Charts, Rare};
 use crate::context::Scope;
 use crate::job::{Definition, OnFault};
 use crate::keys::WorkerKeys;
-use crate::store::{End, Lease, Listed, Meter, Queue, Settlement};
+use crate::store::{End, Lease, Listed, Meter, Queue, Settled, Settlement};
 use crate::time::millis;
 
 /// The state of one queue, or one shard of a queue, in a session.
@@ -39,6 +40,7 @@ pub(crate) struct Consumer {
     /// Settlements of the supervisor.
     pub(crate) given_up: Outbox,
     pub(crate) pace: Pace,
+    pub(crate) charts: Charts,
     pub(crate) freshness: Freshness,
     pub(crate) suspects: Suspects,
     pub(crate) parked: Parked,
@@ -101,6 +103,9 @@ impl Consumer {
             definition.policy.on_crash == OnFault::Fail && definition.queue == &*queue.name
         };
         let (slots, suspects) = shared.room(core, queue);
+        let totals = core.totals.queue(&queue.name);
+        let own = core.jobs.values().filter(|definition| definition.queue == &*queue.name);
+        totals.expect(own.map(|definition| definition.name));
         Self {
             keys: queue.keys.worker(&worker),
             slots,
@@ -117,6 +122,7 @@ impl Consumer {
             outbox: Outbox::default(),
             given_up: Outbox::default(),
             pace: Pace::default(),
+            charts: Charts::of(totals),
             freshness: Freshness::default(),
             suspects,
             parked: Parked::default(),
@@ -241,6 +247,13 @@ impl Consumer {
         }
     }
 
+    /// Counts settlements that the server refused.
+    pub(crate) fn count_stale(&self, settled: &Settled) {
+        for (job, count) in &settled.stale {
+            self.charts.totals().add(job, Rare::Stale, *count);
+        }
+    }
+
     /// Whether it takes no more jobs for now, or for ever.
     pub(crate) fn takes_none(&self) -> bool {
         self.quiet.load(Ordering::Acquire) || self.stopping.is_cancelled()
@@ -331,7 +344,7 @@ pub(crate) struct Shared {
     /// How many queues the session serves.
     pub(super) served: Arc<AtomicUsize>,
     recent: Arc<Recent>,
-    slots: Slots,
+    pub(super) slots: Slots,
     /// What the shards of a queue share, by the queue's name. Its limits count for the queue, not for each shard.
     rooms: Mutex<HashMap<Arc<str>, (Slots, Suspects)>>,
 }

@@ -9,9 +9,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::log_limit::LogLimit;
 use super::outages::Outages;
+use crate::charts::Totals;
 use crate::client::Client;
 use crate::config::WorkerConfig;
 use crate::context::States;
+use crate::hooks::Hooks;
 use crate::job::Definition;
 use crate::store::Queue;
 use crate::table::Table;
@@ -31,6 +33,10 @@ pub(crate) struct Core {
     pub(crate) clock: ServerClock,
     pub(crate) outages: Outages,
     pub(crate) log_limit: LogLimit,
+    /// What it did.
+    pub(crate) totals: Arc<Totals>,
+    /// Functions of the user that are told what became of jobs.
+    pub(crate) hooks: Arc<Hooks>,
     /// It is told to stop.
     pub(crate) stop: CancellationToken,
     /// The grace that came with an order to stop.

@@ -26,6 +26,8 @@ pub(crate) struct Job {
     pub(crate) backoff: Option<CallBackoff>,
     pub(crate) retry_until: Option<u64>,
     pub(crate) expires_at: Option<u64>,
+    /// Since when it waits, in ms; 0 where it does not say.
+    pub(crate) waits_since: u64,
     pub(crate) priority: Priority,
     pub(crate) crashes: Vec<Crash>,
     pub(crate) payload: String,

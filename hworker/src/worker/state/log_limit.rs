@@ -127,7 +127,7 @@ impl LogLimit {
 }
 
 fn write(queue: &Arc<str>, Warning { job, id, text }: Warning, jobs: u64) {
-    say!(WARN, { queue = queue.clone(), id = id.map(display), text = one_line(&text) }, job, id, %queue, jobs, "{text}");
+    say!(WARN, { queue = queue.clone(), id = id.map(display), text = one_line(&text) }, job.name = job, job.id = id, job.queue = %queue, jobs, "{text}");
 }
 
 #[cfg(test)]

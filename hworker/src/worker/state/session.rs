@@ -82,6 +82,12 @@ impl Session {
         self.shared.scale(slots)
     }
 
+    /// How many of its slots are held, and how many are free.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn slots(&self) -> (usize, usize) {
+        self.shared.slots.usage()
+    }
+
     pub(crate) fn running(&self) -> usize {
         self.consumers().iter().map(|consumer| consumer.leases.running().len()).sum()
     }

@@ -123,6 +123,15 @@ impl Slots {
         self.all.state().free_for(self.lane).min(own)
     }
 
+    /// How many of all slots of the worker are held, and how many are free. Held ones may be more than it has, after it was scaled down.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn usage(&self) -> (usize, usize) {
+        let state = self.all.state();
+        let (count, owed) =
+            (self.all.count.load(Ordering::Relaxed), self.all.owed.load(Ordering::Relaxed));
+        (count.saturating_sub(state.free) + owed, state.free)
+    }
+
     /// Whether all of them are free.
     pub(crate) fn are_all_free(&self) -> bool {
         let own = self.own.as_ref().map_or(usize::MAX, |own| own.state().free);

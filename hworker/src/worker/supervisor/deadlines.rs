@@ -15,6 +15,8 @@ use crate::worker::attempt::admit::CANCELLED;
 use crate::worker::attempt::blocking::BLOCKING_GRACE;
 use crate::worker::attempt::decide::{Evidence, Finish, Transition};
 use crate::worker::attempt::finish::{conclude, decided};
+#[cfg(feature = "metrics")]
+use crate::worker::report::metrics::Facade;
 use crate::worker::state::{Consumer, STUCK, Session, is_large};
 
 /// How often deadlines are checked.
@@ -28,6 +30,8 @@ const IDLE_TICK: Duration = Duration::from_millis(1_900);
 pub(crate) async fn keep(session: &Arc<Session>) {
     // A stuck runtime is reported, and its jobs that did not start go to other workers.
     let mut stuck = false;
+    #[cfg(feature = "metrics")]
+    let mut facade = Facade::default();
     loop {
         if session.consumers().iter().all(|consumer| consumer.leases.count() == 0) {
             // With many queues heartbeats come all the time: one check per tick is enough for all of them.
@@ -39,6 +43,8 @@ pub(crate) async fn keep(session: &Arc<Session>) {
         } else {
             sleep(TICK).await;
         }
+        #[cfg(feature = "metrics")]
+        facade.tell_in_time(session);
         let consumers = session.consumers();
         for consumer in consumers.iter() {
             overdue(session, consumer);
@@ -146,6 +152,7 @@ async fn send(session: &Session, consumer: &Consumer) {
         match sent.await {
             Ok(settled) => {
                 let refused = settled.take_refused(&mut batch);
+                consumer.count_stale(&settled);
                 consumer.leases.settled(batch);
                 if !refused.is_empty() {
                     return consumer.given_up.put_back(refused);

@@ -12,18 +12,24 @@ use crate::reconnect::Reconnect;
 use crate::scheduler;
 use crate::store::{Asked, Beat, Connection, Fault, FaultKind, Heard, Orders};
 use crate::time::millis;
-use crate::worker::report::log_outage;
+use crate::worker::report::{charts, log_outage};
 use crate::worker::state::{Consumer, Session, Side};
 use crate::worker::supervisor::holds;
 use crate::worker::supervisor::recovery::{BEAT_EVERY, Watch};
 use crate::worker::supervisor::retention::Retention;
 use crate::worker::supervisor::verify::Verifier;
 
+/// The time between two heartbeats while the worker holds jobs: an order to cancel one reaches it within a second.
+const BUSY_BEAT_EVERY: Duration = Duration::from_millis(900);
+
 /// The pause before a refused heartbeat is repeated.
 const REFUSED_AGAIN: Duration = Duration::from_millis(500);
 
 /// How long a heartbeat waits for its answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+
+/// So often the worker that keeps the timer writes what there is on the queue.
+const GAUGES_EVERY: Duration = Duration::from_secs(60);
 
 /// One heartbeat in this many asks for all silent workers, if this worker keeps the timer. The others ask for those of the last minute, or
 /// for as far back as a worker is watched.
@@ -48,6 +54,8 @@ pub(crate) struct HeartbeatLoop {
     failed_at: Option<Instant>,
     /// It reaches the server since then.
     steady_since: Instant,
+    /// When this worker last wrote what there is on the queue.
+    gauged_at: Option<Instant>,
     /// Of the cron entries of the queue.
     notes: scheduler::Notes,
 }
@@ -66,6 +74,7 @@ impl HeartbeatLoop {
             timer: JoinSet::new(),
             failed_at: None,
             steady_since: Instant::now(),
+            gauged_at: None,
             notes: scheduler::Notes::default(),
         }
     }
@@ -88,7 +97,7 @@ impl HeartbeatLoop {
             let wait = self.consumer.waits.load(Ordering::Acquire);
             self.session.beat.notify_waiters();
             let sent = Instant::now();
-            let mut next = sent + BEAT_EVERY;
+            let mut next = None;
             // Read before the heartbeat, which tells the server.
             let stopping = self.consumer.stopping.is_cancelled();
             match self.beat(&connection).await {
@@ -112,9 +121,10 @@ impl HeartbeatLoop {
                 }
                 Err(fault) => {
                     self.refused(&fault);
-                    next = Instant::now() + REFUSED_AGAIN;
+                    next = Some(Instant::now() + REFUSED_AGAIN);
                 }
             }
+            let next = next.unwrap_or_else(|| self.next_after(sent));
             tokio::select! {
                 () = sleep_until(next.into()) => {}
                 () = connection.ended() => {}
@@ -123,6 +133,11 @@ impl HeartbeatLoop {
                 () = self.consumer.retired.cancelled() => return,
             }
         }
+    }
+
+    /// When the next heartbeat is due. Those of a worker that holds jobs come sooner, so that one which is cancelled hears of it soon.
+    fn next_after(&self, sent: Instant) -> Instant {
+        sent + if self.consumer.leases.count() > 0 { BUSY_BEAT_EVERY } else { BEAT_EVERY }
     }
 
     async fn beat(&self, connection: &Connection) -> Result<Beat, Fault> {
@@ -174,7 +189,7 @@ impl HeartbeatLoop {
             self.everyone_in = 4;
         }
         if let Some(why) = why {
-            say!(DEBUG, { queue = self.consumer.queue.name.clone() }, %queue, "after a heartbeat: {why}");
+            say!(DEBUG, { queue = self.consumer.queue.name.clone() }, job.queue = %queue, "after a heartbeat: {why}");
         }
     }
 
@@ -186,11 +201,11 @@ impl HeartbeatLoop {
         if consumers.first().is_some_and(|first| Arc::ptr_eq(first, &self.consumer)) {
             let slots = orders.slots.unwrap_or(core.config.concurrency);
             if self.session.scale(slots) {
-                say!(INFO, { worker = self.session.id.clone() }, %worker, slots, "the worker is scaled");
+                say!(INFO, { worker = self.session.id.clone() }, worker.id = %worker, slots, "the worker is scaled");
             }
         }
         if orders.stop && !core.stop.is_cancelled() {
-            say!(INFO, { worker = self.session.id.clone() }, %worker, "the worker is ordered to stop");
+            say!(INFO, { worker = self.session.id.clone() }, worker.id = %worker, "the worker is ordered to stop");
             if let Some(grace) = orders.grace {
                 let _ = core.ordered_grace.set(grace);
             }
@@ -202,7 +217,7 @@ impl HeartbeatLoop {
         // The log has the outage already, even if the server is back and still loads its data.
         if !self.session.core.outages.is_ongoing() && self.refused.is_multiple_of(120) {
             let (server, fault) = (self.session.core.client.address().to_string(), fault.clone());
-            say!(WARN, { queue = self.consumer.queue.name.clone() }, %server, %queue, "the server refuses heartbeats, trying again: {fault}");
+            say!(WARN, { queue = self.consumer.queue.name.clone() }, %server, job.queue = %queue, "the server refuses heartbeats, trying again: {fault}");
         }
         self.refused += 1;
         self.steady_since = Instant::now();
@@ -260,6 +275,11 @@ impl HeartbeatLoop {
         self.verifier.verify(&self.consumer, connection, wait, &heard).await?;
         if heard.keeps_timer && everyone {
             holds::free_left(&self.consumer.queue, connection, heard.now).await?;
+        }
+        charts::write(&self.consumer, connection).await?;
+        if heard.keeps_timer && self.gauged_at.is_none_or(|at| at.elapsed() >= GAUGES_EVERY) {
+            self.gauged_at = Some(Instant::now());
+            charts::write_gauges(&self.consumer, connection, heard.now).await?;
         }
         // The last: it fails where somebody made the key of records another type.
         if heard.keeps_timer {

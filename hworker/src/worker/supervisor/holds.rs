@@ -27,7 +27,7 @@ pub(crate) async fn free_left(queue: &Queue, on: &Connection, now: u64) -> Resul
     let left: Vec<_> = held.into_iter().map(|(member, _)| member).collect();
     let freed = queue.free(on, &left).await?;
     if freed > 0 {
-        say!(WARN, { queue = queue.name.clone() }, %queue, freed, "limits were held by leases that are gone, and are free again");
+        say!(WARN, { queue = queue.name.clone() }, job.queue = %queue, freed, "limits were held by leases that are gone, and are free again");
     }
     Ok(())
 }

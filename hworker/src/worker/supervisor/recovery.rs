@@ -7,10 +7,12 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::charts::{Rare, UNKNOWN};
+use crate::hooks::ErrorReport;
 use crate::log::say;
-use crate::monitor::{self, Monitor, Recovery, Sweeps, Task};
+use crate::monitor::{self, Death, Monitor, Recovery, Sweeps, Task};
 use crate::store::{Connection, Fault, Heard, Queue};
-use crate::worker::state::Session;
+use crate::worker::state::{Core, Session};
 
 /// The time between two heartbeats.
 pub(crate) const BEAT_EVERY: Duration = Duration::from_millis(1_500);
@@ -85,7 +87,7 @@ impl Watch {
                 Ok(Recovery::WithAnother) => Some(OTHERS_LOOK_AFTER.mul_f64(1.0 + fastrand::f64())),
                 Ok(Recovery::Failed) => Some(Duration::ZERO),
                 Err(fault) => {
-                    say!(DEBUG, worker, "it is not known whether it is dead: {fault}");
+                    say!(DEBUG, worker.id = worker, "it is not known whether it is dead: {fault}");
                     continue;
                 }
             };
@@ -149,13 +151,15 @@ impl Watch {
                 };
                 let result = recovered.await;
                 drop(turn);
-                if let Ok((_, Some(death))) = &result
+                let death = result.as_ref().ok().and_then(|(_, death)| death.as_ref());
+                death.inspect(|death| tell(core, &queue, &worker, death));
+                if let Some(death) = death.filter(|death| death.declared)
                     && let Err(fault) = core.client.write_death(&worker, &queue.name, death).await
                 {
                     say!(
                         DEBUG,
                         { worker = worker.clone() },
-                        worker,
+                        worker.id = worker,
                         "its death was not written down: {fault}"
                     );
                 }
@@ -187,4 +191,32 @@ impl Watch {
         }
         Ok(())
     }
+}
+
+/// Counts the jobs that were given back, and reports them. Their names are those that stand in them, and count where the program knows them.
+fn tell(core: &Core, queue: &Queue, worker: &str, death: &Death) {
+    let totals = core.totals.queue(&queue.name);
+    let held = death.held.iter().take(usize::try_from(death.given).unwrap_or(usize::MAX));
+    let mut unknown = death.given;
+    for held in held {
+        let Some(definition) = core.jobs.get(&*held.job) else { continue };
+        totals.add(definition.name, Rare::Recovered, 1);
+        unknown = unknown.saturating_sub(1);
+        core.hooks.errors.tell(|| ErrorReport {
+            id: held.id.as_deref().unwrap_or_default().into(),
+            job: definition.name.to_owned(),
+            queue: queue.name.to_string(),
+            attempt: held.attempt,
+            max_attempts: held.max_attempts.unwrap_or(definition.policy.max_attempts),
+            is_last: false,
+            kind: "crash",
+            message: "its worker died while it had the job".to_owned(),
+            place: None,
+            backtrace: None,
+            worker: worker.to_owned(),
+            tags: held.tags.clone(),
+            elapsed: None,
+        });
+    }
+    totals.add(UNKNOWN, Rare::Recovered, unknown);
 }

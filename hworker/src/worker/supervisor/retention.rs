@@ -34,7 +34,7 @@ impl Retention {
             let records =
                 ever.saturating_sub(before).saturating_sub(std::mem::take(&mut self.by_age));
             if records > 0 {
-                say!(WARN, { queue = queue.name.clone() }, %queue, records,
+                say!(WARN, { queue = queue.name.clone() }, job.queue = %queue, records,
                     "the oldest records of failed jobs made room for new ones; if you need more of them, raise HWORKER_FAILED_LIMIT or \
                      HWORKER_FAILED_BYTES");
             }

@@ -14,6 +14,7 @@ pub(crate) enum Place {
     Scheduled,
     Parked,
     Failed,
+    Cancelled,
     Broken,
 }
 
@@ -174,7 +175,7 @@ impl Change {
             events.push(Event::Wrong { rule, detail: detail.clone() });
         }
         for (n, step) in self.steps() {
-            let is_over = matches!(step.to, Some(Place::Failed | Place::Broken));
+            let is_over = matches!(step.to, Some(Place::Failed | Place::Cancelled | Place::Broken));
             if step.after > 1 || (is_over && step.after > 0) {
                 let detail = format!("job {n} is there {} times, last {:?}", step.after, step.to);
                 events.push(Event::Wrong { rule: "a job is in one place", detail });
@@ -186,9 +187,13 @@ impl Change {
                     events.push(Event::LeaseEnded { n, lease, how });
                 }
                 None if is_over => {
-                    let counter = if step.to == Some(Place::Failed) { "failed" } else { "broken" };
+                    let (counter, how) = match step.to {
+                        Some(Place::Failed) => ("failed", Ended::Failed),
+                        Some(Place::Cancelled) => ("cancelled", Ended::Cancelled),
+                        _ => ("broken", Ended::Broken),
+                    };
                     *seen.entry(counter).or_default() += 1;
-                    events.push(Event::SetAside { n });
+                    events.push(Event::SetAside { n, how });
                 }
                 None if step.taken_out && step.after == 0 => events.push(Event::Deleted { n }),
                 None if step.unrecorded && step.before == 0 && step.after > 0 => {
@@ -205,7 +210,9 @@ impl Change {
                 None => {}
             }
         }
-        for counter in ["processed", "retried", "failed", "broken", "parked", "recovered"] {
+        for counter in
+            ["processed", "retried", "failed", "cancelled", "broken", "parked", "recovered"]
+        {
             let (seen, counted) = (seen.get(counter).copied().unwrap_or(0), self.counted(counter));
             // What a worker that died had not dropped yet is given back as jobs are.
             let husks = if counter == "recovered" { self.husks_freed } else { 0 };
@@ -220,6 +227,7 @@ impl Change {
     fn how(&self, n: u32, step: &Step) -> Ended {
         match step.to {
             Some(Place::Failed) => Ended::Failed,
+            Some(Place::Cancelled) => Ended::Cancelled,
             Some(Place::Broken) => Ended::Broken,
             Some(Place::Parked) => Ended::Parked,
             None if step.after == 0 => Ended::Acked,
@@ -236,6 +244,7 @@ fn counter_of(how: Ended) -> &'static str {
         Ended::Acked => "processed",
         Ended::Retried => "retried",
         Ended::Failed => "failed",
+        Ended::Cancelled => "cancelled",
         Ended::Broken => "broken",
         Ended::Parked => "parked",
         Ended::Recovered => "recovered",

@@ -8,8 +8,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use crate::aof::Command;
 use crate::diary::{Note, Outcome, What};
 use crate::faults::Kind;
-use crate::jobs::{Limited, QUEUES, limited};
+use crate::jobs::{Limited, limited};
 use crate::ledger::{Ended, Event, Lease, Ledger};
+use crate::names::BEATS;
 use crate::operator::Edits;
 use crate::plain::Plain;
 use crate::strikes::Strikes;
@@ -145,7 +146,7 @@ impl Checker {
             Event::LeaseEnded { n, lease, how } => self.lease_ended(n, lease, how),
             Event::Deleted { n } => self.deleted(n),
             Event::Again { n } => self.runs_again(n),
-            Event::SetAside { n } => self.settled(n, Ended::Broken),
+            Event::SetAside { n, how } => self.settled(n, how),
             Event::Dead { queue, worker } => self.declared_dead(queue, worker),
             Event::Pulse { queue, worker, ms } => {
                 let seen = self.seen;
@@ -205,7 +206,9 @@ impl Checker {
         }
         self.to_judge.push_back((seen, lease));
         match how {
-            Ended::Acked | Ended::Failed | Ended::Broken => self.settled(n, how),
+            Ended::Acked | Ended::Failed | Ended::Cancelled | Ended::Broken => {
+                self.settled(n, how);
+            }
             Ended::Recovered => {
                 self.jobs.get(n).recoveries += 1;
                 let cause = self.strikes.silenced(process, seen);
@@ -234,6 +237,9 @@ impl Checker {
 
     pub(crate) fn settled(&mut self, n: u32, how: Ended) {
         let seen = self.seen;
+        if how == Ended::Cancelled && !self.edits.is_cancelled(n) {
+            self.wrong("only what is seen is edited", format!("job {n} was cancelled"));
+        }
         let job = self.jobs.get(n);
         let before = job.ended.replace(how);
         job.ended_at = seen;
@@ -257,7 +263,7 @@ impl Checker {
         let heard = heard
             .filter(|heard| heard + silent_for > seen && !self.strikes.disk_was_full(*heard, seen));
         // One that is dead in another queue ends this life by itself.
-        let others = (0..QUEUES.len() as u8).filter(|other| *other != queue);
+        let others = (0..=BEATS).filter(|other| *other != queue);
         let mut others = others.filter_map(|other| self.life_of.get(&(other, name.clone())));
         let leaves = others.any(|life| self.lives[*life].dead.is_some());
         if let Some(heard) = heard
@@ -396,6 +402,9 @@ impl Checker {
         self.pulse_at(process, life, note);
         self.begun += 1;
         self.strikes.a_body_began(process, at);
+        if self.edits.was_cancelled_before(n, at) && self.strikes.silenced(process, at).is_none() {
+            self.wrong("what is cancelled does not begin", format!("job {n}, process {process}"));
+        }
         let job = self.jobs.get(n);
         // What two workers died with waits for its turn, a few at a time.
         let suspect = job.recoveries > 1;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use hworker::Action;
+use hworker::{Action, JobState};
 
 use crate::aof::Command;
 use crate::checker::Checker;
@@ -746,13 +746,14 @@ impl Story {
 fn what_operators_do_is_well() {
     let mut story = Story::new();
     story.enqueue(1).checker.asked(1, &Action::Delete);
-    story.delete().checker.is_done(1, &Action::Delete);
+    story.delete().checker.is_done(1, JobState::Waiting, &Action::Delete, 100 * SECOND);
     story.drop_husk(10).enqueue(2);
     let promoted = format!("RPUSH {JOBS} {}", envelope(2));
     story.change(&[HUSK, &format!("HINCRBY {STAT} husks 1"), &promoted]);
     story.fail(2, 11).drop_husk(12);
     let again = format!("LPUSH {JOBS} {}", envelope(2));
-    story.change(&["HDEL hworker-record-default id", &again]).checker.is_done(2, &Action::Retry);
+    story.change(&["HDEL hworker-record-default id", &again]);
+    story.checker.is_done(2, JobState::Failed, &Action::Retry, 100 * SECOND);
     story.reserve(1, 2, 13).run(1, 2, 13, Outcome::Success).ack(1, 13);
     let mut ends = [(); 3].map(|()| AtTheEnd::default());
     let counters = story.checker.ledger.counters(0);
@@ -767,6 +768,44 @@ fn a_deletion_that_nobody_asked_for_is_found() {
     let mut story = Story::new();
     story.enqueue(1).delete().drop_husk(10);
     assert_eq!(story.rules(), ["only what is seen is edited"]);
+}
+
+impl Story {
+    /// The lease of a job ends with the record that it was cancelled.
+    fn cancel(&mut self, n: u32, token: u64) -> &mut Self {
+        let outcome = r#"{"outcome":"cancelled","#;
+        let record = format!("HSETNX hworker-record-default id {outcome}{}", &envelope(n)[1..]);
+        self.settle(1, token, &[&record, &format!("HINCRBY {STAT} cancelled 1")])
+    }
+}
+
+#[test]
+fn a_job_that_begins_after_it_was_cancelled_is_found() {
+    let mut story = Story::new();
+    story.enqueue(1).checker.asked(1, &Action::Cancel);
+    story.reserve(1, 1, 10).run(1, 1, 10, Outcome::Dropped).cancel(1, 10);
+    assert!(story.checker.violations().is_empty());
+    let mut story = Story::new();
+    story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Dropped).cancel(1, 10);
+    assert_eq!(story.checker.violations()[0].rule, "only what is seen is edited");
+    let mut story = Story::new();
+    story.enqueue(1).checker.asked(1, &Action::Cancel);
+    story.reserve(1, 1, 10).checker.is_done(1, JobState::Running, &Action::Cancel, 100 * SECOND);
+    story.pass(5).run(1, 1, 10, Outcome::Success).ack(1, 10);
+    assert_eq!(story.rules(), ["what is cancelled does not begin"]);
+}
+
+#[test]
+fn a_worker_that_is_dead_on_the_queue_of_beats_ends_itself() {
+    let dead = |queue: &str| format!("HSETNX hworker-worker-{queue}:w1.x dead 1");
+    let mut story = Story::new();
+    let silent = story.now / 1_000_000;
+    story.change(&[&format!("ZADD hworker-workers-beats {silent} w1.x")]).pass(20);
+    story.change(&[&dead("beats")]).change(&[&dead("default")]);
+    let rules: Vec<_> = story.checker.violations().iter().map(|wrong| wrong.rule).collect();
+    assert_eq!(rules, NONE);
+    story.change(&["HSETNX hworker-worker-default:w2.x dead 1"]);
+    assert_eq!(story.checker.violations()[0].rule, "only the silent are declared dead");
 }
 
 #[test]
@@ -792,7 +831,7 @@ fn a_failed_job_that_runs_again_twice_is_found() {
 fn an_edit_that_is_said_to_be_done_and_is_not_is_found() {
     let mut story = Story::new();
     story.enqueue(1).reserve(1, 1, 10).run(1, 1, 10, Outcome::Success).ack(1, 10);
-    story.checker.is_done(1, &Action::Delete);
+    story.checker.is_done(1, JobState::Waiting, &Action::Delete, 100 * SECOND);
     assert_eq!(story.rules(), ["an edit that is done is done"]);
 }
 

@@ -151,8 +151,12 @@ impl Checker {
             Ended::Released => {
                 !began
                     || outcome == Outcome::Snooze
+                    // It goes to where the next worker ends it.
+                    || self.edits.is_cancelled(n)
                     || self.why_given_back(process, ended).is_some()
             }
+            // What blocks may come to its end all the same.
+            Ended::Cancelled => true,
             Ended::Deleted => false,
             Ended::Recovered => self.strikes.silenced(process, ended).is_some(),
         }

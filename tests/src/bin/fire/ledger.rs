@@ -21,6 +21,8 @@ pub(crate) enum Ended {
     Acked,
     Retried,
     Failed,
+    /// Somebody cancelled it.
+    Cancelled,
     Broken,
     /// Put aside for a worker that can run it.
     Parked,
@@ -53,6 +55,7 @@ pub(crate) enum Event {
     /// The job came to its end without a lease.
     SetAside {
         n: u32,
+        how: Ended,
     },
     /// An operator took it out of its list.
     Deleted {
@@ -251,7 +254,8 @@ impl Ledger {
             }
             (b"HSETNX" | b"HSET", Kind::Record) => {
                 if let [id, record, ..] = rest {
-                    self.ends(record, Place::Failed);
+                    let is_cancelled = is_in(record, br#""outcome":"cancelled""#);
+                    self.ends(record, if is_cancelled { Place::Cancelled } else { Place::Failed });
                     if let Some(n) = number_in(record) {
                         self.records.insert((of.queue, id.clone()), n);
                         // An operator who lets it run again need not know its limits.
@@ -379,6 +383,11 @@ impl Ledger {
         // By those who do not know its limits, or write no priority, it is put where it does not belong, once.
         let (own, of_priority) = (list_of(n), priority_list(n));
         let list = list.unwrap_or_default();
+        if list.contains("+!cancelled") {
+            // Where the next worker ends it.
+            self.change.is_routed(n);
+            return self.limits.gives_way(n);
+        }
         let keeps_it = if list == own {
             if !list.is_empty() && self.listed.insert(n) {
                 self.change.is_routed(n);
@@ -546,6 +555,10 @@ impl Ledger {
         }
         *self.counters[usize::from(queue)].entry(field).or_default() += by;
     }
+}
+
+fn is_in(bytes: &[u8], what: &[u8]) -> bool {
+    bytes.windows(what.len()).any(|window| window == what)
 }
 
 /// Whether it stands for a job that is known by its id.

@@ -67,11 +67,7 @@ impl Limits {
         events: &[Event],
         moved: impl Iterator<Item = u32>,
     ) -> Vec<String> {
-        for n in moved {
-            if let Some(Limited::InOrder(key)) = limited(n) {
-                self.turns.retain(|(_, of), _| *of != key);
-            }
-        }
+        moved.for_each(|n| self.gives_way(n));
         for event in events {
             if let Event::LeaseEnded { n, lease, how } = event
                 && let Some(Limited::InOrder(key)) = limited(*n)
@@ -94,6 +90,13 @@ impl Limits {
             }
         }
         wrong
+    }
+
+    /// Others of its key may pass it.
+    pub(crate) fn gives_way(&mut self, n: u32) {
+        if let Some(Limited::InOrder(key)) = limited(n) {
+            self.turns.retain(|(_, of), _| *of != key);
+        }
     }
 
     /// A job that starts at a rate has a lease; gives how many have had one in less than a second, where that is too many. A token is a

@@ -1,6 +1,10 @@
 //! What the keys of a queue and the payloads in them say: `docs/wire-format.md` describes both.
 
+use crate::beats;
 use crate::jobs::QUEUES;
+
+/// The number of the queue on which a cron entry beats: of that the ledger knows the workers alone.
+pub(crate) const BEATS: u8 = QUEUES.len() as u8;
 
 /// The number of what stands where a job was deleted.
 pub(crate) const HUSK: u32 = u32::MAX;
@@ -93,7 +97,12 @@ impl Key {
             "control" if kind == Kind::Jobs => Kind::Control,
             _ => kind,
         };
-        let queue = QUEUES.iter().position(|name| *name == queue)? as u8;
+        let queue = match QUEUES.iter().position(|name| *name == queue) {
+            Some(queue) => queue as u8,
+            // A worker that is dead there ends itself everywhere.
+            None if queue == beats::QUEUE && matches!(kind, Kind::Workers | Kind::Worker) => BEATS,
+            None => return None,
+        };
         Some(Self { kind, queue, part: part.to_owned() })
     }
 }

@@ -1,5 +1,5 @@
-//! Operators: now and then they delete and promote waiting jobs and let failed ones run again, two of them often the same ones at
-//! once, and pause a queue for a moment.
+//! Operators: now and then they cancel jobs wherever they are, delete and promote waiting ones and let failed ones run again, two of them
+//! often the same ones at once, and pause a queue for a moment.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,11 +12,13 @@ use hworker::{Action, Changed, Client, Error, JobInfo, JobState};
 use tokio::runtime::Runtime;
 
 use crate::checker::Checker;
-use crate::jobs::{Limited, QUEUES, limited};
+use crate::diary::now;
+use crate::jobs::QUEUES;
 use crate::ledger::Ended;
 use crate::names::number_in;
 use crate::report::Failure;
 use crate::stage::Stage;
+use crate::strikes::SECOND;
 
 /// Time between two looks.
 const EVERY: Duration = Duration::from_millis(50);
@@ -28,6 +30,9 @@ const CHANGED: usize = 3;
 /// One in so many looks pauses a queue.
 const PAUSED: u8 = 60;
 
+/// A worker hears of an order within this time, in ns: a heartbeat and what may hold it up.
+const HEARD_WITHIN: u64 = 4 * SECOND;
+
 /// A queue is resumed within this time when the run ends, whatever the server does.
 const RESUMED_WITHIN: Duration = Duration::from_secs(60);
 
@@ -38,11 +43,30 @@ pub(crate) struct Edits {
     pub(crate) promoted: u64,
 }
 
+impl Edits {
+    /// Whether somebody asked for it.
+    pub(crate) fn is_cancelled(&self, n: u32) -> bool {
+        self.of.get(&n).is_some_and(|edited| edited.cancel)
+    }
+
+    /// Whether it was told to be cancelled so long before that its worker has heard of it.
+    pub(crate) fn was_cancelled_before(&self, n: u32, at: u64) -> bool {
+        let told = self.of.get(&n).and_then(|edited| edited.told_cancelled);
+        told.is_some_and(|told| told + HEARD_WITHIN < at)
+    }
+}
+
 /// Of one job.
 #[derive(Debug, Default)]
 struct Edited {
     /// Somebody asked for its deletion.
     deletion: bool,
+    /// Somebody asked for it to be cancelled.
+    cancel: bool,
+    /// When that was answered as done, or as ordered where it runs.
+    told_cancelled: Option<u64>,
+    /// In how many of these answers it did not run.
+    waited: u32,
     /// A deletion was answered as done.
     told_deleted: bool,
     /// How often it was answered that it runs again, and how often it does.
@@ -55,16 +79,21 @@ impl Checker {
     pub(crate) fn asked(&mut self, n: u32, action: &Action) {
         let edited = self.edits.of.entry(n).or_default();
         edited.deletion |= *action == Action::Delete;
+        edited.cancel |= *action == Action::Cancel;
     }
 
     /// It is done, an operator was told.
-    pub(crate) fn is_done(&mut self, n: u32, action: &Action) {
+    pub(crate) fn is_done(&mut self, n: u32, which: JobState, action: &Action, at: u64) {
         let edited = self.edits.of.entry(n).or_default();
         match action {
             Action::Delete if edited.told_deleted => {
                 self.wrong("a job is changed once", format!("job {n} was deleted twice"));
             }
             Action::Delete => edited.told_deleted = true,
+            Action::Cancel => {
+                edited.told_cancelled.get_or_insert(at);
+                edited.waited += u32::from(which != JobState::Running);
+            }
             Action::Promote => self.edits.promoted += 1,
             _ => edited.told_again += 1,
         }
@@ -85,7 +114,9 @@ impl Checker {
             let detail = format!("job {n} runs again after {ended:?}");
             self.wrong("what is settled is settled", detail);
         }
-        self.edits.of.entry(n).or_default().again += 1;
+        let edited = self.edits.of.entry(n).or_default();
+        edited.again += 1;
+        edited.told_cancelled = None;
     }
 
     /// What operators were told is done and is not.
@@ -94,6 +125,7 @@ impl Checker {
         for (n, job) in self.jobs.iter() {
             let Some(edited) = self.edits.of.get(&n) else { continue };
             if (edited.told_deleted && job.ended != Some(Ended::Deleted))
+                || (edited.waited > 0 && job.ended != Some(Ended::Cancelled))
                 || edited.told_again > edited.again
             {
                 let detail = format!("job {n}: {edited:?}, and it is {:?}", job.ended);
@@ -165,18 +197,17 @@ fn resumed(runtime: &Runtime, client: &Client, queue: &str) -> bool {
 /// Looks at one queue, and changes some of what is there.
 async fn edit(stage: &Stage, clients: &[Client; 2], rng: &mut Rng) -> Result<(), Error> {
     let queue = QUEUES[rng.usize(..2)];
-    let (which, action) = match rng.u8(..3) {
+    let (which, action) = match rng.u8(..6) {
         0 => (JobState::Waiting, Action::Delete),
         1 => (JobState::Waiting, Action::Promote),
+        2 => (JobState::Waiting, Action::Cancel),
+        3 => (JobState::Scheduled, Action::Cancel),
+        4 => (JobState::Running, Action::Cancel),
         _ => (JobState::Failed, Action::Retry),
     };
     let [first, second] = clients.each_ref().map(|client| client.inspect(queue));
     let page = first.jobs(which).limit(SEEN).page().await?;
-    // One that runs again takes its key as a new one would, and may be cancelled.
-    let is_alone = |n| matches!(limited(n), Some(Limited::Alone(_)));
-    let is_meant = |n| action != Action::Retry || !is_alone(n);
-    let mut jobs: Vec<_> =
-        page.items.into_iter().filter(|job| number(job).is_some_and(is_meant)).collect();
+    let mut jobs: Vec<_> = page.items.into_iter().filter(|job| number(job).is_some()).collect();
     rng.shuffle(&mut jobs);
     jobs.truncate(CHANGED);
     if jobs.is_empty() {
@@ -193,7 +224,7 @@ async fn edit(stage: &Stage, clients: &[Client; 2], rng: &mut Rng) -> Result<(),
     for answers in [answers, others].into_iter().flatten() {
         for (job, _) in jobs.iter().zip(answers).filter(|(_, answer)| *answer == Changed::Done) {
             if let Some(n) = number(job) {
-                checker.is_done(n, &action);
+                checker.is_done(n, which, &action, now());
             }
         }
     }

@@ -233,8 +233,8 @@ impl Report {
         );
         println!("{} bodies knew no lease", self.plain);
         println!(
-            "operators deleted {} jobs, promoted {} and let {} run again that had failed",
-            totals.deleted, totals.promoted, totals.run_again
+            "operators cancelled {} jobs, deleted {}, promoted {} and let {} run again that had failed",
+            totals.cancelled, totals.deleted, totals.promoted, totals.run_again
         );
         for (rule, details) in &self.violations {
             println!("\nVIOLATED {} times: {rule}", details.len());
@@ -266,6 +266,7 @@ impl Report {
                 "done": totals.done,
                 "failed": totals.failed,
                 "broken": totals.broken,
+                "cancelled": totals.cancelled,
                 "deleted": totals.deleted,
                 "promoted": totals.promoted,
                 "run_again": totals.run_again,

@@ -1,5 +1,6 @@
 //! A run, from its first process to its verdict.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle, sleep};
@@ -7,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::aof::Log;
 use crate::beats;
+use crate::debounced::{self, Writer};
 use crate::diary::now;
 use crate::faults::{Kind, Planned, schedule};
 use crate::jobs::QUEUES;
@@ -37,12 +39,14 @@ pub(crate) fn run(options: &Options) -> Result<bool, Failure> {
     beats::begin(&stage)?;
     let mut report = Report::begin(options, skipped);
     let operators = Operators::start(&stage);
+    let writer = Writer::start(&stage);
     let struck = play(&stage, planned, &watcher);
     report.faults_end();
     let operated = operators.end();
+    let accepted = writer.end()?;
     let drained = struck.and(operated).and_then(|()| end(&stage, &watcher));
     let read = watcher.end();
-    let ended = drained.and(read).and_then(|()| look_at_the_end(&stage));
+    let ended = drained.and(read).and_then(|()| look_at_the_end(&stage, &accepted));
     report.conclude(&stage.checker(), start.elapsed());
     if let Some(violation) = stage.checker().violations().first() {
         let after = violation.at.saturating_sub(report.began_at()) / 1_000_000_000;
@@ -182,7 +186,7 @@ fn end(stage: &Stage, watcher: &Watcher) -> Result<(), Failure> {
 }
 
 /// Looks at what is left, when everybody has gone.
-fn look_at_the_end(stage: &Stage) -> Result<(), Failure> {
+fn look_at_the_end(stage: &Stage, accepted: &BTreeMap<u32, u64>) -> Result<(), Failure> {
     let mut checker = stage.checker();
     if stage.options.until_violation && !checker.violations().is_empty() {
         return Ok(());
@@ -190,6 +194,7 @@ fn look_at_the_end(stage: &Stage) -> Result<(), Failure> {
     checker.all_is_known(now());
     drop(checker);
     beats::look(stage)?;
+    debounced::look(stage, accepted);
     let left = QUEUES.map(|queue| at_the_end(stage, queue));
     let left = left.into_iter().collect::<Result<Vec<_>, _>>()?;
     stage.checker().conclude(&left);
@@ -212,6 +217,7 @@ fn at_the_end(stage: &Stage, queue: &str) -> Result<AtTheEnd, Failure> {
             }
         }
     }
+    end.cancelled = redis.len(&format!("hworker-cancelled-{queue}"));
     end.failed = redis.len(&format!("hworker-failed-{queue}"));
     end.broken = redis.len(&format!("hworker-broken-{queue}"));
     end.counters = redis.try_ask(&["HGETALL", &format!("hworker-stat-{queue}")])?;

@@ -13,6 +13,7 @@ pub(crate) struct AtTheEnd {
     /// Keys of jobs and leases that are still there, and how many entries each has.
     pub(crate) left: Vec<(String, u64)>,
     pub(crate) failed: u64,
+    pub(crate) cancelled: u64,
     pub(crate) broken: u64,
     pub(crate) counters: BTreeMap<String, i64>,
 }
@@ -30,6 +31,7 @@ pub(crate) struct Totals {
     pub(crate) failed: u64,
     pub(crate) broken: u64,
     /// By operators.
+    pub(crate) cancelled: u64,
     pub(crate) deleted: u64,
     pub(crate) promoted: u64,
     pub(crate) run_again: u64,
@@ -55,6 +57,7 @@ impl Checker {
             match job.ended {
                 Some(Ended::Acked) => totals.done += 1,
                 Some(Ended::Failed) => totals.failed += 1,
+                Some(Ended::Cancelled) => totals.cancelled += 1,
                 Some(Ended::Deleted) => totals.deleted += 1,
                 Some(_) => totals.broken += 1,
                 None => {}
@@ -99,6 +102,7 @@ impl Checker {
             let counted = |counter| self.ledger.counter(queue, counter);
             for (what, length, counter) in [
                 ("failed", end.failed, counted("failed") - self.ledger.run_again(queue)),
+                ("cancelled", end.cancelled, counted("cancelled")),
                 ("broken", end.broken, counted("broken")),
             ] {
                 if length as i64 != counter {

@@ -228,6 +228,9 @@ pub(crate) struct Select {
     pub(crate) queue: Queue,
     /// Their ids; without them a filter
     pub(crate) ids: Vec<String>,
+    /// The unique one that holds this key, as `hworker locks ls` has it
+    #[arg(long, conflicts_with_all = ["ids", "all"])]
+    pub(crate) key: Option<String>,
     /// The state [default: failed, or that of the command or filter]
     #[arg(long, value_parser = state)]
     pub(crate) state: Option<JobState>,

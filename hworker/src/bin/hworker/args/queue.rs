@@ -31,6 +31,17 @@ impl Queue {
     }
 }
 
+/// Which queues are looked at.
+#[derive(Debug, Flags)]
+pub(crate) struct QueueNames {
+    /// Of queues that have this in their names
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(crate) name: String,
+    /// How many queues at most, by their names
+    #[arg(long, default_value_t = 100)]
+    pub(crate) limit: usize,
+}
+
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     hworker::parse_duration(text)
 }

@@ -4,7 +4,7 @@
 -- broken_limit, and records, groups, ended and outcomes where there are records. Makes duties, arguments: how many each has, look_at,
 -- needed, and where there are records drop, and write_records, which must be the last.
 local duties = {}
-local arguments = {retry = 2, slow = 3, route = 3, submit = 5, record = 7, halt = 0, ['break'] = 1, park = 1, husk = 1}
+local arguments = {retry = 2, slow = 3, route = 3, submit = 6, record = 7, halt = 0, ['break'] = 1, park = 1, husk = 1}
 local needed, drop, write_records = {}, nil, nil
 
 -- The list with a limit more.
@@ -29,6 +29,7 @@ local function look_at(lease, duty, argument, list)
     look_at_list(list)
   elseif duty == 'submit' then
     look_at_list(argument)
+    look_at_list('highest+!superseded')
     needed[scheduled], needed[unique] = 'ZCARD', 'HLEN'
   elseif duty == 'halt' then
     needed[overrides] = 'HLEN'
@@ -85,7 +86,8 @@ end
 
 -- It was met in the plain list, and is to be known by its id. It gives way to the one that holds its key, if that does not give way to it: the
 -- next worker cancels it.
-function duties.submit(_, _, payload, name, held_by, conflict, lasts, latest)
+function duties.submit(_, _, payload, name, held_by, conflict, lasts, latest, envelope)
+  if envelope ~= '' then payload = envelope end
   -- include unique
   -- include mark
   local word = submit('LPUSH', name, nil, held_by, conflict, tonumber(lasts), tonumber(latest), payload)

@@ -82,7 +82,18 @@ local function lease(list, envelopes, bounded)
   return leased
 end
 
+-- Where somebody made another type of a key, no job is taken that is known by its id: it would be lost half-way.
+local knows_ids
+local function can_take(list)
+  if list == '' or not read(list).by_id then return true end
+  if knows_ids == nil then
+    knows_ids = type(redis.pcall('HLEN', ids)) == 'number' and type(redis.pcall('HLEN', unique)) == 'number'
+  end
+  return knows_ids
+end
+
 local function take(list, most)
+  if not can_take(list) then return 0 end
   local leased, at_once = 0, 1
   while leased < most and bytes > 0 and quarantined < 100 and dropped < 1000 and at_once > 0 do
     local some = call('RPOP', (list == '' and jobs or jobs .. ':' .. list), math.min(most - leased, at_once))

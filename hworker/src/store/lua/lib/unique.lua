@@ -86,12 +86,16 @@ local function submit(how, name, due, held_by, conflict, lasts, latest, envelope
   for _ = 1, 2 do
     holder, at, open_at, put_off, follower = string.match(call('HGET', unique, key) or '', '^([^#]*)#([^#]*)#(%d*)#(%d*)#(.*)$')
     state = holder and standing(holder)
-    is_free = not holder or open_at == '' and not state or open_at ~= '' and tonumber(open_at) <= now
+    -- Its own key it has, within its period too.
+    is_free = not holder or holder == id or open_at == '' and not state or open_at ~= '' and tonumber(open_at) <= now
     if not (is_free and holder and standing(follower) == 'f') then break end
     -- The job that follows comes before this one.
     hand_on(key, follower)
   end
-  if is_free then
+  if is_free and holder == id and open_at ~= '' and tonumber(open_at) > now then
+    place(how, name, held_by, due, envelope)
+    return 'new', '', ''
+  elseif is_free then
     open_at = by == 'p' and string.format('%.0f', now + lasts) or ''
     if by == 'p' then set_timer('=' .. key, now + lasts, 'CH') end
     lock(key, id, '', open_at, latest and string.format('%.0f', now + latest) or '', '')
@@ -99,10 +103,11 @@ local function submit(how, name, due, held_by, conflict, lasts, latest, envelope
     return 'new', '', ''
   end
   -- One that runs is cancelled by the caller.
-  if conflict == 'cancel' then conflict = (state == 'w' or state == 's') and 'replace' or 'follow' end
+  if conflict == 'cancel' then conflict = state == 'w' and 'replace' or state == 's' and 'replace_and_reschedule' or 'follow' end
   if put_off ~= '' and due then due = math.min(due, tonumber(put_off)) end
   local replaces = string.find(conflict, 'replace', 1, true)
-  local moves = string.find(conflict, 'reschedule', 1, true)
+  -- One that waits already keeps its place: it is due no earlier at the end of its list.
+  local moves = string.find(conflict, 'reschedule', 1, true) and not (replaces and state == 'w' and not (due and due > now))
   local word = 'exists'
   if conflict == 'refuse' then
     word = 'refused'

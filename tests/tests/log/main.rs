@@ -1,4 +1,7 @@
-//! What is logged, to whom, and that nothing waits for it. In a program of its own: its tests fill pipes that nobody reads.
+//! What is logged and reported, to whom, and that nothing waits for it. In a program of its own: its tests fill pipes that nobody reads.
+
+mod json;
+mod reports;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,8 +20,8 @@ use tracing_subscriber::registry::LookupSpan;
 
 const SOON: Duration = Duration::from_secs(30);
 
-/// So many jobs that fail say more than a pipe takes that nobody reads.
-const FAILING: usize = 600;
+/// So many jobs say more than a pipe takes that nobody reads.
+const JOBS: usize = 600;
 
 /// A worker whose log goes to a pipe, which the test does not read.
 fn worker_with_pipe(server: &TestServer, settings: &[(&str, &str)]) -> Process {
@@ -51,8 +54,8 @@ fn nothing_waits_for_a_log_that_nobody_reads(settings: &[(&str, &str)]) {
     let grace = ("HWORKER_SHUTDOWN_GRACE", "5s");
     let mut worker = worker_with_pipe(&server, &[settings, &[grace]].concat());
     server.eventually("it serves", SOON, || workers(&server).len() == 1);
-    fail(&server, FAILING, &"x".repeat(300));
-    let failed = || server.counter("failed") == FAILING as u64;
+    fail(&server, JOBS, &"x".repeat(300));
+    let failed = || server.counter("failed") == JOBS as u64;
     server.eventually("all have failed", SOON, failed);
 
     // Which would have the jobs of one that is taken for dead.
@@ -60,7 +63,7 @@ fn nothing_waits_for_a_log_that_nobody_reads(settings: &[(&str, &str)]) {
     server.eventually("both serve", SOON, || workers(&server).len() == 2);
     let both = workers(&server);
     server.holds("it is alive", Duration::from_secs(9), || workers(&server) == both);
-    assert_eq!((server.begun("fails"), server.counter("recovered")), (FAILING, 0));
+    assert_eq!((server.begun("fails"), server.counter("recovered")), (JOBS, 0));
 
     worker.terminate();
     let status = worker.wait(Duration::from_secs(10)).expect("it ends within the grace");
@@ -81,24 +84,25 @@ fn a_subscriber_of_the_users_that_blocks_does_not_either() {
 
 #[test]
 fn a_subscriber_that_blocks_the_threads_of_bodies_leaves_heartbeats_alone() {
-    // At `debug` each body's thread tells the subscriber of its end: it blocks them all until the pipe is read. The worker is not
+    // At `debug` each body's thread tells the subscriber that its job is done: it blocks them all until the pipe is read. The worker is not
     // taken for dead meanwhile, and no job runs twice.
     // Guard: the supervisor hands its events over too (`say` in `log.rs`).
     let server = TestServer::start();
     let settings = [("HWORKER_TEST_SUBSCRIBER", "debug"), ("TOKIO_WORKER_THREADS", "2")];
     let mut worker = worker_with_pipe(&server, &settings);
     server.eventually("it serves", SOON, || workers(&server).len() == 1);
-    fail(&server, FAILING, &"x".repeat(300));
-    server.eventually("some have begun", SOON, || server.begun("fails") > 0);
+    let jobs: Bulk = (0..JOBS).map(|_| act::with("done".into(), Vec::new())).collect();
+    jobs.on(server.client()).enqueue_blocking().expect("enqueued");
+    server.eventually("some have begun", SOON, || server.begun("done") > 0);
     let _other = server.worker_process(&[]);
     server.eventually("both serve", SOON, || workers(&server).len() == 2);
     let both = workers(&server);
     server.holds("it is alive", Duration::from_secs(9), || workers(&server) == both);
-    assert!(server.counter("failed") < FAILING as u64, "nothing is held up");
+    assert!(server.counter("processed") < JOBS as u64, "nothing is held up");
 
     let _log = Log::read(worker.log().expect("a pipe"));
-    server.eventually("all have failed", SOON, || server.counter("failed") == FAILING as u64);
-    assert_eq!((server.begun("fails"), server.counter("recovered")), (FAILING, 0));
+    server.eventually("all are done", SOON, || server.counter("processed") == JOBS as u64);
+    assert_eq!((server.begun("done"), server.counter("recovered")), (JOBS, 0));
     worker.terminate();
     assert!(worker.wait(SOON).expect("it ends").success());
 }
@@ -179,7 +183,7 @@ fn i13_what_there_is_is_logged_again_and_again() {
     }
     let told = "waiting=1 running=1 own=1 slots=1 scheduled=0 parked=0 failed=0 broken=0";
     server.eventually("it is told", SOON, || log.text().matches(told).count() >= 2);
-    assert!(log.text().contains("queue=default waiting=1"), "{}", log.text());
+    assert!(log.text().contains("job.queue=default waiting=1"), "{}", log.text());
     worker.kill();
 }
 
@@ -314,9 +318,9 @@ async fn says(outcome: String, context: Context) -> Result<(), String> {
 #[test]
 fn ends_of_attempts_have_levels_and_bodies_a_span() {
     // A job that succeeds, and one that is tried twice and has failed: what they say in their bodies is in a span that names the
-    // attempt; a retry is a WARN, a final failure an ERROR, the end of each attempt a DEBUG with what became of it and how long it
-    // took.
-    // Guard: `conclude`, `Started::end` and `around` in `attempt/run.rs`.
+    // attempt; the end of each attempt is one event with what became of it and how long it took: DEBUG where the job is done, a retry is a
+    // WARN, a final failure an ERROR.
+    // Guard: `concluded` and `over` in `tell.rs`; `around` in `attempt/run.rs`.
     let server = TestServer::start();
     let notes = Notes::default();
     let worker = server.worker().register::<says>().build().expect("a worker");
@@ -344,26 +348,26 @@ fn ends_of_attempts_have_levels_and_bodies_a_span() {
     all.sort();
     assert_eq!((spans("the body begins"), spans("the body ends")), (all.clone(), all));
 
-    let levels = |text: &str| {
-        let told = notes.with(text);
-        told.iter().map(|told| (told.level, told.fields.get("id").to_owned())).collect::<Vec<_>>()
-    };
-    assert_eq!(levels("job runs again"), [(Level::WARN, failed.clone())]);
-    assert_eq!(levels("job failed"), [(Level::ERROR, failed.clone())]);
-    let outcomes: Vec<_> = notes
-        .with("attempt ended")
+    let mut ends: Vec<_> = notes
+        .with("job ")
         .iter()
+        .filter(|told| !told.fields.get("outcome").is_empty())
         .map(|told| {
-            assert_eq!(told.level, Level::DEBUG);
             let _: u64 = told.fields.get("elapsed_ms").parse().expect("a time");
-            [told.fields.get("id"), told.fields.get("outcome")].map(str::to_owned)
+            let [id, attempt, outcome] =
+                ["job.id", "job.attempt", "outcome"].map(|name| told.fields.get(name).to_owned());
+            (id, attempt, outcome, told.level)
         })
         .collect();
-    let outcome = |id: &str, outcome: &str| [id.to_owned(), outcome.to_owned()];
-    for expected in
-        [outcome(&done, "done"), outcome(&failed, "retried"), outcome(&failed, "failed")]
-    {
-        assert!(outcomes.contains(&expected), "{outcomes:?}");
-    }
-    assert_eq!(outcomes.len(), 3, "{outcomes:?}");
+    ends.sort();
+    let end = |id: &str, attempt: &str, outcome: &str, level| {
+        (id.to_owned(), attempt.to_owned(), outcome.to_owned(), level)
+    };
+    let mut expected = [
+        end(&done, "1", "done", Level::DEBUG),
+        end(&failed, "1", "retried", Level::WARN),
+        end(&failed, "2", "failed", Level::ERROR),
+    ];
+    expected.sort();
+    assert_eq!(ends, expected);
 }

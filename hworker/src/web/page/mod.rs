@@ -1,0 +1,51 @@
+//! The page: HTML that is written here and works without a script. One file is one page; what stands around them is in `frame`, what others wrote
+//! passes through `text`.
+
+mod act;
+mod ask;
+mod audit;
+mod broken;
+mod chart;
+mod columns;
+mod crashes;
+mod cron;
+mod deeds;
+mod edit;
+mod enqueue;
+mod failed;
+mod fields;
+mod figures;
+mod filter;
+mod find;
+mod frame;
+mod history;
+mod job;
+mod job_rows;
+mod jobs;
+mod jobs_bar;
+mod limits;
+mod link;
+mod metrics;
+mod note;
+mod overview;
+mod questions;
+mod queue;
+mod queue_rows;
+mod queues;
+mod routes;
+mod row;
+mod schema;
+mod server;
+mod text;
+mod timeline;
+mod types;
+mod view;
+mod welcome;
+mod when;
+mod words;
+mod worker;
+mod workers;
+mod wrong;
+
+pub(super) use routes::router;
+pub(super) use wrong::problem;

@@ -1,0 +1,314 @@
+//! Rows I15, G5 and G6: queues, jobs and workers over HTTP, with credentials.
+
+use hworker_tests::{Act, InProcess, TestServer, act};
+use serde_json::{Value, json};
+
+use crate::SOON;
+use crate::site::Site;
+
+fn put(server: &TestServer, name: &str, plan: Vec<Vec<Act>>) -> String {
+    let job = act::with(name.to_owned(), plan).on(server.client());
+    job.enqueue_blocking().expect("enqueued").to_string()
+}
+
+fn worker(server: &TestServer) -> InProcess {
+    InProcess::run(server.worker().registry(hworker_tests::common_jobs()))
+}
+
+/// A worker has written its types down.
+async fn know_types(server: &TestServer, site: &Site) {
+    let running = worker(server);
+    server.eventually("the type is known", SOON, || site.get("/api/v1/types/act").status == 200);
+    running.stop().await;
+}
+
+/// The results in the audit of an action, the newest first.
+fn audited(site: &Site, action: &str) -> Vec<String> {
+    let entries = site.get("/api/v1/audit").expect(200).json();
+    let entries = entries["items"].as_array().expect("entries").iter();
+    let of_action = entries.filter(|entry| entry["action"] == action && entry["who"] == "token");
+    of_action.map(|entry| entry["result"].as_str().unwrap_or_default().to_owned()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i15_enqueue_list_requeue_cancel_and_pause_by_http() {
+    // The whole way of a job by HTTP: enqueued with arguments that are checked, seen waiting, run, failed, retried, deleted.
+    // Guard: each handler; the audit has an entry before and after each change.
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    let running = worker(&server);
+    server.eventually("the type is known", SOON, || site.get("/api/v1/types/act").status == 200);
+    site.post("/api/v1/queues/default/pause", &json!({})).expect(204);
+    let new =
+        json!({ "job": "act", "args": { "name": "one", "plan": [[{ "Failure": "no" }], []] } });
+    let enqueued = site.post("/api/v1/queues/default/jobs", &new).expect(201).json();
+    assert_eq!(enqueued["is_new"], true);
+    let id = enqueued["id"].as_str().expect("an id").to_owned();
+    let page = site.get("/api/v1/queues/default/jobs?state=waiting").expect(200).json();
+    assert_eq!((&page["total"], &page["complete"]), (&json!(1), &json!(true)), "{page}");
+    let job = &page["items"][0];
+    assert_eq!(
+        (&job["id"], &job["job"], &job["args"]["name"]),
+        (&json!(id), &json!("act"), &json!("one"))
+    );
+    let resumed = site.post("/api/v1/queues/default/resume", &json!({})).expect(200).json();
+    assert_eq!(resumed["was_paused"], true);
+    let path = format!("/api/v1/queues/default/jobs/{id}");
+    server.eventually("it failed", SOON, || site.get(&path).json()["state"] == "failed");
+    let failed = site.get(&path).expect(200).json();
+    assert_eq!((&failed["kind"], &failed["message"]), (&json!("failure"), &json!("no")));
+    let groups = site.get("/api/v1/queues/default/groups").expect(200).json();
+    assert_eq!(groups["items"][0]["count"], 1);
+    // It was seen when it failed, and no other time.
+    let seen = failed["at"].as_u64().expect("a time");
+    let stale = site.post(&format!("{path}/retry?seen={}", seen - 1), &json!({})).expect(409);
+    assert_eq!(stale.problem(), "changed");
+    site.post(&format!("{path}/retry?seen={seen}"), &json!({})).expect(204);
+    server.eventually("it ran again", SOON, || server.ended("one") == 1);
+    assert_eq!(audited(&site, "retry"), ["done 1", "asked", "failed: Changed meanwhile", "asked"]);
+    assert_eq!(audited(&site, "enqueue"), [format!("enqueued {id}"), "asked".into()]);
+    let queue = site.get("/api/v1/queues/default").expect(200).json();
+    assert_eq!((&queue["counts"]["failed"], &queue["workers"]), (&json!(0), &json!(1)), "{queue}");
+    let queues = site.get("/api/v1/queues").expect(200).json();
+    assert_eq!(queues["items"][0]["name"], "default");
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g6_cancel_a_running_job_by_http() {
+    // A running job -> it ends within a second or so, its record says cancelled; then it is not there to be cancelled.
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    let running = worker(&server);
+    let id = put(&server, "long", vec![vec![Act::Gate("never".into())]]);
+    server.eventually("it runs", SOON, || server.begun("long") == 1);
+    let path = format!("/api/v1/queues/default/jobs/{id}");
+    let met = site.post(&format!("{path}/cancel"), &json!({})).expect(200).json();
+    assert_eq!(met["state"], "running");
+    server.eventually("it is cancelled", SOON, || site.get(&path).json()["state"] == "cancelled");
+    site.post(&format!("{path}/cancel"), &json!({})).expect(409);
+    site.post("/api/v1/queues/default/jobs/nobody/cancel", &json!({})).expect(404);
+    running.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn g5_workers_are_quiet_and_stop_by_http() {
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    let mut process = server.worker_process(&[]);
+    let id = || site.get("/api/v1/workers").json()["items"][0]["id"].as_str().map(str::to_owned);
+    server.eventually("it is listed", SOON, || id().is_some());
+    let path = format!("/api/v1/workers/{}", id().expect("a worker"));
+    assert_eq!(site.post(&format!("{path}/quiet"), &json!({})).expect(200).json()["workers"], 1);
+    server.eventually("it is quiet", SOON, || site.get(&path).json()["quiet"] == true);
+    site.post(&format!("{path}/resume"), &json!({})).expect(200);
+    server.eventually("it is not", SOON, || site.get(&path).json()["quiet"] == false);
+    site.post(&format!("{path}/stop"), &json!({ "grace_ms": 1000 })).expect(200);
+    assert!(process.wait(SOON).is_some_and(|ended| ended.success()));
+    server.eventually("it is gone", SOON, || site.get(&path).status == 404);
+    site.post(&format!("{path}/stop"), &json!({})).expect(404);
+}
+
+#[test]
+fn i15_what_is_wrong_is_told_with_its_place() {
+    // Wrong bodies, filters, cursors, states, ids -> 422 or 404 with what would be right; nothing is written.
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    let jobs = "/api/v1/queues/default/jobs";
+    for (path, status, kind) in [
+        (format!("{jobs}?state=nonsense"), 422, "invalid"),
+        (format!("{jobs}?filter=nonsense"), 422, "invalid"),
+        (format!("{jobs}?limit=0"), 422, "invalid"),
+        (format!("{jobs}?limit=x"), 422, "invalid"),
+        (format!("{jobs}?cursor=x"), 422, "invalid"),
+        (format!("{jobs}?order=x"), 422, "invalid"),
+        (format!("{jobs}/nobody"), 404, "not-found"),
+        ("/api/v1/jobs/nobody".into(), 404, "not-found"),
+        ("/api/v1/queues/a%20b/jobs".into(), 422, "invalid"),
+        ("/api/v1/charts?queue=default&window=1y".into(), 422, "invalid"),
+        ("/api/v1/charts".into(), 422, "invalid"),
+        ("/api/v1/types/nobody".into(), 404, "not-found"),
+        ("/api/v1/queues/default/broken/0".into(), 404, "not-found"),
+        ("/api/v1/queues/default/cron/nobody".into(), 404, "not-found"),
+        ("/api/v1/workers/nobody".into(), 404, "not-found"),
+    ] {
+        let answer = site.get(&path).expect(status);
+        assert_eq!(answer.problem(), kind, "{path}");
+    }
+    for (body, status) in [
+        (json!({}), 422),
+        (json!({ "job": "nobody", "args": {} }), 422),
+        (json!({ "job": "nobody", "args": {}, "unchecked": true, "at": 1, "delay_ms": 1 }), 422),
+        (json!({ "job": "nobody", "args": {}, "unchecked": true, "priority": "urgent" }), 422),
+        (json!({ "job": "nobody", "args": {}, "surprise": 1 }), 422),
+        (json!([]), 422),
+    ] {
+        site.post(jobs, &body).expect(status);
+    }
+    site.with_token("POST", jobs).header("content-type", "application/json").send().expect(422);
+    assert_eq!(server.redis().len("hworker-jobs-default"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn is9_enqueue_is_checked_by_the_schema() {
+    // Fault 40: a text where a number was, a type that is none -> 422 with a pointer, without the value; `unchecked` enqueues it all the same.
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    know_types(&server, &site).await;
+    let jobs = "/api/v1/queues/default/jobs";
+    let wrong = json!({ "job": "act", "args": { "name": 4111, "plan": [] } });
+    let refused = site.post(jobs, &wrong).expect(422).json();
+    assert_eq!(refused["errors"][0]["pointer"], "/name", "{refused}");
+    assert!(!refused.to_string().contains("4111"), "{refused}");
+    let unknown =
+        json!({ "job": "nobody", "args": {}, "unchecked": true, "id": "order-7", "tags": ["eu"] });
+    site.post(jobs, &unknown).expect(201);
+    let again = site.post(jobs, &unknown).expect(200).json();
+    assert_eq!(again, json!({ "id": "order-7", "is_new": false }));
+    let job = site.get(&format!("{jobs}/order-7")).expect(200).json();
+    // No worker has written down which of its arguments may be shown.
+    assert_eq!((&job["args"], &job["tags"]), (&json!("•••"), &json!(["eu"])));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i15_a_job_is_edited_moved_put_off_and_deleted() {
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    know_types(&server, &site).await;
+    let id = put(&server, "one", vec![vec![]]);
+    let path = format!("/api/v1/queues/default/jobs/{id}");
+    let edit = |body: Value| site.with_token("PATCH", &path).json(&body).send();
+    edit(json!({ "args": { "name": "two" }, "tags": ["eu"] })).expect(204);
+    let misfit = edit(json!({ "args": { "name": 1 } })).expect(422).json();
+    assert_eq!(misfit["errors"][0]["pointer"], "/name");
+    edit(json!({ "args": {}, "priority": "high" })).expect(422);
+    edit(json!({ "priority": "high" })).expect(204);
+    let job = site.get(&path).expect(200).json();
+    let seen = (&job["args"]["name"], &job["tags"], &job["priority"]);
+    assert_eq!(seen, (&json!("two"), &json!(["eu"]), &json!("high")));
+    edit(json!({ "delay_ms": 3_600_000 })).expect(204);
+    assert_eq!(site.get(&path).expect(200).json()["state"], "scheduled");
+    site.post(&format!("{path}/promote"), &json!({})).expect(204);
+    site.post(&format!("{path}/move"), &json!({ "to": "other" })).expect(204);
+    site.get(&path).expect(404);
+    let moved = site.get(&format!("/api/v1/jobs/{id}")).expect(200).json();
+    assert_eq!((&moved["queue"], &moved["state"]), (&json!("other"), &json!("waiting")));
+    site.delete(&format!("/api/v1/queues/other/jobs/{id}")).expect(204);
+    site.delete(&format!("/api/v1/queues/other/jobs/{id}")).expect(404);
+    for number in 0..250 {
+        put(&server, &number.to_string(), vec![]);
+    }
+    let cleared = site.post("/api/v1/queues/default/clear", &json!({ "state": "waiting" }));
+    assert_eq!(cleared.expect(200).json(), json!({ "deleted": 250, "more": false }));
+    site.post("/api/v1/queues/default/clear", &json!({ "state": "running" })).expect(422);
+    site.delete("/api/v1/queues/default").expect(200);
+}
+
+#[test]
+fn i15_broken_payloads_are_shown_requeued_and_deleted() {
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    for payload in ["not JSON", "neither"] {
+        let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", payload]);
+    }
+    let process = server.worker_process(&[]);
+    let broken = || site.get("/api/v1/queues/default/broken").expect(200).json();
+    server.eventually("they are broken", SOON, || broken()["total"] == 2);
+    drop(process);
+    let digest =
+        |at: usize| broken()["items"][at]["digest"].as_str().unwrap_or_default().to_owned();
+    let first = format!("/api/v1/queues/default/broken/{}", digest(0));
+    assert!(site.get(&first).expect(200).json()["message"].is_string());
+    site.post(&format!("{first}/requeue"), &json!({})).expect(204);
+    site.delete(&format!("/api/v1/queues/default/broken/{}", digest(0))).expect(204);
+    assert_eq!(broken()["total"], 0);
+    site.delete(&first).expect(404);
+}
+
+#[test]
+fn i15_cron_limits_and_locks_by_http() {
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    let control = server.client().control("default");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let nightly =
+            act::with("nightly".into(), vec![]).cron("0 2 * * *").timezone("Europe/Berlin");
+        control.cron("nightly").upsert(nightly).await.expect("an entry");
+        let unique = act::with("u".into(), vec![]).on(server.client());
+        unique.unique(hworker::Unique::by("customer-7")).submit().await.expect("submitted");
+    });
+    let path = "/api/v1/queues/default/cron";
+    assert_eq!(site.get(path).expect(200).json()["items"][0]["name"], "nightly");
+    let entry = site.get(&format!("{path}/nightly")).expect(200).json();
+    assert_eq!(entry["next"].as_array().map(Vec::len), Some(10), "{entry}");
+    assert_eq!(
+        site.post(&format!("{path}/nightly/pause"), &json!({})).expect(200).json()["was_running"],
+        true
+    );
+    assert_eq!(
+        site.post(&format!("{path}/nightly/resume"), &json!({})).expect(200).json()["was_paused"],
+        true
+    );
+    let ran = site.post(&format!("{path}/nightly/run"), &json!({})).expect(200).json();
+    assert!(ran["id"].is_string(), "{ran}");
+    site.delete(&format!("{path}/nightly")).expect(204);
+    site.get(&format!("{path}/nightly")).expect(404);
+    let limits = "/api/v1/queues/default/limits";
+    let set = site.with_token("PUT", &format!("{limits}/*"));
+    set.json(&json!({ "at_once": 5, "rate": "100/m" })).send().expect(204);
+    let listed = site.get(limits).expect(200).json();
+    let limit = &listed["items"][0];
+    assert_eq!((&limit["at_once"], &limit["rate"]), (&json!(5), &json!("100/m")), "{listed}");
+    site.post(&format!("{limits}/db@/pause"), &json!({ "for_ms": 60_000 })).expect(204);
+    site.post(&format!("{limits}/db@/resume"), &json!({})).expect(200);
+    site.with_token("PUT", &format!("{limits}/*")).json(&json!({})).send().expect(422);
+    assert_eq!(site.delete(&format!("{limits}/*")).expect(200).json()["was_set"], true);
+    let locks = "/api/v1/queues/default/locks";
+    let held = site.get(locks).expect(200).json();
+    let key = held["items"][0]["key"].as_str().expect("a key").to_owned();
+    assert!(key.contains("customer-7"), "{held}");
+    let key: Vec<_> = key.bytes().map(|byte| format!("%{byte:02x}")).collect();
+    let key = key.concat();
+    assert_eq!(site.delete(&format!("{locks}?key={key}")).expect(200).json()["was_held"], true);
+    assert_eq!(site.delete(&format!("{locks}?key={key}")).expect(200).json()["was_held"], false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cc9_what_an_autoscaler_asks() {
+    // Row CC9, fault 45: jobs wait -> slots are wanted, no more than asked for; a paused queue wants none.
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    for number in 0..100 {
+        put(&server, &number.to_string(), vec![]);
+    }
+    let scale = |query: &str| site.get(&format!("/api/v1/scale/default{query}")).expect(200).json();
+    let wanted = scale("");
+    assert_eq!((&wanted["waiting"], &wanted["wanted_slots"]), (&json!(100), &json!(2)), "{wanted}");
+    assert_eq!(scale("?most=1")["wanted_slots"], 1);
+    site.post("/api/v1/queues/default/pause", &json!({})).expect(204);
+    assert_eq!(scale("")["wanted_slots"], 0);
+    for path in [
+        "crashes",
+        "doctor",
+        "types",
+        "charts?queue=default",
+        "charts?queue=default&window=30d&job=act",
+    ] {
+        site.get(&format!("/api/v1/{path}")).expect(200);
+    }
+}
+
+#[test]
+fn i15_a_server_that_is_gone_is_told_as_unreachable() {
+    // The server is killed -> 503 `unreachable`, nothing was changed; no path hangs.
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    site.get("/api/v1/queues").expect(200);
+    server.process().kill();
+    for path in ["/api/v1/queues", "/api/v1/queues/default", "/api/v1/audit", "/api/v1/types"] {
+        assert_eq!(site.get(path).expect(503).problem(), "unreachable", "{path}");
+    }
+    let paused = site.post("/api/v1/queues/default/pause", &json!({})).expect(503);
+    assert_eq!(paused.problem(), "unreachable");
+}

@@ -10,6 +10,7 @@ use syn::{Error, Expr, ExprLit, Ident, Lit, LitStr, Path, Result, Token, parse_q
 
 use crate::duration::{self, Backoff};
 use crate::errors::Errors;
+use crate::isolate::{self, Isolate};
 use crate::keys;
 use crate::limits::{self, Entry};
 use crate::schedule::{self, Schedule};
@@ -42,6 +43,7 @@ pub(crate) struct Args {
     pub(crate) redact: Vec<LitStr>,
     pub(crate) limits: Vec<Entry>,
     pub(crate) unique: Option<Unique>,
+    pub(crate) isolate: Option<Isolate>,
     pub(crate) schedules: Vec<Schedule>,
     pub(crate) timezone: Option<LitStr>,
     pub(crate) krate: Option<Path>,
@@ -121,6 +123,11 @@ impl Args {
         if limits::is_limit(&name) {
             let entry = limits::parse(&key, input, errors);
             self.limits.push(entry.ok_or_else(|| needs_value(key.span()))?);
+            return Ok(());
+        }
+        if name == "isolate" {
+            let isolate = isolate::parse(input, errors);
+            self.isolate = Some(isolate.ok_or_else(|| needs_value(key.span()))?);
             return Ok(());
         }
         if schedule::is_schedule(&name) {

@@ -15,7 +15,7 @@ use crate::duration::Backoff;
 use crate::limits;
 use crate::model::{JobModel, visible};
 use crate::params::{Param, Pass, mentions};
-use crate::{schedule, schema, unique};
+use crate::{isolate, schedule, schema, unique};
 
 /// The function and everything beside it.
 pub(crate) fn job(model: &JobModel) -> TokenStream {
@@ -198,7 +198,7 @@ fn definition(model: &JobModel) -> TokenStream {
     let (policy, needs, start) = (policy(model), needs(model), start(model));
     let (aliases, blocking) = (&model.args.aliases, !model.is_async());
     let (limits, unique) = (limits::code::list(model), unique::definition(model));
-    let crons = schedule::definition(model);
+    let (crons, isolate) = (schedule::definition(model), isolate::definition(model));
     let (redact, schema) = (schema::redacted(model), schema(model));
     let queue = model.args.queue.as_ref();
     let queue = queue.map_or_else(|| quote!(#private::DEFAULT_QUEUE), |queue| quote!(#queue));
@@ -229,6 +229,7 @@ fn definition(model: &JobModel) -> TokenStream {
             redact: &[#(#redact),*],
             schema: #schema,
             blocking: #blocking,
+            isolate: #isolate,
             needs: #needs,
             decode: #private::decode::<Self>,
             limit_values: #private::limit_values::<Self>,

@@ -1,7 +1,7 @@
 //! The keys of the attribute, and what is said of others.
 
 /// The keys that work, each with an example of its value.
-pub(crate) const KEYS: [(&str, &str); 26] = [
+pub(crate) const KEYS: [(&str, &str); 27] = [
     ("name", "\"mail.welcome\""),
     ("aliases", "[\"old_name\"]"),
     ("type", "SendWelcome"),
@@ -27,11 +27,12 @@ pub(crate) const KEYS: [(&str, &str); 26] = [
     ("cron", "\"0 9 * * MON-FRI\""),
     ("every", "\"30s\""),
     ("timezone", "\"Europe/Berlin\""),
+    ("isolate", "\"process\""),
     ("crate", "path::to::hworker"),
 ];
 
 /// The keys that are reserved for what is to come.
-const NOT_YET: [&str; 2] = ["keep_result", "isolate"];
+const NOT_YET: [&str; 1] = ["keep_result"];
 
 pub(crate) fn unknown(key: &str) -> String {
     if NOT_YET.contains(&key) {
@@ -106,6 +107,8 @@ fn meant(key: &str) -> Option<&'static str> {
             "`cron(..)` or `every(..)`, in whose brackets it stands"
         }
         "time_zone" | "tz" | "zone" => "`timezone`",
+        "sandbox" | "subprocess" => "`isolate`",
+        "cpu" | "memory" | "recycle" => "`isolate(..)`, in whose brackets it stands",
         "kind" | "task" => "`name`",
         _ => return None,
     })

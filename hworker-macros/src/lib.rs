@@ -8,6 +8,7 @@ mod duration;
 mod errors;
 mod expand;
 mod fallback;
+mod isolate;
 mod keys;
 mod limits;
 mod model;

@@ -14,8 +14,9 @@ pub use crate::error::Error;
 #[cfg(feature = "schema")]
 pub use crate::job::Tag;
 pub use crate::job::{
-    Argument, Arguments, Body, DeclaredCron, Definition, Invocation, Job, OnCancel, OnError,
-    OnFault, Place, Policy, Registration, Schema, StartError, decode, limit_values, unique_key,
+    Argument, Arguments, Body, DeclaredCron, Definition, Invocation, Isolation, Job, OnCancel,
+    OnError, OnFault, Place, Policy, Registration, Schema, StartError, decode, limit_values,
+    unique_key,
 };
 /// Limits, and what they are in the arguments.
 pub mod limit {

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::durability::Durability;
 use crate::error::Problems;
-use crate::keys::{Ended, check_name, is_prefix};
+use crate::keys::{Ended, check_queue, is_prefix};
 use crate::shards;
 use crate::spelling;
 use crate::time::parse_duration;
@@ -99,7 +99,7 @@ pub(crate) fn unknown_variables() -> Vec<(String, &'static str)> {
 
 /// `None` for a setting.
 fn nearest_setting(name: &str) -> Option<&'static str> {
-    const KNOWN: [&str; 34] = [
+    const KNOWN: [&str; 36] = [
         "HWORKER_REDIS_URL",
         "HWORKER_TLS_CA",
         "HWORKER_TLS_CERT",
@@ -127,6 +127,8 @@ fn nearest_setting(name: &str) -> Option<&'static str> {
         "HWORKER_PREFETCH",
         "HWORKER_AGING",
         "HWORKER_NAME",
+        "HWORKER_TAGS",
+        "HWORKER_ANSWERS_TO_NAME",
         "HWORKER_APP",
         "HWORKER_HEALTH",
         "HWORKER_WEB",
@@ -230,7 +232,7 @@ fn together(
         all.insert(plain, ShardSetting { count, extra });
     }
     for (name, ShardSetting { count, .. }) in &all {
-        problems.0.extend(check_name("queue", name).err());
+        problems.0.extend(check_queue(name).err());
         if !(1..=shards::MOST).contains(count) {
             problems.0.push(format!(
                 "the queue `{name}` has {count} shards; give it 1 to {}",

@@ -99,6 +99,8 @@ pub struct Definition {
     pub schema: Schema,
     /// Whether the body is not async and so runs on a thread of its own.
     pub blocking: bool,
+    /// Whether it runs in a process of its own, and what bounds that.
+    pub isolate: Option<Isolation>,
     /// Adds what the parameters need from the worker.
     pub needs: fn(&mut Needs),
     /// Decodes the arguments and drops them: [`decode`].
@@ -109,6 +111,17 @@ pub struct Definition {
     pub unique_key: fn(&str) -> serde_json::Result<Option<String>>,
     /// Decodes the arguments and makes the body, without running it.
     pub start: fn(Invocation<'_>) -> Result<Body, StartError>,
+}
+
+/// What bounds the processes in which the bodies of a type run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Isolation {
+    /// The largest resident size, in bytes.
+    pub memory: Option<u64>,
+    /// The time of a processor that an attempt may use, in seconds.
+    pub cpu_s: Option<u64>,
+    /// After so many jobs the process is replaced.
+    pub recycle: Option<u32>,
 }
 
 /// A cron entry that a job type declares.

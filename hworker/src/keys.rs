@@ -41,7 +41,7 @@ impl KeySpace {
         let name = if self.cluster { name.strip_prefix('{')?.strip_suffix('}')? } else { name };
         let (name, shard) = name.split_once('#').unwrap_or((name, "0."));
         let shard = shard.split_once('.')?.0.parse().ok()?;
-        is_name(name).then_some((name, shard, list))
+        is_queue(name).then_some((name, shard, list))
     }
 }
 
@@ -271,13 +271,38 @@ impl Keys {
     }
 }
 
-/// Whether a queue or a worker's label is well formed: `[A-Za-z0-9._-]{1,100}`.
+/// Whether a worker's label is well formed: `[A-Za-z0-9._-]{1,100}`.
 pub(crate) fn is_name(name: &str) -> bool {
     (1..=100).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
 }
 
-/// Says what is wrong with the name of a queue or a worker, if anything is.
+/// Whether a queue is well formed: as a label, and where only workers with a tag serve it, that tag behind an `@`.
+pub(crate) fn is_queue(name: &str) -> bool {
+    let (queue, tag) = of_tag(name);
+    is_name(queue) && tag.is_none_or(is_name)
+}
+
+/// The queue, and the tag of the workers that serve it, where not all do.
+pub(crate) fn of_tag(name: &str) -> (&str, Option<&str>) {
+    name.split_once('@').map_or((name, None), |(queue, tag)| (queue, Some(tag)))
+}
+
+/// The queue on which jobs wait for workers with a tag.
+pub(crate) fn with_tag(queue: &str, tag: &str) -> String {
+    format!("{queue}@{tag}")
+}
+
+/// Says what is wrong with the name of a queue, if anything is.
+pub(crate) fn check_queue(name: &str) -> Result<(), String> {
+    is_queue(name).then_some(()).ok_or_else(|| {
+        format!(
+            "the queue's name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}, with the tag of its workers behind an `@` if it has one"
+        )
+    })
+}
+
+/// Says what is wrong with the name of a worker, if anything is.
 pub(crate) fn check_name(whose: &str, name: &str) -> Result<(), String> {
     is_name(name).then_some(()).ok_or_else(|| {
         format!("the {whose}'s name `{name}` is not of the form [A-Za-z0-9._-]{{1,100}}")

@@ -109,7 +109,7 @@ pub use priority::Priority;
 pub use registry::Registry;
 pub use time::parse_duration;
 pub use unique::{OnConflict, Receipt, Submitted, Unique};
-pub use worker::{Health, Stopped, Unhealthy, Worker, WorkerBuilder, WorkerHandle};
+pub use worker::{Health, Stopped, Unhealthy, Worker, WorkerBuilder, WorkerHandle, is_child};
 
 /// Runs every job that the program links, on every queue that they name, until SIGTERM, SIGINT or SIGHUP.
 ///

@@ -189,7 +189,7 @@ pub fn common_jobs() -> Registry {
     registry.with::<strange>().with::<strange_blocking>().with::<wakes_with_a_panic>()
 }
 
-async fn perform(
+pub(crate) async fn perform(
     name: String,
     plan: Plan,
     runner: Runner,

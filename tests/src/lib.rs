@@ -18,6 +18,7 @@ mod cluster;
 mod deployment;
 mod errors;
 mod eventually;
+mod isolated;
 mod jobs;
 mod node;
 mod open_metrics;
@@ -40,6 +41,9 @@ pub use clock::Clock;
 pub use cluster::TestCluster;
 pub use deployment::Deployment;
 pub use errors::{How, strange, strange_blocking, wakes_with_a_panic};
+pub use isolated::{
+    Harm, act_bounded, act_isolated, act_isolated_blocking, act_until_cancelled, isolated_jobs,
+};
 pub use jobs::{
     Act, act, act_alone, act_blocking, act_by_rate, act_by_twos, act_in_order, act_of_key,
     act_once, act_unless_crashed, act_without_context, common_jobs, weigh,

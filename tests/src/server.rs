@@ -297,6 +297,28 @@ impl TestServer {
         eventually(what, within, || self.report(), holds);
     }
 
+    /// Waits until a count has grown to so many, however long that takes, as long as it goes on to grow.
+    ///
+    /// # Panics
+    /// When it has not grown for this time; with everything that the server holds.
+    #[track_caller]
+    pub fn reaches(
+        &self,
+        what: &str,
+        target: usize,
+        grows_within: Duration,
+        mut count: impl FnMut() -> usize,
+    ) {
+        let mut last = 0;
+        while last < target {
+            let before = last;
+            self.eventually(&format!("{what}: {before} of {target}"), grows_within, || {
+                last = count();
+                last > before
+            });
+        }
+    }
+
     /// Waits until a condition holds that has to be awaited.
     ///
     /// # Panics

@@ -13,7 +13,7 @@ use super::{Environment, Kept, Limits, check_max_payload, host_name, number, pro
 use crate::durability::Durability;
 use crate::envelope::CRASHES;
 use crate::error::Problems;
-use crate::keys::check_name;
+use crate::keys::{check_name, check_queue, of_tag, with_tag};
 use crate::time::{millis, parse_duration};
 
 /// More records or payloads are never kept. The server takes no length beyond 64 bits, and Lua spells none beyond 53.
@@ -90,6 +90,8 @@ pub(crate) struct WorkerConfig {
     pub(crate) log_every: Option<Duration>,
     pub(crate) durability: Durability,
     pub(crate) name: String,
+    /// It also runs the jobs of its queues that are for workers with one of these.
+    pub(crate) tags: Vec<String>,
     /// Of the program.
     pub(crate) app: String,
     /// Where probes are answered; only the feature `health` reads it.
@@ -125,6 +127,8 @@ pub(crate) struct WorkerSettings {
     pub(crate) log_every: Option<Duration>,
     pub(crate) durability: Option<Durability>,
     pub(crate) name: Option<String>,
+    pub(crate) tags: Option<Vec<String>>,
+    pub(crate) answers_to_name: Option<bool>,
     pub(crate) app: Option<String>,
     pub(crate) health: Option<SocketAddr>,
     pub(crate) web: Option<SocketAddr>,
@@ -141,6 +145,13 @@ impl WorkerSettings {
         let said = |problems: &mut _| Environment { problems }.read("HWORKER_QUEUES", queues);
         let (queues, all_queues) = queues_in_all(given, said, problems);
         let mut env = Environment { problems };
+        let name = env.text(self.name, "HWORKER_NAME", host_name());
+        let mut tags = env.or(self.tags, "HWORKER_TAGS", |text| Ok(tags(text)), Vec::new());
+        if env.boolean(self.answers_to_name, "HWORKER_ANSWERS_TO_NAME", false) {
+            tags.push(name.clone());
+        }
+        tags.sort_unstable();
+        tags.dedup();
         let config = WorkerConfig {
             queues,
             all_queues,
@@ -167,7 +178,8 @@ impl WorkerSettings {
                 None,
             ),
             durability: env.durability(self.durability, "HWORKER_SETTLE_DURABILITY"),
-            name: env.text(self.name, "HWORKER_NAME", host_name()),
+            name,
+            tags,
             app: env.text(self.app, "HWORKER_APP", program_name()),
             health: env.or(self.health.map(Some), "HWORKER_HEALTH", health, None),
             web: env.or(self.web.map(Some), "HWORKER_WEB", web, None),
@@ -251,10 +263,13 @@ impl WorkerConfig {
         }
         check_name("worker", &self.name).unwrap_or_else(&mut wrong);
         check_name("program", &self.app).unwrap_or_else(&mut wrong);
+        for tag in &self.tags {
+            check_name("tag", tag).unwrap_or_else(&mut wrong);
+        }
         for queue in &self.queues {
             let QueueSetting { name, limit, share, extra, excluded } = queue;
             if !queue.is_every() {
-                check_name("queue", name).unwrap_or_else(&mut wrong);
+                check_queue(name).unwrap_or_else(&mut wrong);
             }
             if *excluded && (limit.is_some() || *extra || share.weight != 1) {
                 wrong(format!(
@@ -282,10 +297,18 @@ impl WorkerConfig {
         }
     }
 
-    /// What is said of a queue, or of every queue that is not named.
+    /// What is said of a queue, or of every queue that is not named. What is said of a queue holds for its jobs with a tag, too.
     pub(crate) fn queue(&self, name: &str) -> Option<&QueueSetting> {
-        let named = self.queues.iter().find(|setting| setting.name == name);
-        named.or_else(|| self.queues.iter().find(|setting| setting.is_every()))
+        let named = |name: &str| self.queues.iter().find(|setting| setting.name == name);
+        let every = || self.queues.iter().find(|setting| setting.is_every());
+        named(name).or_else(|| named(of_tag(name).0)).or_else(every)
+    }
+
+    /// A queue, and those of its jobs that are for workers with a tag of this one.
+    pub(crate) fn with_tags(&self, queue: &str) -> Vec<String> {
+        let tags = if of_tag(queue).1.is_none() { &*self.tags } else { &[] };
+        let tagged = tags.iter().map(|tag| with_tag(queue, tag));
+        std::iter::once(queue.to_owned()).chain(tagged).collect()
     }
 
     /// Whether it serves every queue that there is.
@@ -293,8 +316,14 @@ impl WorkerConfig {
         self.queues.iter().any(QueueSetting::is_every)
     }
 
+    /// Whether it does not serve a queue though it serves every one: it is left out, or for workers with another tag.
     pub(crate) fn excludes(&self, queue: &str) -> bool {
-        self.queues.iter().any(|setting| setting.excluded && setting.name == queue)
+        let (name, tag) = of_tag(queue);
+        let is_out =
+            |setting: &QueueSetting| setting.excluded && [queue, name].contains(&&*setting.name);
+        let is_named = self.queues.iter().any(|setting| !setting.excluded && setting.name == queue);
+        let is_ours = tag.is_none_or(|tag| is_named || self.tags.iter().any(|own| own == tag));
+        !is_ours || self.queues.iter().any(is_out)
     }
 }
 
@@ -371,6 +400,12 @@ fn queue(part: &str, rank: usize) -> Result<QueueSetting, String> {
         extra: sign == "+",
         excluded: sign == "!",
     })
+}
+
+/// Reads `gpu, eu`.
+fn tags(text: &str) -> Vec<String> {
+    let tags = text.split(',').map(str::trim).filter(|tag| !tag.is_empty());
+    tags.map(str::to_owned).collect()
 }
 
 /// A duration, or `off` for no bound.
@@ -504,6 +539,30 @@ mod tests {
             settings.resolve(&mut problems);
         }
         assert_eq!(problems.0.len(), 5, "{problems}");
+    }
+
+    #[test]
+    fn a_worker_serves_what_is_for_its_tags() {
+        let mut problems = Problems(Vec::new());
+        let settings = WorkerSettings {
+            queues: Some(queues("mail=2,*,!reports,+files@eu").expect("queues")),
+            tags: Some(vec!["gpu".into(), "gpu".into()]),
+            name: Some("web-1".into()),
+            answers_to_name: Some(true),
+            ..WorkerSettings::default()
+        };
+        let config = settings.resolve(&mut problems);
+        assert!(problems.0.is_empty(), "{problems}");
+        assert_eq!(config.with_tags("mail"), ["mail", "mail@gpu", "mail@web-1"]);
+        assert_eq!(config.with_tags("mail@eu"), ["mail@eu"]);
+        assert_eq!(config.queue("mail@gpu").and_then(|queue| queue.limit), Some(2));
+        let excluded = ["mail@gpu", "other", "files@eu", "mail@eu", "reports", "reports@gpu"];
+        let excluded = excluded.map(|queue| config.excludes(queue));
+        assert_eq!(excluded, [false, false, false, true, true, true]);
+        let settings =
+            WorkerSettings { tags: Some(vec!["a b".into()]), ..WorkerSettings::default() };
+        settings.resolve(&mut problems);
+        assert_eq!(problems.0.len(), 1, "{problems}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::cron::{Entry, Schedule, check_entry, entry_of, run_now};
 use crate::envelope::JobId;
 use crate::error::Error;
 use crate::job_state::JobState;
-use crate::keys::check_name;
+use crate::keys::check_queue;
 use crate::store::{Connection, Fault, KnownEntry, Ordered, Queue, Stand, Word, server_time};
 
 /// Steers a cron entry of a queue; [`Control::cron`] makes one. What is set here holds until it is removed, whatever code declares.
@@ -114,7 +114,7 @@ impl Control {
     /// Where its entries stand.
     fn first_shard(&self) -> Result<Queue, Error> {
         in_a_runtime()?;
-        check_name("queue", &self.name).map_err(Error::config)?;
+        check_queue(&self.name).map_err(Error::config)?;
         let mut shards = self.client.shards(&self.name, self.client.limits());
         Ok(shards.swap_remove(0))
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use crate::client::Client;
 use crate::error::{Error, Problems};
-use crate::keys::check_name;
+use crate::keys::check_queue;
 use crate::pause::Pause;
 use crate::runtime;
 use crate::store::{Fault, MetaKey, Queue, server_time};
@@ -189,7 +189,7 @@ impl Control {
 
     fn shards(&self) -> Result<Vec<Queue>, Error> {
         in_a_runtime()?;
-        check_name("queue", &self.name).map_err(Error::config)?;
+        check_queue(&self.name).map_err(Error::config)?;
         Ok(self.client.shards(&self.name, self.client.limits()))
     }
 

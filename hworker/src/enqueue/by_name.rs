@@ -12,7 +12,7 @@ use super::ready::{Place, Ready};
 use crate::client::Client;
 use crate::envelope::{JobId, NewEnvelope, VERSION, check_tags, describe};
 use crate::error::{Cause, Error, Problems};
-use crate::keys::check_name;
+use crate::keys::{check_queue, with_tag};
 use crate::limit::{List, written_key};
 use crate::priority::Priority;
 use crate::store::Due;
@@ -27,6 +27,7 @@ pub struct EnqueueByName {
     pub(super) name: String,
     pub(super) args: String,
     queue: String,
+    pub(super) to: Option<String>,
     pub(super) due: Option<Due>,
     pub(super) tags: Vec<String>,
     pub(super) max_attempts: Option<u32>,
@@ -51,6 +52,7 @@ impl Client {
             name: name.into(),
             args: args.into(),
             queue: crate::config::defaults::QUEUE.to_owned(),
+            to: None,
             due: None,
             tags: Vec::new(),
             max_attempts: None,
@@ -66,6 +68,12 @@ impl EnqueueByName {
     /// Puts the job on this queue. Default: `default`, whatever the job type says.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queue = queue.into();
+        self
+    }
+
+    /// Sends the job to workers that have this tag, as [`Enqueue::to`](super::Enqueue::to) does.
+    pub fn to(mut self, tag: impl Into<String>) -> Self {
+        self.to = Some(tag.into());
         self
     }
 
@@ -143,9 +151,12 @@ impl EnqueueByName {
     }
 
     /// Checks everything and writes the envelope.
-    fn encode(self) -> Result<Ready, Error> {
+    fn encode(mut self) -> Result<Ready, Error> {
         let mut problems = Vec::new();
-        problems.extend(check_name("queue", &self.queue).err());
+        if let Some(tag) = self.to.take() {
+            self.queue = with_tag(&self.queue, &tag);
+        }
+        problems.extend(check_queue(&self.queue).err());
         problems.extend(check_tags(&self.tags).err());
         if self.name.is_empty() {
             problems.push("the name of the job type is empty".into());

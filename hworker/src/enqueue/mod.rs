@@ -27,7 +27,7 @@ use crate::encryption::{Owner, Sealed};
 use crate::envelope::{JobId, NewEnvelope, VERSION, check_meta, check_tags, describe};
 use crate::error::{BoxError, Cause, Error, Problems};
 use crate::job::Job;
-use crate::keys::check_name;
+use crate::keys::{check_queue, with_tag};
 use crate::limit::{LimitValues, List, terms};
 use crate::priority::Priority;
 use crate::store::Due;
@@ -56,6 +56,8 @@ pub struct Enqueue<J: Job> {
     job: J,
     client: Option<Client>,
     queue: Option<Cow<'static, str>>,
+    /// The tag of the workers that it is for.
+    to: Option<Box<str>>,
     due: Option<Due>,
     max_attempts: Option<u32>,
     timeout: Option<u64>,
@@ -131,6 +133,7 @@ impl<J: Job> Enqueue<J> {
             job,
             client: None,
             queue: None,
+            to: None,
             due: None,
             max_attempts: None,
             timeout: None,
@@ -160,6 +163,23 @@ impl<J: Job> Enqueue<J> {
     /// Puts the job on another queue than its type's own: `[A-Za-z0-9._-]{1,100}`.
     pub fn queue(mut self, queue: impl Into<String>) -> Self {
         self.queue = Some(Cow::Owned(queue.into()));
+        self
+    }
+
+    /// Sends the job to workers that have this tag, by [`WorkerBuilder::tags`](crate::WorkerBuilder::tags) or `HWORKER_TAGS`; a worker may have its
+    /// name as a tag. It waits until there is one. `[A-Za-z0-9._-]{1,100}`.
+    ///
+    /// Such jobs wait on a queue of their own, `mail@gpu` for the tag `gpu` on the queue `mail`: tools list it, and limits and unique jobs of
+    /// the two are apart.
+    ///
+    /// ```no_run
+    /// # #[hworker::job] async fn render(scene: u64) { let _ = scene; }
+    /// # async fn demo() -> Result<(), hworker::Error> {
+    /// render::with(7).to("gpu").enqueue().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn to(mut self, tag: impl Into<String>) -> Self {
+        self.to = Some(tag.into().into_boxed_str());
         self
     }
 
@@ -308,9 +328,12 @@ impl<J: Job> Enqueue<J> {
             (None, Some(given)) => given.clone(),
             (None, None) => Client::default_client()?,
         };
-        let queue = self.queue.unwrap_or(Cow::Borrowed(J::DEFINITION.queue));
+        let mut queue = self.queue.unwrap_or(Cow::Borrowed(J::DEFINITION.queue));
+        if let Some(tag) = &self.to {
+            queue = Cow::Owned(with_tag(&queue, tag));
+        }
         let mut problems = Vec::new();
-        problems.extend(check_name("queue", &queue).err());
+        problems.extend(check_queue(&queue).err());
         if self.max_attempts == Some(0) {
             problems.push("max_attempts is 0; a job has at least one attempt".into());
         }

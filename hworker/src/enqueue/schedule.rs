@@ -13,6 +13,8 @@ use crate::time::millis;
 
 const NOT_ONCE: &str = "a job that runs by a schedule has no time of its own, no id and no `retry_until`, and is not put to the front";
 
+const NOT_BY_TO: &str = "the runs of a cron entry are on the queue of its control: for workers with a tag it is `client.control(\"mail@gpu\")`";
+
 impl<J: Job> Enqueue<J> {
     /// Has the job run by a cron expression, with these arguments: five fields, `minute hour day month weekday`, or a sixth for the seconds in
     /// front. [`CronControl::upsert`](crate::CronControl::upsert) takes it.
@@ -45,6 +47,9 @@ impl<J: Job> Enqueue<J> {
             }
             template.tags = notes.tags;
             template.problems.extend(notes.problems);
+        }
+        if self.to.is_some() {
+            template.problems.push(NOT_BY_TO.into());
         }
         let asked = self.known.unwrap_or_default();
         if is_once || asked.id.is_some() {
@@ -83,6 +88,9 @@ impl EnqueueByName {
         let mut problems = Vec::new();
         if self.due.is_some() || self.front || self.id.is_some() {
             problems.push(NOT_ONCE.into());
+        }
+        if self.to.is_some() {
+            problems.push(NOT_BY_TO.into());
         }
         if self.name.is_empty() {
             problems.push("the name of the job type is empty".into());

@@ -216,7 +216,7 @@ impl Inspect {
                 named(job)
             )));
         }
-        crate::keys::check_name("queue", name).map_err(Error::config)?;
+        crate::keys::check_queue(name).map_err(Error::config)?;
         let to = self.client.shards(name, self.client.limits()).swap_remove(0);
         if self.client.address().is_cluster() && self.shards.iter().any(|own| own.slot != to.slot) {
             return Err(Error::config(format!(

@@ -24,7 +24,7 @@ use serde::Serialize;
 use crate::client::Client;
 use crate::envelope::JobId;
 use crate::error::{Cause, Error};
-use crate::keys::check_name;
+use crate::keys::check_queue;
 use crate::store::{Connection, Fault, Queue};
 
 pub use change::{Action, Changed, Edit, When};
@@ -120,7 +120,7 @@ impl Inspect {
     fn check(&self) -> Result<(), Error> {
         let outside = "`Inspect` was asked outside a tokio runtime; await it inside one";
         crate::runtime::current(outside)?;
-        check_name("queue", &self.name).map_err(Error::config)
+        check_queue(&self.name).map_err(Error::config)
     }
 
     /// Asks one shard after the other.

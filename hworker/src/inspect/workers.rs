@@ -33,6 +33,9 @@ pub struct WorkerInfo {
     pub quiet: bool,
     /// It stops.
     pub stopping: bool,
+    /// Since when a body blocks the runtime of all its bodies, in milliseconds since 1970 by the server's clock. Such a job is to be a `fn` that is
+    /// not `async`. None before it has blocked for 10 s.
+    pub blocked_since: Option<u64>,
     /// When it started, in milliseconds since 1970 by the server's clock.
     pub started: u64,
     /// How long ago it was heard of.
@@ -51,6 +54,7 @@ impl WorkerInfo {
     pub(crate) fn add(&mut self, other: Self) {
         self.heard = self.heard.min(other.heard);
         self.started = self.started.min(other.started);
+        self.blocked_since = self.blocked_since.or(other.blocked_since);
         self.processed += other.processed;
         self.failed += other.failed;
         self.running.extend(other.running);
@@ -134,6 +138,7 @@ pub(super) fn worker_info((id, heard_at, record): WorkerEntry, now: u64) -> Opti
         concurrency: text("slots").parse().unwrap_or(number("concurrency") as usize),
         quiet: text("quiet") == "1",
         stopping: record.contains_key("stopping") || record.contains_key("stop"),
+        blocked_since: record.get("blocked").and_then(|since| since.parse().ok()),
         started: number("started"),
         heard: Duration::from_millis(heard),
         processed: number("processed"),

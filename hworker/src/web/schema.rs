@@ -46,9 +46,9 @@ impl<const LEAST: u64, const MOST: u64> PartialSchema for Number<LEAST, MOST> {
 
 impl<const LEAST: u64, const MOST: u64> ToSchema for Number<LEAST, MOST> {}
 
-/// The name of a queue.
+/// The name of a queue, with the tag of the workers that it is for behind an `@` if it has one.
 #[derive(ToSchema)]
-#[schema(pattern = "^[A-Za-z0-9._-]{1,100}$")]
+#[schema(pattern = "^[A-Za-z0-9._-]{1,100}(@[A-Za-z0-9._-]{1,100})?$")]
 pub(crate) struct QueueName(String);
 
 /// An id that a caller gives a job. Those that begin with `cron:` belong to cron entries.

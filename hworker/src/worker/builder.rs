@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Worker;
 use super::attempt::panic;
+use super::isolate::Pool;
 use super::state::{Core, LogLimit, Outages};
 use crate::client::{Client, OfWorker};
 use crate::config::{self, QueueSetting, WorkerSettings};
@@ -282,6 +283,21 @@ impl WorkerBuilder {
         self
     }
 
+    /// Tags, by which jobs can ask for workers as this one: those that are enqueued with [`.to("gpu")`](crate::Enqueue::to) run on workers with the
+    /// tag `gpu` alone. It runs all other jobs of its queues, too. Each `[A-Za-z0-9._-]{1,100}`; each costs the worker what a queue costs.
+    /// Default: `HWORKER_TAGS`, with commas between them, then none.
+    pub fn tags<I: IntoIterator<Item = S>, S: Into<String>>(mut self, tags: I) -> Self {
+        self.settings.tags.get_or_insert_default().extend(tags.into_iter().map(Into::into));
+        self
+    }
+
+    /// Whether its [name](Self::name) is one of its tags, so that jobs can be sent to it by `.to("web-1")`. Default:
+    /// `HWORKER_ANSWERS_TO_NAME`, then false.
+    pub fn answers_to_name(mut self, answers: bool) -> Self {
+        self.settings.answers_to_name = Some(answers);
+        self
+    }
+
     /// The name of the program, by which its workers of one release are told from those of the next: `[A-Za-z0-9._-]{1,100}`. What the newest
     /// release declares in code is in force, see `docs/control.md`. Default: `HWORKER_APP`, then the name of the executable file.
     pub fn app(mut self, name: impl Into<String>) -> Self {
@@ -376,10 +392,14 @@ impl WorkerBuilder {
         if names.is_empty() && !config.serves_every() {
             return Err(Error::config("every queue is left out; name one that is served"));
         }
-        let queues = names.iter().flat_map(|name| client.shards(name, config.limits)).collect();
+        let names = names.iter().flat_map(|name| config.with_tags(name));
+        let queues = names.flat_map(|name| client.shards(&name, config.limits)).collect();
         self.states.insert(OfWorker(client.clone()));
         let jobs = registry.by_name();
+        let children =
+            Pool::of(jobs.values().copied(), &format!("{} {:?}", client.place(), config.queues));
         let core = Core {
+            children,
             jobs,
             states: Arc::new(self.states),
             table,

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::Core;
 use crate::error::Error;
-use crate::keys::check_name;
+use crate::keys::check_queue;
 
 /// Stops a worker from elsewhere and changes its queues; clones control the same worker.
 #[derive(Debug, Clone, Default)]
@@ -44,7 +44,7 @@ impl WorkerHandle {
     /// # Errors
     /// [`Error::Config`] if the name is not of the form `[A-Za-z0-9._-]{1,100}`.
     pub fn add_queue(&self, name: &str) -> Result<(), Error> {
-        check_name("queue", name).map_err(Error::config)?;
+        check_queue(name).map_err(Error::config)?;
         if let Some(core) = self.core.upgrade() {
             core.add_queue(name);
         }

@@ -8,6 +8,7 @@ mod every_queue;
 mod handle;
 mod idle;
 mod intake;
+mod isolate;
 mod look;
 mod report;
 mod run_session;
@@ -22,6 +23,7 @@ use std::sync::Arc;
 
 pub use builder::WorkerBuilder;
 pub use handle::{Stopped, WorkerHandle};
+pub use isolate::is_child;
 pub use report::health::{Health, Unhealthy};
 
 use crate::error::Error;
@@ -128,6 +130,11 @@ impl Worker {
     /// the server ends the worker only until it was reached once.
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
         in_a_runtime()?;
+        if is_child() {
+            isolate::serve(self.core).await?;
+            // Its worker has ended it.
+            return std::future::pending().await;
+        }
         let log = WorkerRuns::begin();
         let hooks = Arc::clone(&self.core.hooks);
         hooks.start().map_err(|error| {
@@ -160,7 +167,7 @@ impl Worker {
         };
         let reached = tokio::select! {
             // On the heap, since it is large and over soon.
-            looked = Box::pin(self.look_at_server()) => looked?,
+            looked = Box::pin(self.prepare()) => looked?,
             () = &mut stop, if !self.handle.stop.is_cancelled() => {
                 self.handle.stop();
                 true
@@ -185,6 +192,9 @@ impl Worker {
             };
             if let Ending::Over { cut_off } = ended {
                 self.core.log_limit.tell_all();
+                if let Some(children) = &self.core.children {
+                    children.clear();
+                }
                 #[cfg(feature = "metrics")]
                 report::metrics::tell_last(&self.core.totals);
                 let blocking_bodies_left = Arc::strong_count(&self.core.blocking_threads) - 1;
@@ -192,6 +202,17 @@ impl Worker {
                 return Ok(Stopped { blocking_bodies_left, cut_off });
             }
         }
+    }
+
+    /// Looks at the server, and starts the first process for jobs with `isolate`. As `look_at_server`.
+    async fn prepare(&self) -> Result<bool, Error> {
+        let reached = self.look_at_server().await?;
+        if let Some(children) = &self.core.children {
+            let why =
+                |why| Error::config(format!("no process for jobs with `isolate` comes up: {why}"));
+            children.warm_up().await.map_err(why)?;
+        }
+        Ok(reached)
     }
 
     /// Runs until there is nothing left to do, for tests: until no job waits, is due or runs on any queue that it serves, in this worker or

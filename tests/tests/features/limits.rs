@@ -772,7 +772,9 @@ async fn rl3_rl6_bursts_by_key() {
     let _worker = InProcess::run(server.worker().register::<in_bursts>().concurrency(30));
     server.drained(SOON);
     for shop in ["a", "b"] {
-        let runs = server.runs_of(shop);
+        // By when the server gave the leases: a note may reach it late where the machine is busy, and the next one not.
+        let leased = |run: Run| Run { at: run.token, ..run };
+        let runs: Vec<_> = server.runs_of(shop).into_iter().map(leased).collect();
         assert_eq!(runs.len(), 20);
         let at_once = most_in(&runs, Duration::from_millis(95));
         assert!((9..=12).contains(&at_once), "{at_once}");

@@ -46,7 +46,13 @@ pub struct Pool;
 ///
 /// # Errors
 /// None.
-#[hworker::job(timeout = "2m", on_panic = "fail", on_error = "fail", on_timeout = "fail")]
+#[hworker::job(
+    timeout = "2m",
+    on_panic = "fail",
+    on_error = "fail",
+    on_timeout = "fail",
+    isolate(memory = "1GiB", cpu = "90s", recycle = 1000)
+)]
 pub async fn everything(
     to: String,
     from: &str,

@@ -264,6 +264,9 @@ pub(crate) struct Enqueue {
     /// The queue [default: that of the job type]
     #[arg(long)]
     pub(crate) queue: Option<String>,
+    /// The tag of the workers that it is for
+    #[arg(long, value_name = "TAG")]
+    pub(crate) to: Option<String>,
     /// So long from now, as `10m`
     #[arg(long = "in", value_name = "TIME", value_parser = duration)]
     pub(crate) delay: Option<Duration>,

@@ -47,6 +47,9 @@ pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop>
             if let Some(id) = &command.id {
                 job = job.id(id);
             }
+            if let Some(tag) = &command.to {
+                job = job.to(tag);
+            }
             for tag in &command.tag {
                 job = job.tag(tag);
             }

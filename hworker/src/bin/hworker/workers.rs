@@ -61,10 +61,11 @@ async fn order(context: &Context, verb: &str, whom: &Whom, order: Order) -> Resu
     context.output.one(&serde_json::json!({ "told": told }), &[("told", told.to_string())])
 }
 
-/// `quiet` or `stopping`.
+/// `quiet`, `stopping` or `blocked`.
 pub(crate) fn state(worker: &WorkerInfo) -> &'static str {
     match worker {
         worker if worker.stopping => "stopping",
+        worker if worker.blocked_since.is_some() => "blocked",
         worker if worker.quiet => "quiet",
         _ => "",
     }

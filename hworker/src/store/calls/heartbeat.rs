@@ -44,6 +44,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) declares: Declares<'a>,
     /// For how long it has reached the server.
     pub(crate) steady: Duration,
+    /// For how long the runtime of its bodies has not run; zero where it runs.
+    pub(crate) blocked: Duration,
 }
 
 /// What a program declares in its code, as a heartbeat tells it.
@@ -139,6 +141,7 @@ impl Queue {
         call.arg(declares.app).arg(declares.hash).number(TABLE_LIVES_MS);
         call.number(millis(asked.steady));
         call.number(u64::from(declares.limits)).number(u64::from(declares.entries));
+        call.number(millis(asked.blocked));
         let mut reply = on.run(&call, within).await?;
         match reply.text()?.as_str() {
             "ok" => {}

@@ -5,7 +5,7 @@ use std::time::SystemTime;
 
 use super::read::{Places, field, fields, read_list, whole_hash};
 use super::scan::{SCAN, Scan};
-use crate::keys::{KeySpace, is_name};
+use crate::keys::{KeySpace, is_queue};
 use crate::limit::List;
 use crate::shards;
 use crate::store::net::{Call, Connection, Fault};
@@ -108,7 +108,7 @@ impl Meta {
             let entry = serde_json::from_slice::<Entry>(&entry).ok();
             Some((String::from_utf8(name).ok()?, entry.map(|entry| entry.shards)))
         };
-        Ok(entries.into_iter().filter_map(read).filter(|(name, _)| is_name(name)).collect())
+        Ok(entries.into_iter().filter_map(read).filter(|(name, _)| is_queue(name)).collect())
     }
 
     /// Notes that all queues are paused until this time, 0 until they are resumed, by an order of that time, in ms.

@@ -23,6 +23,7 @@
 -- ARGV[11] steady    ms for which this worker has reached the server
 -- ARGV[12] limits    '1': its table has limits
 -- ARGV[13] entries   '1': it has cron entries
+-- ARGV[14] blocked   ms for which the runtime of its bodies has not run, if that is long, or 0
 --
 -- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting or 0 while the queue gives none, 1 if it keeps the timer or 0,
 -- ms until the next scheduled job is due, or a limit opens, or -1, parked jobs that it has not looked at, parked jobs to be broken, its
@@ -36,7 +37,7 @@ local worker, timer_ttl, window, everyone = ARGV[1], ARGV[2], tonumber(ARGV[3]),
 local looked, unknown_for, app, hash, live = ARGV[5], tonumber(ARGV[6]), ARGV[8], ARGV[9], tonumber(ARGV[10])
 local bell = KEYS[10]
 
-local known = call('HMGET', record, 'session', 'dead', 'quiet', 'slots', 'stop', 'cancel')
+local known = call('HMGET', record, 'session', 'dead', 'quiet', 'slots', 'stop', 'cancel', 'blocked')
 if not known[1] or known[2] then return {'void'} end
 
 call('HDEL', progress, '')
@@ -44,6 +45,12 @@ call('HDEL', progress, '')
 -- include clock
 call('ZADD', workers, now, worker)
 if ARGV[7] == '1' then call('HSET', record, 'stopping', now) end
+local blocked = tonumber(ARGV[14])
+if blocked > 0 then
+  call('HSET', record, 'blocked', string.format('%.0f', now - blocked))
+elseif known[7] then
+  call('HDEL', record, 'blocked')
+end
 
 local keeper = call('GET', timer)
 local keeps = 0

@@ -26,6 +26,10 @@ pub(super) async fn show(view: View, Path(id): Path<String>) -> Result<Html<Stri
     let verdict = html! {
         (number(runs)) " of " (number(slots)) " slots busy on " (foreign(&worker.host))
         ". Heard of " (span(millis(worker.heard))) " ago."
+        @if let Some(since) = worker.blocked_since {
+            " A body has blocked the runtime of its jobs for " (span(view.now.saturating_sub(since)))
+            ": no other async job of this worker goes on. Make such a job a fn that is not async."
+        }
     };
     let content = html! {
         p.crumb { a href=(view.at("/workers")) { "Workers" } }

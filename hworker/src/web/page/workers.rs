@@ -137,6 +137,7 @@ pub(super) fn state(worker: &WorkerInfo) -> (&'static str, &'static str) {
     match worker {
         worker if worker.stopping => ("cancelled", "stops"),
         worker if millis(worker.heard) > LATE => ("failed", "late"),
+        worker if worker.blocked_since.is_some() => ("failed", "blocked"),
         worker if worker.quiet => ("paused", "quiet"),
         worker if worker.running.is_empty() => ("waiting", "idle"),
         _ => ("running", "busy"),

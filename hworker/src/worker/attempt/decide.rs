@@ -22,6 +22,10 @@ pub(crate) enum Finish {
     Returned(Returned),
     Panicked(Panic),
     TimedOut(Duration),
+    /// The process of the body ended before the body.
+    Killed(String),
+    /// In the process of the body it was decided what happens to the job.
+    Decided(Transition),
 }
 
 impl From<Result<Returned, Panic>> for Finish {
@@ -31,7 +35,7 @@ impl From<Result<Returned, Panic>> for Finish {
 }
 
 /// What happens to the job.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Transition {
     Ack,
     /// Runs again after the delay, as the next attempt.
@@ -91,6 +95,10 @@ pub(crate) fn decide(finish: &Finish, attempts: &Attempts<'_>) -> Transition {
             let message = format!("ran longer than its timeout of {timeout:?}");
             attempts.after(policy.on_timeout, Evidence::new("timeout", message))
         }
+        Finish::Killed(why) => {
+            attempts.after(policy.on_panic, Evidence::new("killed", why.as_str()))
+        }
+        Finish::Decided(transition) => transition.clone(),
     }
 }
 

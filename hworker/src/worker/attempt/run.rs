@@ -4,7 +4,7 @@ use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::unconstrained;
@@ -12,9 +12,9 @@ use tokio::time::sleep_until;
 use tracing::instrument::{Instrument, Instrumented};
 use tracing::{Span, info_span};
 
-use crate::context::{Attempt, Context};
+use crate::context::{Attempt, Context, Scope};
 use crate::envelope::{bounded, describe};
-use crate::job::{Body, Invocation, StartError};
+use crate::job::{Body, Invocation, Isolation, StartError};
 use crate::outcome::Returned;
 use crate::store::{End, Lease, Settlement};
 use crate::worker::attempt::admit::{CANCELLED, admit};
@@ -24,12 +24,16 @@ use crate::worker::attempt::decode::{park, read};
 use crate::worker::attempt::finish::{conclude, decided};
 use crate::worker::attempt::panic::{self, Caught};
 use crate::worker::attempt::{record, tell};
+use crate::worker::isolate::{self, Isolated};
 use crate::worker::state::{
     Admitted, Consumer, Core, Job, Reason, Running, Slot, WaitingJob, Warning,
 };
 
 /// How many bytes are kept and logged of the reason why arguments could not be read.
 const REASON_BYTES: usize = 500;
+
+/// How long a job waits for which no process could be started.
+const NO_PROCESS_PAUSE_MS: u64 = 2_000;
 
 /// An attempt is over: its settlement, `None` if its lease has ended elsewhere, and its slot.
 pub(crate) struct Over(pub(crate) Option<Settlement>, pub(crate) Slot);
@@ -44,6 +48,8 @@ pub(crate) struct Pending {
 enum Unfinished {
     Async(Caught<AsyncBody>),
     Blocking(Caught<BlockingBody>, Span),
+    /// In a process of its own.
+    Isolated(Isolation),
 }
 
 /// The body in its span.
@@ -53,10 +59,26 @@ impl Pending {
     /// Waits for the end of the body.
     pub(crate) async fn over(self, core: &Core, consumer: &Consumer) -> Over {
         let Self { started, body, slot } = self;
+        let (job, context) = (&started.job, &started.context);
         let finish = match body {
-            Unfinished::Async(body) => run_async(body, &started).await,
+            Unfinished::Async(body) => run_async(body, context, job.timeout).await,
             Unfinished::Blocking(body, span) => {
-                blocking::run(body, span, (&started.job, &started.context), core).await
+                blocking::run(body, span, (job, context), core).await
+            }
+            Unfinished::Isolated(isolation) => {
+                match isolate::run(core, job, context, isolation).await {
+                    Isolated::Finished(finish) => finish,
+                    Isolated::Unfit(why) => {
+                        context.end();
+                        let end = || unfit(core, consumer, job, why);
+                        return Over(consumer.end(&job.lease, end), slot);
+                    }
+                    Isolated::NoProcess(why) => {
+                        context.end();
+                        let end = || no_process(core, consumer, job, why);
+                        return Over(consumer.end(&job.lease, end), slot);
+                    }
+                }
             }
         };
         Over(started.end(core, consumer, finish), slot)
@@ -133,24 +155,29 @@ async fn begin(
         let end = || End::Released { delay_ms: 0, envelope: None };
         return Err(consumer.end(&job.lease, end));
     }
-    let context = context(consumer, &job, now + job.timeout);
+    let context = context(&consumer.scope, &job, now + job.timeout);
     let started = Started { job, context, at: now, _suspect: suspect };
     let job = &started.job;
-    let body = match body(job, &started.context) {
-        Ok(body) => body,
-        Err(Unstarted::Unfit(why)) => {
-            return Err(consumer.end(&job.lease, || unfit(core, consumer, job, why)));
-        }
-        Err(Unstarted::Ended(finish)) => return Err(started.end(core, consumer, Some(finish))),
+    let mut body = match job.definition.isolate {
+        Some(isolation) => Unfinished::Isolated(isolation),
+        None => match body(job, &started.context) {
+            Ok(Body::Async(body)) => {
+                let span = around(&consumer.scope, job);
+                Unfinished::Async(Caught::new(body.instrument(span)))
+            }
+            Ok(Body::Blocking(body)) => {
+                Unfinished::Blocking(Caught::new(body), around(&consumer.scope, job))
+            }
+            Err(Unstarted::Unfit(why)) => {
+                return Err(consumer.end(&job.lease, || unfit(core, consumer, job, why)));
+            }
+            Err(Unstarted::Ended(finish)) => return Err(started.end(core, consumer, Some(finish))),
+        },
     };
     let running = Running {
         job: Arc::clone(job),
         context: started.context.clone(),
-        blocking: matches!(body, Body::Blocking(_)),
-    };
-    let mut body = match body {
-        Body::Async(body) => Unfinished::Async(Caught::new(body.instrument(around(consumer, job)))),
-        Body::Blocking(body) => Unfinished::Blocking(Caught::new(body), around(consumer, job)),
+        blocking: matches!(body, Unfinished::Blocking(..)),
     };
     if !consumer.leases.start(running) {
         let is_cancelled = started.context.is_ordered_to_end();
@@ -178,19 +205,60 @@ fn unfit(core: &Core, consumer: &Consumer, job: &Job, text: String) -> End {
     record::parked(job.payload.as_bytes())
 }
 
+/// Gives a job back for which no process could be started. Another worker may have one.
+fn no_process(core: &Core, consumer: &Consumer, job: &Job, why: String) -> End {
+    let text = format!("no process for a job with `isolate`, it is given back: {why}");
+    let why = Warning { job: Some(job.definition.name), id: Some(job.id.clone()), text };
+    core.log_limit.warn(1, &consumer.queue.name, Reason::NoProcess, why);
+    record::released(job, NO_PROCESS_PAUSE_MS)
+}
+
+/// How a body ended that ran in this process for a worker.
+pub(crate) enum Here {
+    /// None if it was cut off.
+    Ended(Option<Finish>),
+    /// The arguments do not fit.
+    Unfit(String),
+}
+
+/// Runs a body for the worker that started this process. `note` is told its context before it starts.
+pub(crate) async fn here(
+    core: &Core,
+    job: &Job,
+    scope: &Arc<Scope>,
+    deadline: Instant,
+    note: impl FnOnce(&Context),
+) -> Here {
+    let context = context(scope, job, deadline);
+    note(&context);
+    let finish = match body(job, &context) {
+        Ok(Body::Async(body)) => {
+            let body = Caught::new(body.instrument(around(scope, job)));
+            run_async(body, &context, job.timeout).await
+        }
+        Ok(Body::Blocking(body)) => {
+            blocking::run(Caught::new(body), around(scope, job), (job, &context), core).await
+        }
+        Err(Unstarted::Unfit(why)) => return Here::Unfit(why),
+        Err(Unstarted::Ended(finish)) => Some(finish),
+    };
+    context.end();
+    Here::Ended(finish)
+}
+
 /// The span of a body's log lines, if a subscriber wants it. Otherwise it costs a comparison of levels.
-fn around(consumer: &Consumer, job: &Job) -> Span {
+fn around(scope: &Scope, job: &Job) -> Span {
     let span = panic::catch(|| {
         info_span!(
             target: "hworker::job", "job",
-            job.id = %job.id, job.name = job.definition.name, job.queue = %consumer.queue.name, job.attempt = job.number,
-            job.tags = tell::tag_list(job), worker.id = %consumer.worker
+            job.id = %job.id, job.name = job.definition.name, job.queue = %scope.queue, job.attempt = job.number,
+            job.tags = tell::tag_list(job), worker.id = %scope.worker
         )
     });
     span.unwrap_or_else(|_| Span::none())
 }
 
-fn context(consumer: &Consumer, job: &Job, deadline: Instant) -> Context {
+fn context(scope: &Arc<Scope>, job: &Job, deadline: Instant) -> Context {
     Context::new(Attempt {
         id: job.id.clone(),
         job: job.definition.name,
@@ -198,7 +266,7 @@ fn context(consumer: &Consumer, job: &Job, deadline: Instant) -> Context {
         max_attempts: job.max_attempts,
         token: job.lease.token(),
         deadline,
-        scope: Arc::clone(&consumer.scope),
+        scope: Arc::clone(scope),
         end: crate::context::End::default(),
     })
 }
@@ -209,7 +277,7 @@ pub(crate) fn why_not(core: &Core, consumer: &Consumer, payload: Vec<u8>) -> Opt
         Ok(job) => job,
         Err((why, _)) => return Some(why.why()),
     };
-    let context = context(consumer, &job, Instant::now() + job.timeout);
+    let context = context(&consumer.scope, &job, Instant::now() + job.timeout);
     // The body is made to see whether the arguments fit. It is not polled. Dropping it may panic, as in a run.
     let made = panic::catch(|| match body(&job, &context) {
         Err(Unstarted::Unfit(why)) => Some(why),
@@ -248,8 +316,11 @@ fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
 }
 
 /// Polls the body until it ends or its time is over. Returns `None` if it is cancelled.
-async fn run_async(mut body: Caught<AsyncBody>, started: &Started) -> Option<Finish> {
-    let context = &started.context;
+async fn run_async(
+    mut body: Caught<AsyncBody>,
+    context: &Context,
+    limit: Duration,
+) -> Option<Finish> {
     // Otherwise the timer would not be set after a body has used up the budget of its task.
     let mut timeout = pin!(unconstrained(sleep_until(context.deadline().into())));
     poll_fn(|cx| {
@@ -260,7 +331,7 @@ async fn run_async(mut body: Caught<AsyncBody>, started: &Started) -> Option<Fin
             return Poll::Ready(Some(result.into()));
         }
         ready!(timeout.as_mut().poll(cx));
-        Poll::Ready(Some(Finish::TimedOut(started.job.timeout)))
+        Poll::Ready(Some(Finish::TimedOut(limit)))
     })
     .await
 }

@@ -57,6 +57,8 @@ pub enum Unhealthy {
         /// How long ago the last accepted one was sent; `None` before the first.
         silent: Option<Duration>,
     },
+    /// No process for jobs with `isolate` can be started, for this reason; jobs of other types run.
+    NoProcess(String),
     /// The runtime of the bodies has not run for this long: bodies that block hold all its threads.
     RuntimeStuck(Duration),
     /// The thread that reserves jobs and settles them has not run for this long.
@@ -81,6 +83,9 @@ impl fmt::Display for Unhealthy {
                 f,
                 "the server has accepted no heartbeat of the queue {queue} for {silent:.1?}"
             ),
+            Self::NoProcess(why) => {
+                write!(f, "no process for jobs with `isolate` can be started: {why}")
+            }
             Self::RuntimeStuck(silent) => write!(
                 f,
                 "the runtime of the bodies has not run for {silent:.1?}: bodies block its threads"
@@ -150,6 +155,10 @@ impl Health {
         else {
             return Err(Unhealthy::Starting);
         };
+        let children = session.core.children.as_ref();
+        if let Some(why) = children.and_then(|children| children.why_not()) {
+            return Err(Unhealthy::NoProcess(why));
+        }
         let consumers = session.consumers();
         let silent = consumers.iter().filter(|consumer| !consumer.freshness.is_fresh());
         // A queue without any accepted heartbeat has waited longest.

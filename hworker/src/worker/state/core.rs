@@ -18,6 +18,7 @@ use crate::job::Definition;
 use crate::store::Queue;
 use crate::table::Table;
 use crate::time::ServerClock;
+use crate::worker::isolate::Pool;
 
 /// What does not change between sessions.
 #[derive(Debug)]
@@ -41,6 +42,8 @@ pub(crate) struct Core {
     pub(crate) stop: CancellationToken,
     /// The grace that came with an order to stop.
     pub(crate) ordered_grace: OnceLock<Duration>,
+    /// The processes for bodies with `isolate`, if it knows a job type that has it.
+    pub(crate) children: Option<Arc<Pool>>,
     /// Each thread of a blocking body that has not returned holds a clone.
     pub(crate) blocking_threads: Arc<()>,
 }
@@ -63,19 +66,24 @@ impl Core {
         self.queues.borrow().first().cloned()
     }
 
-    /// Serves this queue from now on, with all its shards.
+    /// Serves this queue from now on, with all its shards, and its jobs for a tag of the worker.
     pub(crate) fn add_queue(&self, name: &str) {
-        let shards = self.client.shards(name, self.config.limits);
-        self.queues.send_if_modified(|queues| {
-            let is_new = queues.iter().all(|queue| &*queue.name != name);
-            if is_new {
-                queues.extend(shards);
-            }
-            is_new
-        });
+        for name in self.config.with_tags(name) {
+            let shards = self.client.shards(&name, self.config.limits);
+            self.queues.send_if_modified(|queues| {
+                let is_new = queues.iter().all(|queue| *queue.name != *name);
+                if is_new {
+                    queues.extend(shards);
+                }
+                is_new
+            });
+        }
     }
 
     pub(crate) fn remove_queue(&self, name: &str) {
-        self.queues.send_modify(|queues| queues.retain(|queue| &*queue.name != name));
+        let names = self.config.with_tags(name);
+        self.queues.send_modify(|queues| {
+            queues.retain(|queue| names.iter().all(|name| *queue.name != **name));
+        });
     }
 }

@@ -28,6 +28,11 @@ impl Liveness {
         self.last().elapsed()
     }
 
+    /// How long the runtime has not run, where that is so long that it is stuck.
+    pub(crate) fn stuck_for(&self) -> Option<Duration> {
+        Some(self.silent()).filter(|silent| *silent >= STUCK)
+    }
+
     /// Shows that the runtime of this task runs.
     pub(crate) async fn show(&self) {
         loop {

@@ -30,6 +30,8 @@ pub(crate) enum Reason {
     Encrypted,
     /// The job takes long on the line to the server.
     SlowLine,
+    /// No process could be started for the job.
+    NoProcess,
 }
 
 /// The contents of a line, from the last of its jobs.

@@ -150,6 +150,7 @@ impl HeartbeatLoop {
             stopping: self.session.was_told_to_stop(),
             declares: self.session.core.table.declares(&consumer.queue),
             steady: self.steady_since.elapsed(),
+            blocked: self.session.runtime.stuck_for().unwrap_or_default(),
         };
         consumer.queue.heartbeat(connection, &consumer.keys, worker, &asked, ANSWER_WITHIN).await
     }

@@ -40,6 +40,8 @@ pub(crate) enum Plan {
     Snoozes,
     /// Will not run again.
     Fails,
+    /// Ends the process of its own in which it runs, once.
+    Dies,
     /// Ends its process, once.
     AbortsOnce,
     /// Ends its process whenever it runs.
@@ -135,6 +137,10 @@ impl Run {
                 (Outcome::Snooze, Err(hworker::snooze(Duration::from_millis(300)).into()))
             }
             Plan::Fails => (Outcome::Fail, Err(hworker::fail("as it was told").into())),
+            Plan::Dies if first() => {
+                self.end(Outcome::Panic);
+                std::process::abort();
+            }
             Plan::Aborts => self.abort(),
             Plan::AbortsOnce if first() => self.abort(),
             _ => (Outcome::Success, Ok(Returned::Success)),
@@ -221,6 +227,16 @@ pub(crate) fn work_blocking(n: u32, plan: Plan, context: Context) -> Result<Retu
     let mut run = Run::begin(n, &context);
     std::thread::sleep(sleeps(&plan, context.attempt()));
     run.result(&plan, context.attempt())
+}
+
+/// The first in a process of its own.
+#[hworker::job(backoff = "50ms, 1s", max_attempts = 5, isolate(recycle = 20))]
+pub(crate) async fn work_isolated(
+    n: u32,
+    plan: Plan,
+    context: Context,
+) -> Result<Returned, BoxError> {
+    work(n, plan, String::new(), context).await
 }
 
 /// The first, at most six at once.
@@ -516,6 +532,20 @@ fn rarer(n: u32, rng: &mut Rng, queue: &'static str) -> Drawn {
         30..35 => {
             let job = work_blocking::with(n, Plan::Sleep(5_000)).queue(queue);
             ours(n, job.timeout(Duration::from_secs(1)).max_attempts(2))
+        }
+        35..85 => {
+            let plan = match rng.u32(..10) {
+                0 => Plan::Dies,
+                1 => Plan::Errors(1),
+                2 => Plan::Panics(1),
+                3 => Plan::Sleep(rng.u64(LONG_MS)),
+                4 => {
+                    let job = work_isolated::with(n, Plan::Hangs).queue(queue);
+                    return ours(n, job.timeout(Duration::from_secs(2)));
+                }
+                _ => Plan::Sleep(rng.u64(..60)),
+            };
+            ours(n, work_isolated::with(n, plan).queue(queue))
         }
         _ => ours(n, work_blocking::with(n, Plan::Sleep(rng.u64(1..200))).queue(queue)),
     }

@@ -12,6 +12,7 @@ mod change;
 mod checker;
 #[cfg(test)]
 mod checker_tests;
+mod children;
 mod debounced;
 mod deployed;
 mod diary;

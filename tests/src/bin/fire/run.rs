@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::aof::Log;
 use crate::beats;
+use crate::children;
 use crate::debounced::{self, Writer};
 use crate::diary::now;
 use crate::faults::{Kind, Planned, schedule};
@@ -195,6 +196,7 @@ fn look_at_the_end(stage: &Stage, accepted: &BTreeMap<u32, u64>) -> Result<(), F
     drop(checker);
     beats::look(stage)?;
     debounced::look(stage, accepted);
+    children::look(stage);
     let left = QUEUES.map(|queue| at_the_end(stage, queue));
     let left = left.into_iter().collect::<Result<Vec<_>, _>>()?;
     stage.checker().conclude(&left);

@@ -10,7 +10,7 @@ use crate::debounced::save;
 use crate::diary::{Note, What, now};
 use crate::jobs::{
     Desk, WorkOfOld, work, work_alone, work_at_a_rate, work_blocking, work_by_sixes,
-    work_by_worker, work_in_order, work_of_key, work_of_new, work_plain,
+    work_by_worker, work_in_order, work_isolated, work_of_key, work_of_new, work_plain,
 };
 use crate::report::Failure;
 
@@ -24,17 +24,19 @@ pub(crate) async fn run() -> Result<(), Failure> {
         std::panic::set_hook(Box::new(|_| {}));
     }
     let desk = Desk::get();
-    desk.diary.note(Note::of(What::Up, 0, std::process::id()));
-    std::thread::spawn(|| {
-        let _ = std::io::stdin().read_to_end(&mut Vec::new());
-        // The suite is gone.
-        std::process::exit(9);
-    });
-    std::thread::spawn(watch_the_machine);
+    if !hworker::is_child() {
+        desk.diary.note(Note::of(What::Up, 0, std::process::id()));
+        std::thread::spawn(|| {
+            let _ = std::io::stdin().read_to_end(&mut Vec::new());
+            // The suite is gone.
+            std::process::exit(9);
+        });
+        std::thread::spawn(watch_the_machine);
+    }
     let jobs = Registry::new().with::<work>().with::<work_plain>().with::<work_blocking>();
     let jobs = jobs.with::<work_by_sixes>().with::<work_by_worker>().with::<work_of_key>();
     let jobs = jobs.with::<work_in_order>().with::<work_at_a_rate>().with::<work_alone>();
-    let jobs = jobs.with::<beat>().with::<save>();
+    let jobs = jobs.with::<beat>().with::<save>().with::<work_isolated>();
     // A deploy that never ends: half of the workers are of the new build, others know the job otherwise, or not at all.
     let jobs = match std::env::var("HWORKER_TEST_BUILD").as_deref() {
         Ok("new") => jobs.with::<work_of_new>(),

@@ -1,0 +1,129 @@
+//! An attempt whose body runs in a process of its own.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::{interval, sleep_until};
+
+use super::Isolated;
+use super::child::{Child, cancel, resident};
+use super::frame::{Run, Said};
+use crate::context::Context;
+use crate::job::Isolation;
+use crate::outcome::Returned;
+use crate::time::millis;
+use crate::worker::attempt::decide::Finish;
+use crate::worker::state::{Core, Job};
+
+/// So often the memory of a process is looked at. A limit of its addresses would end sound programs, whose allocators reserve more than they use.
+const MEMORY_EVERY: Duration = Duration::from_millis(250);
+
+/// Why a test has no such processes.
+const IN_A_TEST: &str = "it has `isolate`, and a test has no process for it, as each would run the tests: call its function in the test";
+
+/// Runs an attempt in a process out of the pool. Dropping this ends the process.
+pub(crate) async fn run(
+    core: &Core,
+    job: &Job,
+    context: &Context,
+    isolation: Isolation,
+) -> Isolated {
+    let Some(pool) = &core.children else {
+        return Isolated::NoProcess("there is no pool".to_owned());
+    };
+    if pool.is_refused() {
+        let failure = Returned::Failure(IN_A_TEST.to_owned());
+        return Isolated::Finished(Some(Finish::Returned(failure)));
+    }
+    let taken = tokio::select! {
+        () = context.over() => return Isolated::Finished(None),
+        () = sleep_until(context.deadline().into()) => {
+            return Isolated::Finished(Some(Finish::TimedOut(job.timeout)));
+        }
+        taken = pool.take() => taken,
+    };
+    let mut child = match taken {
+        Ok(child) => child,
+        Err(why) => return Isolated::NoProcess(why),
+    };
+    let order = Run {
+        token: job.lease.token(),
+        id: job.id.as_str().to_owned(),
+        queue: context.queue().to_owned(),
+        worker: context.worker().to_owned(),
+        left_ms: millis(context.remaining()),
+        now: core.clock.unix_ms(),
+        payload: job.payload.clone(),
+    };
+    let end = match child.run(order).await {
+        Ok(()) => watch(&mut child, context, isolation).await,
+        Err(_) => End::Died,
+    };
+    if !matches!(end, End::Said(_)) && !core.stop.is_cancelled() {
+        pool.replace();
+    }
+    let finish = match end {
+        End::Said(said) => {
+            pool.put_back(child, isolation).await;
+            match said {
+                Said::Ready | Said::Ended(None) => None,
+                Said::Ended(Some(becomes)) => Some(Finish::Decided(becomes.transition())),
+                Said::Unfit(why) => return Isolated::Unfit(why),
+            }
+        }
+        End::Over => None,
+        End::Late => Some(Finish::TimedOut(job.timeout)),
+        End::Died => {
+            let why = child.ended().await;
+            Some(Finish::Killed(format!("the process of the body has died: {why}")))
+        }
+        End::TooLarge(resident) => {
+            let most = isolation.memory.unwrap_or_default();
+            let why = format!(
+                "the process of the body had {resident} bytes of memory, and may have {most}"
+            );
+            Some(Finish::Killed(child.killed(&why).await))
+        }
+    };
+    Isolated::Finished(finish)
+}
+
+/// Why a process is no longer waited for.
+enum End {
+    Said(Said),
+    Died,
+    /// The attempt is over.
+    Over,
+    Late,
+    TooLarge(u64),
+}
+
+/// Waits for what the process says of the job, or for what ends it.
+async fn watch(child: &mut Child, context: &Context, isolation: Isolation) -> End {
+    let process = child.id();
+    let (said, orders) = child.talk();
+    let mut said = pin!(said);
+    let mut deadline = pin!(sleep_until(context.deadline().into()));
+    let mut over = pin!(context.over());
+    let mut cancelled = pin!(context.cancelled());
+    let mut looks = interval(MEMORY_EVERY);
+    let mut is_told = false;
+    loop {
+        tokio::select! {
+            said = &mut said => return said.map_or(End::Died, End::Said),
+            () = &mut over => return End::Over,
+            () = &mut deadline => return End::Late,
+            () = &mut cancelled, if !is_told => {
+                is_told = true;
+                cancel(orders).await;
+            }
+            _ = looks.tick(), if isolation.memory.is_some() => {
+                let Some(id) = process else { continue };
+                let has = resident(id).await.unwrap_or(0);
+                if isolation.memory.is_some_and(|most| has > most) {
+                    return End::TooLarge(has);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,137 @@
+//! What a process does that runs bodies for a worker.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{
+    Resource, Rlimit, Signal, getpgrp, getpid, getrlimit, kill_process_group, setrlimit,
+};
+use rustix::time::{ClockId, clock_gettime};
+use tokio::sync::mpsc;
+
+use super::frame::{self, Becomes, Order, Run, Said};
+use super::marker::of_worker;
+use crate::context::{Context, Scope, in_body_of};
+use crate::envelope::JobId;
+use crate::error::Error;
+use crate::store::Lease;
+use crate::worker::attempt::decode::read;
+use crate::worker::attempt::finish::decided;
+use crate::worker::attempt::run::{Here, here};
+use crate::worker::signals::Signals;
+use crate::worker::state::Core;
+
+/// Runs jobs for the worker that started this process, until that ends.
+///
+/// # Errors
+/// Where it cannot.
+pub(crate) async fn serve(core: Arc<Core>) -> Result<(), Error> {
+    // Those of a person or a service manager are for the worker, which ends this process.
+    let _signals = Signals::listen()?;
+    let own = core.children.as_ref().map(|children| children.identity());
+    if own.is_none() || own != of_worker() {
+        // The program has several workers, and this is not the one; or its settings or job types are not those of the worker.
+        std::future::pending::<()>().await;
+    }
+    let failed =
+        |error: io::Error| Error::config(format!("a process for bodies cannot serve: {error}"));
+    let socket = take_input().map_err(failed)?;
+    let running = Arc::new(Mutex::new(None));
+    let mut jobs =
+        listen(socket.try_clone().map_err(failed)?, Arc::clone(&running)).map_err(failed)?;
+    say(&socket, &Said::Ready).map_err(failed)?;
+    while let Some(run) = jobs.recv().await {
+        let said = perform(&core, run, &running).await;
+        *locked(&running) = None;
+        say(&socket, &said).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The job that runs, for the thread that listens.
+type Running = Arc<Mutex<Option<Context>>>;
+
+fn locked(running: &Running) -> MutexGuard<'_, Option<Context>> {
+    running.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The socket to the worker. A body, and what it starts, finds an empty input in its place.
+fn take_input() -> io::Result<UnixStream> {
+    let socket = io::stdin().as_fd().try_clone_to_owned()?;
+    rustix::stdio::dup2_stdin(File::open("/dev/null")?)?;
+    let socket = UnixStream::from(socket);
+    socket.set_nonblocking(false)?;
+    Ok(socket)
+}
+
+fn say(mut socket: &UnixStream, said: &Said) -> io::Result<()> {
+    socket.write_all(&frame::bytes(said)?)
+}
+
+/// Reads what the worker says, on a thread, as a body may block the runtime. At its end the worker is no more, and nor is this process.
+fn listen(mut socket: UnixStream, running: Running) -> io::Result<mpsc::UnboundedReceiver<Run>> {
+    let (sender, receiver) = mpsc::unbounded_channel();
+    std::thread::Builder::new().name("hworker-orders".into()).spawn(move || {
+        loop {
+            match frame::read(&mut socket) {
+                Ok(Order::Run(run)) => _ = sender.send(run),
+                Ok(Order::Cancel) => {
+                    if let Some(context) = &*locked(&running) {
+                        context.order_end();
+                    }
+                }
+                Err(_) => die(),
+            }
+        }
+    })?;
+    Ok(receiver)
+}
+
+/// Ends this process, and what it started.
+fn die() -> ! {
+    if getpgrp() == getpid() {
+        let _ = kill_process_group(getpid(), Signal::KILL);
+    }
+    std::process::exit(1)
+}
+
+async fn perform(core: &Core, run: Run, running: &Running) -> Said {
+    let Run { token, id, queue, worker, left_ms, now, payload } = run;
+    core.clock.heard(now);
+    let states = Arc::clone(&core.states);
+    let scope = Scope { queue: queue.into(), worker: worker.into(), states: Arc::clone(&states) };
+    let mut job = match read(core, Lease::Token(token), payload.into_bytes()) {
+        Ok(job) => job,
+        Err((why, _)) => return Said::Unfit(why.why()),
+    };
+    job.id = JobId::from(&*id);
+    bound_time(job.definition.isolate.and_then(|isolation| isolation.cpu_s));
+    let deadline = Instant::now() + Duration::from_millis(left_ms);
+    let note = |context: &Context| *locked(running) = Some(context.clone());
+    match in_body_of(states, here(core, &job, &Arc::new(scope), deadline, note)).await {
+        Here::Unfit(why) => Said::Unfit(why),
+        Here::Ended(finish) => {
+            let transition =
+                finish.map(|finish| decided(core, &job, finish, &job.definition.policy));
+            Said::Ended(transition.and_then(Becomes::of))
+        }
+    }
+}
+
+/// The system ends this process by SIGXCPU when it has used so many more seconds of a processor.
+fn bound_time(seconds: Option<u64>) {
+    let used = clock_gettime(ClockId::ProcessCPUTime).tv_sec.unsigned_abs();
+    let Rlimit { maximum, .. } = getrlimit(Resource::Cpu);
+    // The second that it is in is counted.
+    let current = seconds.map(|more| used.saturating_add(more).saturating_add(1));
+    let current = match (current, maximum) {
+        (Some(current), Some(maximum)) => Some(current.min(maximum)),
+        (current, maximum) => current.or(maximum),
+    };
+    // Where that is refused the deadline bounds it.
+    let _ = setrlimit(Resource::Cpu, Rlimit { current, maximum });
+}

@@ -66,6 +66,21 @@ fn the_shop_keeps_to_its_limits() {
 }
 
 #[test]
+fn the_fleet_runs_jobs_where_they_belong() {
+    let output = run(env!("CARGO_BIN_EXE_fleet"), &[]);
+    for line in [
+        "scene 1 was rendered by cellar",
+        "scene 4 was rendered by cellar",
+        "the logs of day 30 were collected by attic",
+        r#"{"picture":3}: killed: the process of the body has died: it was ended by signal 6, SIGABRT"#,
+        r#"{"picture":4}: timeout: ran longer than its timeout of 2s"#,
+        "4 pictures are decoded, and 2 workers live",
+    ] {
+        assert!(output.contains(line), "{line}\n{output}");
+    }
+}
+
+#[test]
 fn the_shop_goes_on_in_its_page() {
     // Its page is there before the first scene, and jobs come in until it is closed.
     let mut program = Command::new(env!("CARGO_BIN_EXE_control"))

@@ -71,6 +71,8 @@ async function clocks(site) {
     const paths = await page.locator('svg.plot path').evaluateAll((all) => all.map((one) => one.getAttribute('d')));
     drawn ??= paths;
     site.same(paths, drawn, `${what}: what is drawn`);
+    // A live look may be under way.
+    await page.unrouteAll({ behavior: 'ignoreErrors' });
     await page.context().close();
   }
 }

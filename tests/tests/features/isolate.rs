@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use hworker::JobId;
 use hworker_tests::{
-    Act, Failed, Harm, InProcess, Process, Records, TestServer, act_bounded, act_isolated,
-    act_isolated_blocking, act_until_cancelled, binary, isolated_jobs,
+    Act, DOCUMENTED_KEY, Failed, Harm, InProcess, Process, Records, TestServer, act_bounded,
+    act_isolated, act_isolated_blocking, act_until_cancelled, binary, isolated_jobs,
 };
 
 use crate::SOON;
@@ -180,6 +180,13 @@ async fn is1_a_body_is_ended_at_its_deadline_with_all_that_it_started() {
     isolated(&server, "next", vec![]).await;
     server.eventually("the next runs", SOON, || server.ended("next") == 1);
     server.eventually("one process waits", SOON, || children(&worker).len() == 1);
+    // Somebody kills that one, and the next job runs in another.
+    let waiting = children(&worker)[0];
+    kill(waiting);
+    server.eventually("it is gone", SOON, || !lives(waiting));
+    isolated(&server, "last", vec![]).await;
+    server.eventually("the last runs", SOON, || server.ended("last") == 1);
+    assert_eq!(server.runs_of("last")[0].attempt, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -286,6 +293,30 @@ async fn is1_no_process_outlives_its_worker() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn is1_encrypted_arguments_and_large_ones_reach_the_process() {
+    // Encrypted arguments -> the process has the keys of its worker. Ten megabytes -> all of them.
+    // Guard: `payload` in `Run`.
+    let server = TestServer::start();
+    let (name, key) = DOCUMENTED_KEY;
+    let line = format!("{name} AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=\n");
+    let file = server.dir().join("keys");
+    std::fs::write(&file, line).expect("written");
+    let keys = file.to_str().expect("a path");
+    let settings = [("HWORKER_ENCRYPTION_KEYS", keys), ("HWORKER_ENCRYPT_ALL", "true")];
+    let _worker = worker(&server, &settings);
+    let client = hworker::Client::builder().redis_url(server.url()).encryption_key(name, &key);
+    let client = client.encrypt_all(true).build().expect("a client");
+    let large = "x".repeat(10_000_000);
+    for (name, text) in [("small", "\u{e4}\"\n".to_owned()), ("large", large)] {
+        let plan = vec![vec![Harm::Act(Act::Note(text.clone()))]];
+        let job = act_isolated::with(name.into(), plan).on(&client);
+        job.enqueue().await.expect("enqueued");
+        server.eventually("it ends", SOON, || server.ended(name) == 1);
+        assert_eq!(server.runs_of(name)[1].what, text);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn control_37_what_a_body_starts_is_no_process_for_bodies() {
     // A body starts its own program, and reads its input -> the program takes itself for none, and the input is empty.
     // Guard: `take_input`, `marker::name`.
@@ -387,6 +418,11 @@ async fn is1_a_test_has_no_process_for_it() {
     let failed = failed(&server, &id).await;
     assert_eq!((failed.kind.as_str(), failed.attempts), ("failure", 1));
     assert!(failed.message.contains("call its function in the test"), "{failed:?}");
+}
+
+fn kill(process: u32) {
+    let process = rustix::process::Pid::from_raw(process.cast_signed()).expect("a process");
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).expect("killed");
 }
 
 fn free_port() -> u16 {

@@ -93,6 +93,10 @@ impl Child {
         (frame::read_async(&mut self.said), &mut self.orders)
     }
 
+    pub(super) fn lives(&mut self) -> bool {
+        matches!(self.process.try_wait(), Ok(None))
+    }
+
     /// Its process; none once it has ended.
     pub(crate) fn id(&self) -> Option<u32> {
         self.process.id()

@@ -61,9 +61,12 @@ impl Pool {
     /// # Errors
     /// Why there is none.
     pub(super) async fn take(&self) -> Result<Child, String> {
-        let idle = self.idle().pop();
-        if let Some(child) = idle {
-            return Ok(child);
+        let idle = || self.idle().pop();
+        while let Some(mut child) = idle() {
+            // Somebody may have killed it while it waited.
+            if child.lives() {
+                return Ok(child);
+            }
         }
         self.start().await
     }
@@ -89,14 +92,23 @@ impl Pool {
         }
     }
 
-    /// Starts another in place of one that is no more.
+    /// Starts another in place of one that is no more, so that the next job finds one.
     pub(super) fn replace(self: &Arc<Self>) {
         let pool = Arc::clone(self);
         tokio::spawn(async move {
+            if !pool.idle().is_empty() {
+                return;
+            }
             match pool.start().await {
-                Ok(child) => pool.idle().insert(0, child),
+                Ok(child) => {
+                    let mut idle = pool.idle();
+                    // Or there could be more in the end than slots.
+                    if idle.is_empty() {
+                        idle.push(child);
+                    }
+                }
                 Err(why) => {
-                    say!(WARN, "a process for jobs with `isolate` could not be replaced: {why}")
+                    say!(WARN, "a process for jobs with `isolate` could not be replaced: {why}");
                 }
             }
         });

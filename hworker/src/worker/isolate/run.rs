@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::{interval, sleep_until};
+use tokio::time::{interval, sleep_until, timeout_at};
 
 use super::Isolated;
 use super::child::{Child, cancel, resident};
@@ -55,9 +55,11 @@ pub(crate) async fn run(
         now: core.clock.unix_ms(),
         payload: job.payload.clone(),
     };
-    let end = match child.run(order).await {
-        Ok(()) => watch(&mut child, context, isolation).await,
-        Err(_) => End::Died,
+    let end = match timeout_at(context.deadline().into(), child.run(order)).await {
+        Ok(Ok(())) => watch(&mut child, context, isolation).await,
+        Ok(Err(_)) => End::Died,
+        // It does not read.
+        Err(_) => End::Late,
     };
     if !matches!(end, End::Said(_)) && !core.stop.is_cancelled() {
         pool.replace();

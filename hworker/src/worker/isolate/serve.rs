@@ -18,6 +18,7 @@ use super::marker::of_worker;
 use crate::context::{Context, Scope, in_body_of};
 use crate::envelope::JobId;
 use crate::error::Error;
+use crate::log::say;
 use crate::store::Lease;
 use crate::worker::attempt::decode::read;
 use crate::worker::attempt::finish::decided;
@@ -34,7 +35,11 @@ pub(crate) async fn serve(core: Arc<Core>) -> Result<(), Error> {
     let _signals = Signals::listen()?;
     let own = core.children.as_ref().map(|children| children.identity());
     if own.is_none() || own != of_worker() {
-        // The program has several workers, and this is not the one; or its settings or job types are not those of the worker.
+        // It may be another worker of the program, of which the one that is meant follows.
+        say!(
+            INFO,
+            "a worker that does not serve here: in a process for bodies it is the one with the same server, queues, job types and build"
+        );
         std::future::pending::<()>().await;
     }
     let failed =
@@ -43,11 +48,11 @@ pub(crate) async fn serve(core: Arc<Core>) -> Result<(), Error> {
     let running = Arc::new(Mutex::new(None));
     let mut jobs =
         listen(socket.try_clone().map_err(failed)?, Arc::clone(&running)).map_err(failed)?;
-    say(&socket, &Said::Ready).map_err(failed)?;
+    tell(&socket, &Said::Ready).map_err(failed)?;
     while let Some(run) = jobs.recv().await {
         let said = perform(&core, run, &running).await;
         *locked(&running) = None;
-        say(&socket, &said).map_err(failed)?;
+        tell(&socket, &said).map_err(failed)?;
     }
     Ok(())
 }
@@ -68,7 +73,7 @@ fn take_input() -> io::Result<UnixStream> {
     Ok(socket)
 }
 
-fn say(mut socket: &UnixStream, said: &Said) -> io::Result<()> {
+fn tell(mut socket: &UnixStream, said: &Said) -> io::Result<()> {
     socket.write_all(&frame::bytes(said)?)
 }
 

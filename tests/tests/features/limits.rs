@@ -892,7 +892,7 @@ async fn a_foreign_push_of_a_job_that_has_a_limit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_of_every_form() {
+async fn control_42_keys_of_every_form() {
     // Empty, with a NUL, with marks of ours, of 10 MB: jobs run, each key by itself; waiting ones are listed, found and deleted.
     let server = TestServer::start();
     let long = "x".repeat(10_000_000);

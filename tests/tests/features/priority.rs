@@ -172,7 +172,7 @@ async fn p4_pr6_push_to_front() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pr4_no_priority_starves() {
+async fn pr4_control_41_no_priority_starves_and_none_comes_before_its_time() {
     // One that was passed over for `HWORKER_AGING` has a share of what is taken, until it is its turn.
     let server = TestServer::start();
     let short = || vec![vec![Act::Sleep(2)]];

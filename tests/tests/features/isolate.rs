@@ -203,13 +203,13 @@ async fn is2_a_process_is_bounded_and_replaced() {
     let id = bounded(&server, "spins", Harm::Spin).await;
     let spins = failed(&server, &id).await;
     assert!(spins.message.contains("SIGXCPU"), "{spins:?}");
-    for number in 0..6 {
+    for number in 0..7 {
         let name = format!("recycled {number}");
         bounded(&server, &name, Harm::Act(Act::Sleep(0))).await;
         server.eventually("it ends", SOON, || server.ended(&name) == 1);
     }
     let pids: Vec<_> =
-        (0..6).map(|number| server.runs_of(&format!("recycled {number}"))[0].pid).collect();
+        (0..7).map(|number| server.runs_of(&format!("recycled {number}"))[0].pid).collect();
     let changes = pids.windows(2).filter(|two| two[0] != two[1]).count();
     assert_eq!(changes, 2, "{pids:?}");
 }

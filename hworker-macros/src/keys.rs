@@ -1,9 +1,11 @@
 //! The keys of the attribute, and what is said of others.
 
 /// The keys that work, each with an example of its value.
-pub(crate) const KEYS: [(&str, &str); 26] = [
+pub(crate) const KEYS: [(&str, &str); 28] = [
     ("name", "\"mail.welcome\""),
     ("aliases", "[\"old_name\"]"),
+    ("version", "2"),
+    ("upgrade", "path::to::function"),
     ("type", "SendWelcome"),
     ("queue", "\"mail\""),
     ("timeout", "\"120s\""),
@@ -106,6 +108,7 @@ fn meant(key: &str) -> Option<&'static str> {
             "`cron(..)` or `every(..)`, in whose brackets it stands"
         }
         "time_zone" | "tz" | "zone" => "`timezone`",
+        "migrate" | "upcast" | "upcaster" => "`upgrade`",
         "kind" | "task" => "`name`",
         _ => return None,
     })

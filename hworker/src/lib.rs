@@ -10,6 +10,7 @@
 #[allow(unused_extern_crates)]
 extern crate self as hworker;
 
+mod args;
 mod audit;
 mod backoff;
 mod calendar;
@@ -71,6 +72,7 @@ mod worker;
 #[doc(hidden)]
 pub mod __private;
 
+pub use args::Args;
 pub use audit::AuditEntry;
 #[cfg(feature = "cron")]
 pub use calendar::{CatchUp, Overlap};

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::by_name::NO_VERSION;
 use super::{Enqueue, EnqueueByName};
 use crate::calendar::Timing;
 use crate::cron::{Schedule, Template};
@@ -84,6 +85,9 @@ impl EnqueueByName {
         if self.due.is_some() || self.front || self.id.is_some() {
             problems.push(NOT_ONCE.into());
         }
+        if self.args_v == Some(0) {
+            problems.push(NO_VERSION.into());
+        }
         if self.name.is_empty() {
             problems.push("the name of the job type is empty".into());
         }
@@ -94,6 +98,7 @@ impl EnqueueByName {
         Template {
             job: self.name.into(),
             args: args.ok(),
+            args_v: self.args_v.filter(|version| *version > 1),
             tags: self.tags,
             max_attempts: self.max_attempts,
             priority: self.priority,

@@ -104,7 +104,7 @@ pub use job::{Job, OnFault};
 pub use job_state::JobState;
 pub use limit::Rate;
 pub use lock::Lock;
-pub use manifest::JobType;
+pub use manifest::{JobType, Parameter, TypeChange, check_manifest};
 pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, slow_down, snooze};
 pub use pause::Pause;
 pub use priority::Priority;

@@ -45,15 +45,13 @@ pub(crate) fn parameters(model: &JobModel) -> String {
         };
         let name = values("rename").next().unwrap_or_else(|| param.name.unraw().to_string());
         let aliases: Vec<_> = values("alias").map(|alias| quoted(&alias)).collect();
-        let mut json =
-            format!(r#"{{"name":{},"type":{}"#, quoted(&name), quoted(&type_text(param)));
-        if !is_required(param) {
-            json.push_str(r#","optional":true"#);
-        }
-        if !aliases.is_empty() {
-            json.push_str(&format!(r#","aliases":[{}]"#, aliases.join(",")));
-        }
-        Some(json + "}")
+        let optional = if is_required(param) { "" } else { r#","optional":true"# };
+        let aliases = match aliases.join(",") {
+            none if none.is_empty() => none,
+            aliases => format!(r#","aliases":[{aliases}]"#),
+        };
+        let (name, ty) = (quoted(&name), quoted(&type_text(param)));
+        Some(format!(r#"{{"name":{name},"type":{ty}{optional}{aliases}}}"#))
     };
     format!("[{}]", model.arguments().filter_map(parameter).collect::<Vec<_>>().join(","))
 }

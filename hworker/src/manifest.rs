@@ -138,7 +138,9 @@ impl JobType {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
         let mut parameters = Parameter::all(definition);
         if definition.encrypted != Encrypted::No {
-            parameters.iter_mut().for_each(|parameter| parameter.ty.clear());
+            for parameter in &mut parameters {
+                parameter.ty.clear();
+            }
         }
         let mut this = Self {
             name: definition.name.to_owned(),

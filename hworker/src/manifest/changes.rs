@@ -154,7 +154,9 @@ fn differences(old: &JobType, new: &JobType, now: &[JobType]) -> Vec<Found> {
     }
     let mut arguments = arguments(old, new);
     if new.version > old.version && new.upgrades {
-        arguments.iter_mut().for_each(|found| found.mend = None);
+        for found in &mut arguments {
+            found.mend = None;
+        }
     }
     found.extend(arguments);
     found
@@ -240,7 +242,7 @@ impl<'a> Schemas<'a> {
             self.found(Some(Mend::Text(format!("`#[serde(alias = \"{alias}\")]`"))), name, &what);
         }
         match (was.optional, is.optional) {
-            (true, false) => self.found(Some(Mend::Optional), name, "must be there now"),
+            (true, false) => self.needs(name, "must be there now"),
             (false, true) => self.tell(name, "may be left out now"),
             _ => {}
         }
@@ -266,7 +268,7 @@ impl<'a> Schemas<'a> {
     /// An argument or field that was not there.
     fn new_field(&mut self, path: &str, is_required: bool) {
         if is_required {
-            self.found(Some(Mend::Optional), path, "is new and must be there");
+            self.needs(path, "is new and must be there");
         } else {
             self.tell(path, "is new");
         }
@@ -368,9 +370,7 @@ impl<'a> Schemas<'a> {
             match is.get(name) {
                 Some(other) => {
                     match (needs(old, name), needs(new, name)) {
-                        (false, true) => {
-                            self.found(Some(Mend::Optional), path, "must be there now")
-                        }
+                        (false, true) => self.needs(path, "must be there now"),
                         (true, false) => self.tell(path, "may be left out now"),
                         _ => {}
                     }
@@ -389,6 +389,10 @@ impl<'a> Schemas<'a> {
 
     fn breaks(&mut self, path: &str, what: &str) {
         self.found(Some(Mend::Upgrade), path, what);
+    }
+
+    fn needs(&mut self, path: &str, what: &str) {
+        self.found(Some(Mend::Optional), path, what);
     }
 
     fn tell(&mut self, path: &str, what: &str) {

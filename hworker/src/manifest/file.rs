@@ -156,6 +156,9 @@ impl<'a> Filed<'a> {
 
 #[cfg(test)]
 mod tests {
+    // A job is async, and an upgrade may fail, whether these do or not.
+    #![allow(clippy::unused_async, clippy::needless_pass_by_value, clippy::unnecessary_wraps)]
+
     use super::*;
     use crate::args::Args;
     use crate::error::BoxError;

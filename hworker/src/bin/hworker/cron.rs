@@ -162,10 +162,13 @@ async fn add(context: &Context, entry: &AddEntry) -> Result<(), Stop> {
     let args = enqueue::read(&entry.args)?;
     let value: Value = serde_json::from_str(&args)
         .map_err(|error| Stop::usage(format!("the arguments are no JSON: {error}")))?;
-    let known = enqueue::known(context, &entry.job, &value, entry.no_check).await?;
+    let mut version = entry.args_version;
+    if !entry.no_check {
+        version = Some(enqueue::checked(context, &entry.job, &value).await?.version);
+    }
     let mut job = context.client.job_by_name(&entry.job, &args);
-    if let Some(known) = known {
-        job = job.args_version(known.version);
+    if let Some(version) = version {
+        job = job.args_version(version);
     }
     if let Some(priority) = entry.priority {
         job = job.priority(priority);

@@ -20,9 +20,12 @@ pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop>
     let args = read(&command.args)?;
     let value: Value = serde_json::from_str(&args)
         .map_err(|error| Stop::usage(format!("the arguments are no JSON: {error}")))?;
-    let known = known(context, &command.name, &value, command.no_check).await?;
-    let version = known.as_ref().map(|job| job.version);
-    let queue = command.queue.clone().or(known.filter(|_| !command.no_check).map(|job| job.queue));
+    let mut known: Option<JobType> = None;
+    if !command.no_check {
+        known = Some(checked(context, &command.name, &value).await?);
+    }
+    let version = known.as_ref().map(|job| job.version).or(command.args_version);
+    let queue = command.queue.clone().or(known.map(|job| job.queue));
     let queue = queue.unwrap_or_else(|| hworker::defaults::QUEUE.to_owned());
     let what = format!("{} of {}", command.count, command.name);
     // On the heap, as an enqueue is large.
@@ -62,21 +65,12 @@ pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop>
     context.output.rows(&["ID"], &ids, |job| vec![job.id.clone()])
 }
 
-/// The job type as workers wrote it down, once the arguments fit it. Unchecked, none may have written it down.
-pub(crate) async fn known(
-    context: &Context,
-    name: &str,
-    args: &Value,
-    unchecked: bool,
-) -> Result<Option<JobType>, Stop> {
-    let types = context.client.job_types().await;
-    if unchecked {
-        return Ok(types.into_iter().flatten().find(|job| job.is_called(name)));
-    }
-    let types = types?;
+/// The job type as workers wrote it down, where the arguments fit it.
+pub(crate) async fn checked(context: &Context, name: &str, args: &Value) -> Result<JobType, Stop> {
+    let types = context.client.job_types().await?;
     let job = schema::find(&types, name)?;
     schema::check(job, args)?;
-    Ok(Some(job.clone()))
+    Ok(job.clone())
 }
 
 /// A text that is given as it is, as `@file`, or as `-` for the standard input.

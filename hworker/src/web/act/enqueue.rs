@@ -23,7 +23,7 @@ use crate::web::site::Site;
 pub(crate) struct NewJob {
     /// The name of its type.
     pub(crate) job: String,
-    /// Its arguments, by name.
+    /// Its arguments, by name, of the version that workers wrote down for its type.
     #[schema(value_type = Value)]
     pub(crate) args: Box<RawValue>,
     /// When it is due, in milliseconds since 1970.

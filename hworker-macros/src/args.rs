@@ -26,6 +26,8 @@ const BACKOFF: &str = "`backoff` is \"0s\", \"30s\", \"1s, 10s, 1m\", \"exp(5s, 
 pub(crate) struct Args {
     pub(crate) name: Option<LitStr>,
     pub(crate) aliases: Vec<LitStr>,
+    pub(crate) version: Option<u32>,
+    pub(crate) upgrade: Option<Path>,
     pub(crate) type_name: Option<Ident>,
     pub(crate) queue: Option<LitStr>,
     pub(crate) timeout_ms: Option<u64>,
@@ -158,6 +160,8 @@ impl Args {
         match key {
             "name" => self.name = Some(name(value)?),
             "aliases" => self.aliases = aliases(value)?,
+            "version" => self.version = Some(version(value)?),
+            "upgrade" => self.upgrade = Some(upgrade(value)?),
             "type" => self.type_name = Some(type_name(value)?),
             "queue" => self.queue = Some(queue(value)?),
             "timeout" => self.timeout_ms = Some(timeout(value)?),
@@ -252,6 +256,17 @@ fn aliases(value: &Expr) -> Result<Vec<LitStr>> {
         return Err(Error::new_spanned(value, "`aliases` is a list, as in `[\"old_name\"]`"));
     };
     array.elems.iter().map(|alias| name(peel(alias))).collect()
+}
+
+fn version(value: &Expr) -> Result<u32> {
+    let form =
+        "`version` is a number from 1, which is that of arguments without one, to 4294967295";
+    number(value).filter(|version| *version > 0).ok_or_else(|| Error::new_spanned(value, form))
+}
+
+fn upgrade(value: &Expr) -> Result<Path> {
+    let form = "`upgrade` is the path of a `fn(u32, hworker::Args) -> Result<hworker::Args, hworker::BoxError>`";
+    path(value, &unquoted("upgrade", value, form)).cloned()
 }
 
 fn type_name(value: &Expr) -> Result<Ident> {
@@ -395,7 +410,7 @@ mod tests {
     #[test]
     fn every_key() {
         let (args, errors) = parse(quote! {
-            name = "mail.welcome", aliases = ["a", "b"], type = SendWelcome, queue = "mail",
+            name = "mail.welcome", aliases = ["a", "b"], version = 2, upgrade = up, type = SendWelcome, queue = "mail",
             timeout = "1m", on_panic = "fail", on_error = "retry", on_timeout = "fail",
             on_crash = "fail", max_attempts = 3, backoff = "1s, 2s", encrypted = "only",
             priority = "high", redact = "card, to", crate = ::background,
@@ -403,6 +418,7 @@ mod tests {
         assert_eq!(errors, Vec::<String>::new());
         assert_eq!(args.name.map(|name| name.value()).as_deref(), Some("mail.welcome"));
         assert_eq!(args.aliases.iter().map(LitStr::value).collect::<Vec<_>>(), ["a", "b"]);
+        assert!(args.version == Some(2) && args.upgrade.is_some_and(|path| path.is_ident("up")));
         assert!(args.type_name.is_some_and(|name| name == "SendWelcome"));
         assert_eq!(args.queue.map(|queue| queue.value()).as_deref(), Some("mail"));
         assert_eq!(args.timeout_ms, Some(60_000));

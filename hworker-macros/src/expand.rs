@@ -200,6 +200,11 @@ fn definition(model: &JobModel) -> TokenStream {
     let (limits, unique) = (limits::code::list(model), unique::definition(model));
     let (crons, isolate) = (schedule::definition(model), isolate::definition(model));
     let (redact, schema) = (schema::redacted(model), schema(model));
+    let (version, parameters) = (model.args.version.unwrap_or(1), schema::parameters(model));
+    let upgrade = match &model.args.upgrade {
+        None => quote!(::core::option::Option::None),
+        Some(path) => quote!(::core::option::Option::Some(#path)),
+    };
     let queue = model.args.queue.as_ref();
     let queue = queue.map_or_else(|| quote!(#private::DEFAULT_QUEUE), |queue| quote!(#queue));
     let priority = Ident::new("Normal", Span::call_site());
@@ -214,6 +219,8 @@ fn definition(model: &JobModel) -> TokenStream {
         #private::Definition {
             name: Self::NAME,
             aliases: &[#(#aliases),*],
+            version: #version,
+            upgrade: #upgrade,
             queue: #queue,
             priority: #private::Priority::#priority,
             limits: #limits,
@@ -227,6 +234,7 @@ fn definition(model: &JobModel) -> TokenStream {
             policy: #policy,
             encrypted: #encrypted,
             redact: &[#(#redact),*],
+            parameters: #parameters,
             schema: #schema,
             blocking: #blocking,
             isolate: #isolate,

@@ -26,6 +26,8 @@ fn definition(model: &JobModel) -> TokenStream {
         #private::Definition {
             name: Self::NAME,
             aliases: &[],
+            version: 1,
+            upgrade: ::core::option::Option::None,
             queue: "",
             priority: #private::Priority::Normal,
             limits: &[],
@@ -35,6 +37,7 @@ fn definition(model: &JobModel) -> TokenStream {
             policy: #private::Policy::DEFAULT,
             encrypted: #private::Encrypted::No,
             redact: &[],
+            parameters: "[]",
             schema: #private::schema!("{}", [], []),
             blocking: false,
             needs: |_| {},

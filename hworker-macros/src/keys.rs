@@ -1,9 +1,11 @@
 //! The keys of the attribute, and what is said of others.
 
 /// The keys that work, each with an example of its value.
-pub(crate) const KEYS: [(&str, &str); 27] = [
+pub(crate) const KEYS: [(&str, &str); 29] = [
     ("name", "\"mail.welcome\""),
     ("aliases", "[\"old_name\"]"),
+    ("version", "2"),
+    ("upgrade", "path::to::function"),
     ("type", "SendWelcome"),
     ("queue", "\"mail\""),
     ("timeout", "\"120s\""),
@@ -109,6 +111,7 @@ fn meant(key: &str) -> Option<&'static str> {
         "time_zone" | "tz" | "zone" => "`timezone`",
         "sandbox" | "subprocess" => "`isolate`",
         "cpu" | "memory" | "recycle" => "`isolate(..)`, in whose brackets it stands",
+        "migrate" | "upcast" | "upcaster" => "`upgrade`",
         "kind" | "task" => "`name`",
         _ => return None,
     })

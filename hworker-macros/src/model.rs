@@ -78,6 +78,7 @@ impl JobModel {
         }
         let sound = errors.count() == before;
         check_redacted(&args, &params, errors);
+        check_upgrade(&args, errors);
         let name = wire_name(&function.sig.ident, &args, errors);
         let limits = Limits::new(&args, &params, &name, errors);
         let unique =
@@ -177,6 +178,15 @@ fn check_redacted(args: &Args, params: &[Param], errors: &mut Errors) {
         if !params.iter().any(is_it) {
             errors.at(name, format!("the job has no argument `{}`", name.value()));
         }
+    }
+}
+
+/// Arguments are upgraded from one version to another.
+fn check_upgrade(args: &Args, errors: &mut Errors) {
+    if let (Some(upgrade), None | Some(1)) = (&args.upgrade, args.version) {
+        let message = "`upgrade` takes arguments of an older version, and there is none: add `version = 2`, or a higher \
+            one where there were others before";
+        errors.at(upgrade, message);
     }
 }
 

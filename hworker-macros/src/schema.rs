@@ -2,8 +2,9 @@
 //! says it by its name. What it does not know, it leaves open; with the feature `schema` of `hworker` the types themselves say it at run time.
 
 use proc_macro2::TokenTree;
+use quote::ToTokens;
 use syn::ext::IdentExt;
-use syn::{Attribute, GenericArgument, LitStr, Meta, PathArguments, Type};
+use syn::{GenericArgument, LitStr, Meta, PathArguments, Type};
 
 use crate::model::JobModel;
 use crate::params::{Param, Pass};
@@ -30,13 +31,57 @@ pub(crate) fn named(model: &JobModel) -> impl Iterator<Item = (String, &Param)> 
     model.arguments().filter_map(|param| Some((stored_name(param)?, param)))
 }
 
+/// The arguments as the manifest has them, in JSON: each with its name, its type, and what serde was told of it.
+pub(crate) fn parameters(model: &JobModel) -> String {
+    let parameter = |param: &Param| {
+        let words = words(param);
+        let is_none = |word: &str| ["flatten", "skip", "skip_deserializing"].contains(&word);
+        if words.iter().any(|(word, _)| is_none(word)) {
+            return None;
+        }
+        let values = |key: &'static str| {
+            let of_key = words.iter().filter(move |(word, _)| word == key);
+            of_key.filter_map(|(_, value)| value.clone())
+        };
+        let name = values("rename").next().unwrap_or_else(|| param.name.unraw().to_string());
+        let aliases: Vec<_> = values("alias").map(|alias| quoted(&alias)).collect();
+        let optional = if is_required(param) { "" } else { r#","optional":true"# };
+        let aliases = match aliases.join(",") {
+            none if none.is_empty() => none,
+            aliases => format!(r#","aliases":[{aliases}]"#),
+        };
+        let (name, ty) = (quoted(&name), quoted(&type_text(param)));
+        Some(format!(r#"{{"name":{name},"type":{ty}{optional}{aliases}}}"#))
+    };
+    format!("[{}]", model.arguments().filter_map(parameter).collect::<Vec<_>>().join(","))
+}
+
+/// A type as it is written, with the blanks that it needs: how tokens are spelled changes with the compiler.
+fn type_text(param: &Param) -> String {
+    let ty = match param.pass {
+        Pass::Str => return "String".to_owned(),
+        Pass::Slice => format!("Vec<{}>", param.ty.to_token_stream()),
+        _ => param.ty.to_token_stream().to_string(),
+    };
+    let is_word = |c: char| c.is_alphanumeric() || c == '_' || c == '\'';
+    let (mut text, mut is_apart) = (String::new(), false);
+    for c in ty.chars() {
+        if c.is_whitespace() {
+            is_apart = true;
+            continue;
+        }
+        if text.ends_with([',', ';']) || (is_apart && is_word(c) && text.ends_with(is_word)) {
+            text.push(' ');
+        }
+        text.push(c);
+        is_apart = false;
+    }
+    text
+}
+
 /// The arguments whose fields are stored as arguments.
 pub(crate) fn flattened(model: &JobModel) -> impl Iterator<Item = &Param> {
-    model.arguments().filter(|param| {
-        let mut told = serde(param).flat_map(inner);
-        let first = told.next();
-        matches!(first, Some(TokenTree::Ident(word)) if word == "flatten") && told.next().is_none()
-    })
+    model.arguments().filter(|param| matches!(&*words(param), [(word, None)] if word == "flatten"))
 }
 
 /// The arguments that no tool shows, by the names under which they are stored.
@@ -51,40 +96,38 @@ pub(crate) fn redacted(model: &JobModel) -> Vec<LitStr> {
 /// The name under which an argument is stored; none where serde was told more than a name.
 fn stored_name(param: &Param) -> Option<String> {
     let mut name = param.name.unraw().to_string();
-    for attr in serde(param) {
-        let tokens: Vec<_> = inner(attr);
-        for (at, token) in tokens.iter().enumerate() {
-            let TokenTree::Ident(word) = token else { continue };
-            match word.to_string().as_str() {
-                "default" | "alias" => {}
-                "rename" => match &tokens.get(at + 2) {
-                    Some(TokenTree::Literal(literal)) => {
-                        name = syn::parse_str::<LitStr>(&literal.to_string()).ok()?.value();
-                    }
-                    _ => return None,
-                },
-                _ => return None,
-            }
+    for (word, value) in words(param) {
+        match word.as_str() {
+            "default" | "alias" => {}
+            "rename" => name = value?,
+            _ => return None,
         }
     }
     Some(name)
 }
 
-fn serde(param: &Param) -> impl Iterator<Item = &Attribute> {
-    param.attrs.iter().filter(|attr| attr.path().is_ident("serde"))
-}
-
-fn inner(attr: &Attribute) -> Vec<TokenTree> {
-    match &attr.meta {
-        Meta::List(list) => list.tokens.clone().into_iter().collect(),
-        _ => Vec::new(),
+/// What serde was told of an argument: words, and the texts that are their values.
+fn words(param: &Param) -> Vec<(String, Option<String>)> {
+    let mut words = Vec::new();
+    for attr in param.attrs.iter().filter(|attr| attr.path().is_ident("serde")) {
+        let Meta::List(list) = &attr.meta else { continue };
+        let tokens: Vec<_> = list.tokens.clone().into_iter().collect();
+        for (at, token) in tokens.iter().enumerate() {
+            let TokenTree::Ident(word) = token else { continue };
+            let value = match tokens.get(at + 2) {
+                Some(TokenTree::Literal(literal)) => {
+                    syn::parse_str::<LitStr>(&literal.to_string()).ok().map(|text| text.value())
+                }
+                _ => None,
+            };
+            words.push((word.to_string(), value));
+        }
     }
+    words
 }
 
 fn is_required(param: &Param) -> bool {
-    let has_default = serde(param).any(|attr| {
-        inner(attr).iter().any(|token| matches!(token, TokenTree::Ident(word) if word == "default"))
-    });
+    let has_default = words(param).iter().any(|(word, _)| word == "default");
     !has_default && generic(&param.ty, "Option").is_none()
 }
 
@@ -161,21 +204,39 @@ mod tests {
     use crate::args::Args;
     use crate::errors::Errors;
 
-    fn schema(function: proc_macro2::TokenStream) -> String {
+    fn model(function: proc_macro2::TokenStream) -> JobModel {
         let mut errors = Errors::default();
         let args = Args::parse(quote!(), &mut errors);
-        of(&JobModel::new(syn::parse2(function).expect("a function"), args, &mut errors))
+        JobModel::new(syn::parse2(function).expect("a function"), args, &mut errors)
+    }
+
+    #[test]
+    fn parameters_are_told_as_they_are_written() {
+        let model = model(quote! {
+            async fn job(
+                to: &str, pairs: &[(u8, [u8; 4])], map: &std::collections::HashMap<String, Vec<u8>>, maybe: Option<fn(u8,u16) -> u8>,
+                #[serde(default = "three")] later: u32, #[serde(rename = "type", alias = "sort", alias = "kind")] kind: crate::Kind,
+                #[serde(with = "seconds")] at: Time, #[serde(flatten)] rest: Rest, context: Context,
+            ) {}
+        });
+        let expected = concat!(
+            r#"[{"name":"to","type":"String"},{"name":"pairs","type":"Vec<(u8, [u8; 4])>"},"#,
+            r#"{"name":"map","type":"std::collections::HashMap<String, Vec<u8>>"},"#,
+            r#"{"name":"maybe","type":"Option<fn(u8, u16)->u8>","optional":true},{"name":"later","type":"u32","optional":true},"#,
+            r#"{"name":"type","type":"crate::Kind","aliases":["sort","kind"]},{"name":"at","type":"Time"}]"#
+        );
+        assert_eq!(parameters(&model), expected);
     }
 
     #[test]
     fn what_types_say_by_their_names_is_in_the_schema() {
-        let schema = schema(quote! {
+        let schema = of(&model(quote! {
             async fn job(
                 to: &str, n: u64, ratio: f64, on: bool, maybe: Option<String>, list: Vec<Option<u8>>, pairs: &[(u8, u8)],
                 #[serde(default)] later: u32, #[serde(rename = "type")] kind: Kind, map: std::collections::HashMap<String, u8>,
                 #[serde(flatten)] rest: Rest, boxed: Box<i8>, context: Context,
             ) {}
-        });
+        }));
         let expected = concat!(
             r#"{"type":"object","properties":{"to":{"type":"string"},"n":{"type":"integer"},"ratio":{"type":"number"},"#,
             r#""on":{"type":"boolean"},"maybe":{"type":["string","null"]},"#,

@@ -91,7 +91,7 @@ fn every_policy() {
     check(
         "policies",
         quote! {
-            name = "mail:send", aliases = ["send", "mail"], type = Send, queue = "mail",
+            name = "mail:send", aliases = ["send", "mail"], version = 2, upgrade = older::upgrade, type = Send, queue = "mail",
             timeout = "1h30m", on_panic = "fail", on_error = policy::decide, on_timeout = "fail",
             on_crash = "fail", max_attempts = 3, backoff = "exp(1s, 1m)", encrypted, crate = crate::background,
         },

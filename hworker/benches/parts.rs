@@ -43,6 +43,7 @@ fn encode(args: &Arguments) -> Vec<u8> {
         v: VERSION,
         id: &id,
         job: "send_welcome",
+        args_v: None,
         args,
         enqueued_at: 1_795_261_234_567,
         ready_at: None,

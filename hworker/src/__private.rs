@@ -15,8 +15,8 @@ pub use crate::error::Error;
 pub use crate::job::Tag;
 pub use crate::job::{
     Argument, Arguments, Body, DeclaredCron, Definition, Invocation, Isolation, Job, OnCancel,
-    OnError, OnFault, Place, Policy, Registration, Schema, StartError, decode, limit_values,
-    unique_key,
+    OnError, OnFault, Place, Policy, Registration, Schema, StartError, Upgrade, decode,
+    limit_values, unique_key,
 };
 /// Limits, and what they are in the arguments.
 pub mod limit {

@@ -90,10 +90,14 @@ impl Limits {
     }
 }
 
+/// What `check_manifest` reads: no setting of a client or a worker, which may be there beside it in a test.
+pub(crate) const MANIFEST: &str = "HWORKER_MANIFEST";
+
 /// Variables of the environment that look like settings and are none, each with the setting that it is most like.
 pub(crate) fn unknown_variables() -> Vec<(String, &'static str)> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    let ours = |name: &String| name.starts_with("HWORKER_") && !name.starts_with("HWORKER_TEST_");
+    let others = |name: &str| name.starts_with("HWORKER_TEST_") || name == MANIFEST;
+    let ours = |name: &String| name.starts_with("HWORKER_") && !others(name);
     names.filter(ours).filter_map(|name| nearest_setting(&name).map(|near| (name, near))).collect()
 }
 

@@ -8,10 +8,12 @@ use std::pin::Pin;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::args::Args;
 use crate::backoff::Backoff;
 use crate::calendar::Timing;
 use crate::context::{Context, Inject, Needs, States};
 use crate::encryption::Encrypted;
+use crate::envelope::describe;
 use crate::error::BoxError;
 use crate::limit::{Limit, LimitValues};
 use crate::outcome::Returned;
@@ -77,6 +79,10 @@ pub struct Definition {
     pub name: &'static str,
     /// Further names under which jobs of this type may wait.
     pub aliases: &'static [&'static str],
+    /// The version of its arguments.
+    pub version: u32,
+    /// Makes arguments of this version of those of an older one.
+    pub upgrade: Option<Upgrade>,
     /// The queue that it goes to unless the call says otherwise.
     pub queue: &'static str,
     /// The priority of its jobs unless the call says otherwise.
@@ -95,6 +101,8 @@ pub struct Definition {
     pub encrypted: Encrypted,
     /// The arguments that no tool shows.
     pub redact: &'static [&'static str],
+    /// The arguments by their names, as the manifest has them, in JSON.
+    pub parameters: &'static str,
     /// The JSON Schema of the arguments.
     pub schema: Schema,
     /// Whether the body is not async and so runs on a thread of its own.
@@ -122,6 +130,25 @@ pub struct Isolation {
     pub cpu_s: Option<u64>,
     /// After so many jobs the process is replaced.
     pub recycle: Option<u32>,
+}
+
+/// Makes arguments of the newest version of those of an older one, whose number it is told.
+pub type Upgrade = fn(u32, Args) -> Result<Args, BoxError>;
+
+impl Definition {
+    /// The version of its arguments as an envelope says it: nothing for the first.
+    pub(crate) fn args_v(&self) -> Option<u32> {
+        Some(self.version).filter(|version| *version > 1)
+    }
+
+    /// Arguments of an older version as those of this one, in JSON; else what went wrong. `None` where they are read as they are. The
+    /// function of the user may panic.
+    pub(crate) fn upgraded(&self, from: u32, args: &str) -> Option<Result<String, String>> {
+        let upgrade = self.upgrade.filter(|_| from < self.version)?;
+        let old = serde_json::from_str(args).map_err(|error| describe(&error));
+        let new = old.and_then(|old| upgrade(from, old).map_err(|error| error.to_string()));
+        Some(new.and_then(|new| serde_json::to_string(&new).map_err(|error| describe(&error))))
+    }
 }
 
 /// A cron entry that a job type declares.

@@ -10,6 +10,7 @@
 #[allow(unused_extern_crates)]
 extern crate self as hworker;
 
+mod args;
 mod audit;
 mod backoff;
 mod calendar;
@@ -71,6 +72,7 @@ mod worker;
 #[doc(hidden)]
 pub mod __private;
 
+pub use args::Args;
 pub use audit::AuditEntry;
 #[cfg(feature = "cron")]
 pub use calendar::{CatchUp, Overlap};
@@ -102,7 +104,7 @@ pub use job::{Job, OnFault};
 pub use job_state::JobState;
 pub use limit::Rate;
 pub use lock::Lock;
-pub use manifest::JobType;
+pub use manifest::{JobType, Parameter, TypeChange, check_manifest};
 pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, slow_down, snooze};
 pub use pause::Pause;
 pub use priority::Priority;

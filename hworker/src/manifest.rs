@@ -1,7 +1,10 @@
-//! The manifest: what workers write down of their job types, for tools that do not link them.
+//! The manifest: what workers write down of their job types, for tools that do not link them, and what a test compares with a file.
 
+mod changes;
 #[cfg(any(feature = "cli", feature = "web"))]
 mod check;
+mod file;
+mod rust_types;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,8 +15,10 @@ use crate::fnv;
 use crate::job::Definition;
 use crate::store::{Fault, MetaKey, server_time};
 
+pub use changes::TypeChange;
 #[cfg(feature = "web")]
 pub(crate) use check::HIDDEN;
+pub use file::check_manifest;
 
 /// A larger entry is none: anybody may have written it.
 const ENTRY_BYTES: u64 = 64 * 1024;
@@ -34,11 +39,26 @@ pub struct JobType {
     /// Older names whose jobs it also runs.
     #[serde(default)]
     pub aliases: Vec<String>,
+    /// The version of its arguments.
+    #[serde(default = "first")]
+    pub version: u32,
+    /// Whether it upgrades arguments of older versions. Else they are read as they are.
+    #[serde(default)]
+    pub upgrades: bool,
+    /// Its arguments, without those that are flattened into them.
+    #[serde(default)]
+    pub parameters: Vec<Parameter>,
     /// The queue that it goes to, unless a call says otherwise.
+    #[serde(default)]
+    #[cfg_attr(feature = "web", schema(required = true))]
     pub queue: String,
     /// How long an attempt may run, in milliseconds.
+    #[serde(default)]
+    #[cfg_attr(feature = "web", schema(required = true))]
     pub timeout_ms: u64,
     /// How many attempts a job has.
+    #[serde(default)]
+    #[cfg_attr(feature = "web", schema(required = true))]
     pub max_attempts: u32,
     /// Whether its arguments are encrypted, so that only programs with the key can enqueue it.
     #[serde(default)]
@@ -53,31 +73,81 @@ pub struct JobType {
     #[serde(default)]
     pub place: String,
     /// The JSON Schema of its arguments, as JSON, of draft 2020-12.
+    #[serde(default)]
+    #[cfg_attr(feature = "web", schema(required = true))]
     pub schema: String,
     /// Changes with all that is above, but not with the place.
+    #[serde(default)]
+    #[cfg_attr(feature = "web", schema(required = true))]
     pub fingerprint: String,
     /// When a worker last wrote it, in milliseconds since 1970 by the worker's clock.
+    #[serde(default)]
+    #[cfg_attr(feature = "web", schema(required = true))]
     pub seen: u64,
+}
+
+/// An argument of a job type.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
+#[non_exhaustive]
+pub struct Parameter {
+    /// The name under which it is stored.
+    pub name: String,
+    /// Its Rust type, as it is written; nothing where the arguments are encrypted.
+    #[serde(rename = "type")]
+    pub ty: String,
+    /// Whether it may be left out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
+    /// Other names under which it is read.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub aliases: Vec<String>,
+}
+
+impl Parameter {
+    fn all(definition: &Definition) -> Vec<Self> {
+        serde_json::from_str(definition.parameters).unwrap_or_default()
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.aliases.iter().any(|alias| alias == name)
+    }
+}
+
+fn first() -> u32 {
+    1
 }
 
 impl JobType {
     /// With all that is known of its arguments, where the entry has room for it. Of encrypted arguments no more is told than their names
     /// and JSON types: nobody can enqueue them by hand, and their types may say much in words.
     pub(crate) fn of(definition: &Definition, seen: u64) -> Self {
-        let deep = match definition.encrypted {
-            Encrypted::No => definition.schema.deep(),
-            _ => None,
-        };
-        let deep = deep.map(|schema| Self::with(definition, schema, seen));
+        let deep = Self::deep_schema(definition).map(|schema| Self::with(definition, schema, seen));
         deep.filter(|job| job.entry().len() as u64 <= ENTRY_BYTES)
             .unwrap_or_else(|| Self::with(definition, definition.schema.shallow().to_owned(), seen))
     }
 
+    fn deep_schema(definition: &Definition) -> Option<String> {
+        match definition.encrypted {
+            Encrypted::No => definition.schema.deep(),
+            _ => None,
+        }
+    }
+
     fn with(definition: &Definition, schema: String, seen: u64) -> Self {
         let owned = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        let mut parameters = Parameter::all(definition);
+        if definition.encrypted != Encrypted::No {
+            for parameter in &mut parameters {
+                parameter.ty.clear();
+            }
+        }
         let mut this = Self {
             name: definition.name.to_owned(),
             aliases: owned(definition.aliases),
+            version: definition.version,
+            upgrades: definition.upgrade.is_some(),
+            parameters,
             queue: definition.queue.to_owned(),
             timeout_ms: definition.policy.timeout_ms,
             max_attempts: definition.policy.max_attempts,

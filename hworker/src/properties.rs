@@ -196,6 +196,7 @@ mod tests {
             "id",
             "job",
             "args",
+            "args_v",
             "attempt",
             "crashes",
             "max_attempts",
@@ -278,6 +279,7 @@ mod tests {
             numbers in any::<(u64, Option<u32>, Option<u64>, Option<u64>)>(),
             backoff in prop::option::of(any::<String>()),
             priority in prop::option::of(prop::sample::select(Priority::ALL.to_vec())),
+            args_v in prop::option::of(1..=u32::MAX),
         ) {
             let (enqueued_at, max_attempts, timeout, retry_until) = numbers;
             let (id, args) = (JobId::fresh(), json!({ "x": args }));
@@ -285,6 +287,7 @@ mod tests {
                 v: VERSION,
                 id: &id,
                 job: &job,
+                args_v,
                 args: &args,
                 enqueued_at,
                 ready_at: None,
@@ -303,6 +306,7 @@ mod tests {
             prop_assert_eq!(read.id.as_deref(), Some(id.as_str()));
             prop_assert_eq!(&*read.job, job.as_str());
             prop_assert_eq!(read.args(), args.to_string());
+            prop_assert_eq!(read.args_version(), args_v.unwrap_or(1));
             prop_assert_eq!((read.attempt, read.max_attempts), (1, max_attempts));
             prop_assert_eq!((read.timeout, read.retry_until), (timeout, retry_until));
             prop_assert_eq!(read.expires_at, retry_until);
@@ -329,6 +333,7 @@ mod tests {
                 v: VERSION,
                 id: &id,
                 job: floats::NAME,
+                args_v: None,
                 args: &sent,
                 enqueued_at: 1,
                 ready_at: None,

@@ -25,7 +25,7 @@ const LAYERS: &[&[&str]] = &[
     &["envelope", "keys"],
     &["hooks", "job_state"],
     &["error", "unique"],
-    &["outcome", "backoff", "durability", "encryption", "runtime"],
+    &["args", "outcome", "backoff", "durability", "encryption", "runtime"],
     &["context", "config"],
     &["job"],
     &["store", "registry"],

@@ -98,6 +98,8 @@ impl ::hworker::__private::Job for send_old {
     const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
         name: Self::NAME,
         aliases: &[],
+        version: 1u32,
+        upgrade: ::core::option::Option::None,
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
@@ -113,6 +115,7 @@ impl ::hworker::__private::Job for send_old {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
+        parameters: "[{\"name\":\"to\",\"type\":\"String\"}]",
         schema: ::hworker::__private::schema!(
             "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
             ["to" : String,], []

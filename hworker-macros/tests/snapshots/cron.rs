@@ -64,6 +64,8 @@ impl ::hworker::__private::Job for tick {
     const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
         name: Self::NAME,
         aliases: &[],
+        version: 1u32,
+        upgrade: ::core::option::Option::None,
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
@@ -106,6 +108,7 @@ impl ::hworker::__private::Job for tick {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
+        parameters: "[]",
         schema: ::hworker::__private::schema!(
             "{\"type\":\"object\",\"properties\":{},\"required\":[]}", [], []
         ),

@@ -94,6 +94,8 @@ impl ::hworker::__private::Job for sync {
     const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
         name: Self::NAME,
         aliases: &[],
+        version: 1u32,
+        upgrade: ::core::option::Option::None,
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
         limits: &[
@@ -141,6 +143,7 @@ impl ::hworker::__private::Job for sync {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
+        parameters: "[{\"name\":\"tenant\",\"type\":\"String\"},{\"name\":\"plan_limit\",\"type\":\"u8\"}]",
         schema: ::hworker::__private::schema!(
             "{\"type\":\"object\",\"properties\":{\"tenant\":{\"type\":\"string\"},\"plan_limit\":{\"type\":\"integer\"}},\"required\":[\"tenant\",\"plan_limit\"]}",
             ["tenant" : ::std::string::String, "plan_limit" : u8,], []

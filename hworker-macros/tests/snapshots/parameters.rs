@@ -139,6 +139,8 @@ impl ::hworker::__private::Job for report {
     const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
         name: Self::NAME,
         aliases: &[],
+        version: 1u32,
+        upgrade: ::core::option::Option::None,
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
@@ -154,6 +156,7 @@ impl ::hworker::__private::Job for report {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
+        parameters: "[{\"name\":\"who\",\"type\":\"String\"},{\"name\":\"ids\",\"type\":\"Vec<u64>\"},{\"name\":\"limits\",\"type\":\"Limits\"},{\"name\":\"page\",\"type\":\"u32\",\"optional\":true},{\"name\":\"type\",\"type\":\"Option<String>\",\"optional\":true}]",
         schema: ::hworker::__private::schema!(
             "{\"type\":\"object\",\"properties\":{\"who\":{\"type\":\"string\"},\"ids\":{\"type\":\"array\",\"items\":{\"type\":\"integer\"}},\"limits\":{},\"page\":{\"type\":\"integer\"},\"type\":{\"type\":[\"string\",\"null\"]}},\"required\":[\"who\",\"ids\",\"limits\"]}",
             ["who" : ::std::string::String, "ids" : ::std::vec::Vec < u64 >, "limits" :

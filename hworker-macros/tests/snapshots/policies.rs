@@ -77,6 +77,8 @@ impl crate::background::__private::Job for Send {
     const DEFINITION: &'static crate::background::__private::Definition = &crate::background::__private::Definition {
         name: Self::NAME,
         aliases: &["send", "mail"],
+        version: 2u32,
+        upgrade: ::core::option::Option::Some(older::upgrade),
         queue: "mail",
         priority: crate::background::__private::Priority::Normal,
         limits: &[],
@@ -102,6 +104,7 @@ impl crate::background::__private::Job for Send {
         },
         encrypted: crate::background::__private::encryption::YES,
         redact: &[],
+        parameters: "[{\"name\":\"to\",\"type\":\"String\"}]",
         schema: crate::background::__private::schema!(
             "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
             ["to" : String,], []

@@ -83,6 +83,8 @@ impl ::hworker::__private::Job for send {
     const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
         name: Self::NAME,
         aliases: &[],
+        version: 1,
+        upgrade: ::core::option::Option::None,
         queue: "",
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
@@ -96,6 +98,7 @@ impl ::hworker::__private::Job for send {
         policy: ::hworker::__private::Policy::DEFAULT,
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
+        parameters: "[]",
         schema: ::hworker::__private::schema!("{}", [], []),
         blocking: false,
         needs: |_| {},

@@ -91,6 +91,8 @@ impl ::hworker::__private::Job for send_welcome {
     const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
         name: Self::NAME,
         aliases: &[],
+        version: 1u32,
+        upgrade: ::core::option::Option::None,
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
@@ -108,6 +110,7 @@ impl ::hworker::__private::Job for send_welcome {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
+        parameters: "[{\"name\":\"to\",\"type\":\"String\"},{\"name\":\"user_id\",\"type\":\"u64\"}]",
         schema: ::hworker::__private::schema!(
             "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"},\"user_id\":{\"type\":\"integer\"}},\"required\":[\"to\",\"user_id\"]}",
             ["to" : String, "user_id" : u64,], []

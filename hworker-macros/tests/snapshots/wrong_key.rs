@@ -77,6 +77,8 @@ impl ::hworker::__private::Job for send {
     const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
         name: Self::NAME,
         aliases: &[],
+        version: 1u32,
+        upgrade: ::core::option::Option::None,
         queue: ::hworker::__private::DEFAULT_QUEUE,
         priority: ::hworker::__private::Priority::Normal,
         limits: &[],
@@ -93,6 +95,7 @@ impl ::hworker::__private::Job for send {
         },
         encrypted: ::hworker::__private::Encrypted::No,
         redact: &[],
+        parameters: "[{\"name\":\"to\",\"type\":\"String\"}]",
         schema: ::hworker::__private::schema!(
             "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
             ["to" : String,], []
@@ -122,5 +125,5 @@ const _: () = {
     }
 };
 ::core::compile_error! {
-    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `on_cancel`, `max_attempts`, `expires`, `backoff`, `priority`, `encrypted`, `redact`, `concurrency`, `rate_limit`, `fair`, `unique`, `debounce`, `throttle`, `cron`, `every`, `timezone`, `crate`"
+    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `version`, `upgrade`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `on_cancel`, `max_attempts`, `expires`, `backoff`, `priority`, `encrypted`, `redact`, `concurrency`, `rate_limit`, `fair`, `unique`, `debounce`, `throttle`, `cron`, `every`, `timezone`, `crate`"
 }

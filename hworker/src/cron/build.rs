@@ -31,6 +31,7 @@ pub(crate) fn entry_of(
         when: timing,
         job: String::new(),
         args: RawValue::NULL.to_owned(),
+        args_v: None,
         list: String::new(),
         lock: None,
         terms: String::new(),

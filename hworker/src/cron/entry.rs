@@ -23,6 +23,8 @@ pub(crate) struct Entry {
     pub(crate) when: Timing,
     pub(crate) job: String,
     pub(crate) args: Box<RawValue>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) args_v: Option<u32>,
     /// Where its runs wait.
     pub(super) list: String,
     /// The key that its runs hold because they are unique.
@@ -153,6 +155,7 @@ impl Entry {
             v: VERSION,
             id,
             job: &self.job,
+            args_v: self.args_v,
             args: &self.args,
             enqueued_at: now,
             ready_at: None,

@@ -23,6 +23,8 @@ pub(crate) struct Template {
     pub(crate) definition: Option<&'static Definition>,
     pub(crate) job: Cow<'static, str>,
     pub(crate) args: Option<Box<RawValue>>,
+    /// Of which version they are, if not of the first.
+    pub(crate) args_v: Option<u32>,
     pub(crate) tags: Vec<String>,
     pub(crate) meta: Option<Box<RawValue>>,
     pub(crate) max_attempts: Option<u32>,
@@ -47,8 +49,8 @@ impl Template {
     ) -> Self {
         let mut problems = Vec::new();
         let args = args.map_err(|error| problems.push(describe(&error))).ok();
-        let job = Cow::Borrowed(definition.name);
-        Self { definition: Some(definition), job, args, problems, ..Self::default() }
+        let (job, args_v) = (Cow::Borrowed(definition.name), definition.args_v());
+        Self { definition: Some(definition), job, args, args_v, problems, ..Self::default() }
     }
 
     /// Fills the entry of this name with it; what is wrong goes to `problems`.
@@ -118,6 +120,7 @@ impl Template {
         let of_type = self.definition.and_then(|definition| definition.policy.expires_ms);
         entry.expires_in = self.expires_in.or(of_type);
         entry.job = self.job.into_owned();
+        entry.args_v = self.args_v;
         entry.tags = self.tags;
         entry.meta = self.meta;
         entry.max_attempts = self.max_attempts;

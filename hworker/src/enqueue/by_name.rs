@@ -19,6 +19,9 @@ use crate::store::Due;
 use crate::time::{local_unix_ms, millis, since_1970};
 use crate::unique::{KeyLock, Receipt, Unique, own_id};
 
+/// What is said of arguments of the version 0.
+pub(super) const NO_VERSION: &str = "the version of the arguments is 0; it counts from 1";
+
 /// A job about to be enqueued by the name of its type; [`Client::job_by_name`] makes one. Nothing checks that a worker knows the name, or
 /// that the arguments fit: [`Client::job_types`] tells of both.
 #[must_use = "nothing is enqueued until `.enqueue().await`"]
@@ -26,6 +29,7 @@ pub struct EnqueueByName {
     client: Client,
     pub(super) name: String,
     pub(super) args: String,
+    pub(super) args_v: Option<u32>,
     queue: String,
     pub(super) to: Option<String>,
     pub(super) due: Option<Due>,
@@ -51,6 +55,7 @@ impl Client {
             client: self.clone(),
             name: name.into(),
             args: args.into(),
+            args_v: None,
             queue: crate::config::defaults::QUEUE.to_owned(),
             to: None,
             due: None,
@@ -114,6 +119,13 @@ impl EnqueueByName {
         self
     }
 
+    /// Says of which version the arguments are, from 1: the one that [`JobType::version`](crate::JobType::version) tells, for arguments that
+    /// are written as workers read them now. Without it they are of the first, which workers of a later one upgrade.
+    pub fn args_version(mut self, version: u32) -> Self {
+        self.args_v = Some(version);
+        self
+    }
+
     /// Gives the job this id, as [`Enqueue::id`](super::Enqueue::id) does.
     pub fn id(mut self, id: impl Into<String>) -> Self {
         self.id = Some(id.into());
@@ -164,6 +176,9 @@ impl EnqueueByName {
         if self.max_attempts == Some(0) {
             problems.push("max_attempts is 0; a job has at least one attempt".into());
         }
+        if self.args_v == Some(0) {
+            problems.push(NO_VERSION.into());
+        }
         if self.front && self.due.is_some() {
             problems.push(NOT_IN_FRONT.into());
         }
@@ -193,6 +208,7 @@ impl EnqueueByName {
             v: VERSION,
             id: &id,
             job: &self.name,
+            args_v: self.args_v.filter(|version| *version > 1),
             args: &args,
             enqueued_at: millis(now),
             ready_at: self.due.map(|due| due.by_clock(millis(now))),

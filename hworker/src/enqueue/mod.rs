@@ -383,6 +383,7 @@ impl<J: Job> Enqueue<J> {
             v: VERSION,
             id: &id,
             job: J::NAME,
+            args_v: J::DEFINITION.args_v(),
             args: &args,
             enqueued_at: millis(now),
             ready_at: due.map(|due| due.by_clock(millis(now))),

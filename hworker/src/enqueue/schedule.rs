@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::by_name::NO_VERSION;
 use super::{Enqueue, EnqueueByName};
 use crate::calendar::Timing;
 use crate::cron::{Schedule, Template};
@@ -92,6 +93,9 @@ impl EnqueueByName {
         if self.to.is_some() {
             problems.push(NOT_BY_TO.into());
         }
+        if self.args_v == Some(0) {
+            problems.push(NO_VERSION.into());
+        }
         if self.name.is_empty() {
             problems.push("the name of the job type is empty".into());
         }
@@ -102,6 +106,7 @@ impl EnqueueByName {
         Template {
             job: self.name.into(),
             args: args.ok(),
+            args_v: self.args_v.filter(|version| *version > 1),
             tags: self.tags,
             max_attempts: self.max_attempts,
             priority: self.priority,

@@ -39,6 +39,9 @@ pub(crate) struct Envelope<'a> {
     /// `None` where the field is missing, which `null` is not.
     #[serde(borrow, default, deserialize_with = "given")]
     args: Option<&'a RawValue>,
+    /// The version of the arguments; the first where it does not say.
+    #[serde(default)]
+    args_v: Option<u32>,
     /// The number of the next attempt, from 1.
     #[serde(default = "first")]
     pub(crate) attempt: u32,
@@ -168,6 +171,7 @@ impl<'a> Envelope<'a> {
         let rest = text.strip_prefix(r#"{"v":1,"id":""#)?;
         let (id, rest) = plain_text(rest)?;
         let (job, rest) = plain_text(rest.strip_prefix(r#","job":""#)?)?;
+        let (args_v, rest) = plain_version(rest)?;
         let rest = rest.strip_prefix(r#","args":"#)?.strip_suffix('}')?;
         // From the end: a search for the name of the field would cost as much as all else here.
         let colon = memchr::memrchr(b':', rest.as_bytes())?;
@@ -185,6 +189,7 @@ impl<'a> Envelope<'a> {
             id: Some(Text(Cow::Borrowed(id))),
             job: Cow::Borrowed(job),
             args: Some(args),
+            args_v,
             attempt: first(),
             crashes: Vec::new(),
             max_attempts: None,
@@ -217,6 +222,11 @@ impl<'a> Envelope<'a> {
         self.args.map(RawValue::get)
     }
 
+    /// The version of the arguments.
+    pub(crate) fn args_version(&self) -> u32 {
+        self.args_v.unwrap_or(1)
+    }
+
     /// Reads an envelope; every error says what is wrong without repeating the payload.
     pub(crate) fn decode(payload: &'a [u8]) -> Result<Self, String> {
         Self::decode_text(std::str::from_utf8(payload).map_err(|error| not_utf8(&error))?)
@@ -237,6 +247,9 @@ impl<'a> Envelope<'a> {
         }
         if envelope.v == 0 {
             return Err("the field `v` counts from 1".into());
+        }
+        if envelope.args_v == Some(0) {
+            return Err("the field `args_v` counts from 1".into());
         }
         if envelope.priority == Named::Unknown {
             return Err(format!("the field `priority`: {NO_PRIORITY}"));
@@ -294,6 +307,14 @@ fn plain_text(text: &str) -> Option<(&str, &str)> {
     all(text, |byte| byte >= b' ' && byte != b'\\').then_some((text, rest))
 }
 
+/// The version in front of the arguments, where one stands there, and what follows it.
+fn plain_version(text: &str) -> Option<(Option<u32>, &str)> {
+    let Some(text) = text.strip_prefix(r#","args_v":"#) else { return Some((None, text)) };
+    let (digits, rest) = text.split_at(memchr::memchr(b',', text.as_bytes())?);
+    let is_number = !digits.starts_with('0') && all(digits, |byte| byte.is_ascii_digit());
+    Some((Some(digits.parse().ok().filter(|_| is_number)?), rest))
+}
+
 /// Whether all bytes of a short text are so. None is skipped, not even behind one that is not: so the compiler looks at many at once.
 fn all(text: &str, is_so: impl Fn(u8) -> bool) -> bool {
     text.bytes().fold(true, |all, byte| all & is_so(byte))
@@ -328,6 +349,9 @@ pub(crate) struct NewEnvelope<'a, A> {
     pub(crate) v: u64,
     pub(crate) id: &'a JobId,
     pub(crate) job: &'a str,
+    /// Of which version the arguments are, if not of the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) args_v: Option<u32>,
     pub(crate) args: &'a A,
     pub(crate) enqueued_at: u64,
     /// When it is due, of a delayed job.

@@ -22,6 +22,10 @@ fn the_short_way_reads_what_the_long_one_does_or_nothing() {
     let long: Envelope<'_> = serde_json::from_str(&plain).expect("an envelope");
     assert_eq!(short.args(), long.args());
     assert_eq!(format!("{short:?}"), format!("{long:?}"));
+    let versioned = plain.replace(r#","args""#, r#","args_v":12,"args""#);
+    let short = Envelope::as_new(&versioned).expect("as it is written");
+    let long: Envelope<'_> = serde_json::from_str(&versioned).expect("an envelope");
+    assert_eq!((short.args_version(), format!("{short:?}")), (12, format!("{long:?}")));
     for other in [
         new(r#"{},"attempt":5"#, "1"),
         new(r#"{},"args":{"b":1}"#, "1"),
@@ -35,6 +39,10 @@ fn the_short_way_reads_what_the_long_one_does_or_nothing() {
         plain.replace(r#""7""#, "\"\t\""),
         plain.replace(r#""7""#, "null"),
         plain.replace(r#""v":1"#, r#""v":2"#),
+        plain.replace(r#","args""#, r#","args_v":02,"args""#),
+        plain.replace(r#","args""#, r#","args_v":+2,"args""#),
+        plain.replace(r#","args""#, r#","args_v":,"args""#),
+        plain.replace(r#","args""#, r#","args_v":4294967296,"args""#),
         format!("{plain} "),
     ] {
         assert!(Envelope::as_new(&other).is_none(), "{other}");
@@ -112,6 +120,7 @@ fn what_is_refused_is_described_without_its_values() {
         ),
         (br#"{"job":"a","job":"b","args":{}}"#, "duplicate field `job`"),
         (br#"{"job":"a","args":{},"attempt":0}"#, "the field `attempt` counts from 1"),
+        (br#"{"job":"a","args":{},"args_v":0}"#, "the field `args_v` counts from 1"),
         (br#"[1,"id","a",{}]"#, "an envelope is a JSON object"),
         (
             br#"{"job":"a","args":["s3cret"]}"#,

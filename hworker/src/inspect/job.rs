@@ -245,6 +245,12 @@ impl JobInfo {
         envelope.map_or("null", |envelope| envelope.given_args().unwrap_or(NO_ARGS))
     }
 
+    /// The version of the arguments, as its producer said it; where a worker knows a newer one, it upgrades them before the body starts.
+    #[must_use]
+    pub fn args_version(&self) -> u32 {
+        Envelope::decode(&self.payload).map_or(1, |envelope| envelope.args_version())
+    }
+
     /// The bytes as they are stored: the envelope, or what a producer pushed instead; of an ended job the envelope as it would have gone
     /// on. It holds the arguments: keep it out of logs.
     #[must_use]
@@ -348,7 +354,7 @@ fn readable(json: Option<Box<RawValue>>) -> Option<Box<RawValue>> {
 
 impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_struct("JobInfo", 24)?;
+        let mut map = serializer.serialize_struct("JobInfo", 25)?;
         map.serialize_field("id", &self.id)?;
         map.serialize_field("job", &self.job)?;
         map.serialize_field("queue", &self.queue)?;
@@ -373,6 +379,7 @@ impl Serialize for JobInfo {
         map.serialize_field("errors", &self.errors())?;
         let args = RawValue::from_string(self.args().to_owned()).ok();
         map.serialize_field("args", &readable(args))?;
+        map.serialize_field("args_v", &self.args_version())?;
         let digest = (self.state == JobState::Broken).then(|| self.digest());
         map.serialize_field("digest", &digest)?;
         map.end()

@@ -344,6 +344,8 @@ async fn wrong_values_are_broken_and_do_not_fit_the_schema() {
         &long,
         r#""attempt":0"#,
         r#""attempt":"2""#,
+        r#""args_v":0"#,
+        r#""args_v":"2""#,
         r#""max_attempts":-1"#,
         r#""timeout":"5s""#,
         r#""backoff":"soon""#,
@@ -375,6 +377,7 @@ async fn wrong_values_are_broken_and_do_not_fit_the_schema() {
 
     let nothing = [
         r#""id":null"#,
+        r#""args_v":null"#,
         r#""max_attempts":null"#,
         r#""timeout":null"#,
         r#""backoff":null"#,

@@ -288,6 +288,9 @@ pub(crate) struct Enqueue {
     /// Does not check the name and the arguments against what workers wrote down
     #[arg(long)]
     pub(crate) no_check: bool,
+    /// The version of arguments that are not checked; the first if it is not said
+    #[arg(long, requires = "no_check", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) args_version: Option<u32>,
 }
 
 /// Where and for whom the page is.

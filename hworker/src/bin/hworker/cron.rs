@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::Context;
 use crate::args::{self, AddEntry, Cron, WhichEntry};
+use crate::enqueue;
 use crate::rows::{from_now, number, span, utc};
 use crate::stop::Stop;
-use crate::{enqueue, schema};
 
 pub(crate) async fn run(context: &Context, command: Cron) -> Result<(), Stop> {
     match command {
@@ -162,11 +162,14 @@ async fn add(context: &Context, entry: &AddEntry) -> Result<(), Stop> {
     let args = enqueue::read(&entry.args)?;
     let value: Value = serde_json::from_str(&args)
         .map_err(|error| Stop::usage(format!("the arguments are no JSON: {error}")))?;
+    let mut version = entry.args_version;
     if !entry.no_check {
-        let types = context.client.job_types().await?;
-        schema::check(schema::find(&types, &entry.job)?, &value)?;
+        version = Some(enqueue::checked(context, &entry.job, &value).await?.version);
     }
     let mut job = context.client.job_by_name(&entry.job, &args);
+    if let Some(version) = version {
+        job = job.args_version(version);
+    }
     if let Some(priority) = entry.priority {
         job = job.priority(priority);
     }

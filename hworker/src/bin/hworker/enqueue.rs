@@ -22,11 +22,9 @@ pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop>
         .map_err(|error| Stop::usage(format!("the arguments are no JSON: {error}")))?;
     let mut known: Option<JobType> = None;
     if !command.no_check {
-        let types = context.client.job_types().await?;
-        let job = schema::find(&types, &command.name)?;
-        schema::check(job, &value)?;
-        known = Some(job.clone());
+        known = Some(checked(context, &command.name, &value).await?);
     }
+    let version = known.as_ref().map(|job| job.version).or(command.args_version);
     let queue = command.queue.clone().or(known.map(|job| job.queue));
     let queue = queue.unwrap_or_else(|| hworker::defaults::QUEUE.to_owned());
     let what = format!("{} of {}", command.count, command.name);
@@ -35,6 +33,9 @@ pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop>
         let mut ids: Vec<String> = Vec::new();
         for _ in 0..command.count {
             let mut job = context.client.job_by_name(&command.name, &args).queue(&queue);
+            if let Some(version) = version {
+                job = job.args_version(version);
+            }
             if let Some(delay) = command.delay {
                 job = job.delay(delay);
             }
@@ -65,6 +66,14 @@ pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop>
     let ids = context.audited("enqueue", &queue, &what, enqueued).await?;
     let ids: Vec<_> = ids.into_iter().map(|id| Enqueued { id }).collect();
     context.output.rows(&["ID"], &ids, |job| vec![job.id.clone()])
+}
+
+/// The job type as workers wrote it down, where the arguments fit it.
+pub(crate) async fn checked(context: &Context, name: &str, args: &Value) -> Result<JobType, Stop> {
+    let types = context.client.job_types().await?;
+    let job = schema::find(&types, name)?;
+    schema::check(job, args)?;
+    Ok(job.clone())
 }
 
 /// A text that is given as it is, as `@file`, or as `-` for the standard input.

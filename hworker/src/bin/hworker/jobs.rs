@@ -219,6 +219,11 @@ async fn show(context: &Context, queue: &str, id: &str, dump: bool) -> Result<()
             },
         ),
     ];
+    let name = job.job.as_deref().unwrap_or_default();
+    let has_versions = types.iter().any(|known| known.is_called(name) && known.version > 1);
+    if has_versions || job.args_version() > 1 {
+        lines.push(("args_v", job.args_version().to_string()));
+    }
     for (name, value) in job.meta() {
         lines.push(("meta", format!("{name} = {value}")));
     }

@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use crate::Context;
 use crate::args::Schema;
+use crate::output::tell;
 use crate::rows::{from_now, span};
 use crate::schema_diff;
 use crate::stop::Stop;
@@ -13,10 +14,11 @@ pub(crate) async fn run(context: &Context, command: Schema) -> Result<(), Stop> 
     let types = context.client.job_types().await?;
     match command {
         Schema::Ls => {
-            let head = ["JOB", "QUEUE", "TIMEOUT", "ATTEMPTS", "SEEN", "ARGUMENTS"];
+            let head = ["JOB", "VERSION", "QUEUE", "TIMEOUT", "ATTEMPTS", "SEEN", "ARGUMENTS"];
             context.output.rows(&head, &types, |job| {
                 vec![
                     job.name.clone(),
+                    job.version.to_string(),
                     job.queue.clone(),
                     span(job.timeout_ms),
                     job.max_attempts.to_string(),
@@ -31,6 +33,7 @@ pub(crate) async fn run(context: &Context, command: Schema) -> Result<(), Stop> 
             let lines = [
                 ("job", job.name.clone()),
                 ("aliases", job.aliases.join(", ")),
+                ("version", version(job)),
                 ("queue", job.queue.clone()),
                 ("timeout", span(job.timeout_ms)),
                 ("attempts", job.max_attempts.to_string()),
@@ -43,6 +46,14 @@ pub(crate) async fn run(context: &Context, command: Schema) -> Result<(), Stop> 
             context.output.one(job, &lines)
         }
         Schema::Diff { file } => schema_diff::run(context, &file, &types),
+    }
+}
+
+fn version(job: &JobType) -> String {
+    match job.version {
+        1 => "1".to_owned(),
+        version if job.upgrades => format!("{version}, older arguments are upgraded"),
+        version => format!("{version}, older arguments are read as they are"),
     }
 }
 
@@ -98,6 +109,14 @@ pub(crate) async fn check_edits(
     for job in jobs {
         let name = job.job.as_deref().unwrap_or_default();
         let Some(known) = types.iter().find(|known| known.is_called(name)) else { continue };
+        if job.args_version() != known.version {
+            let id = job.id.as_ref().map_or("without an id", |id| id.as_str());
+            let (is, known) = (job.args_version(), known.version);
+            tell(&format!(
+                "the job {id} is not checked: its arguments are of version {is}, and workers wrote down {known}"
+            ));
+            continue;
+        }
         let mut args: Value = serde_json::from_str(job.args()).unwrap_or_default();
         for set in set {
             let (path, json) = crate::jobs::assignment(set)?;

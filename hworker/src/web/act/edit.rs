@@ -20,6 +20,10 @@ pub(crate) async fn check_edit(
     let types = site.types().await?;
     let name = job.job.as_deref().unwrap_or_default();
     let Some(known) = types.iter().find(|known| known.is_called(name)) else { return Ok(()) };
+    // A schema says nothing of another version.
+    if job.args_version() != known.version {
+        return Ok(());
+    }
     let Ok(mut args) = serde_json::from_str::<Value>(job.args()) else { return Ok(()) };
     for (path, json) in edits {
         let value = serde_json::from_str(json.get()).unwrap_or_default();

@@ -9,6 +9,7 @@ use utoipa::ToSchema;
 
 use crate::client::Client;
 use crate::enqueue::EnqueueByName;
+use crate::manifest::JobType;
 use crate::priority::Priority;
 use crate::unique::Submitted;
 use crate::web::guard::Asked;
@@ -22,7 +23,7 @@ use crate::web::site::Site;
 pub(crate) struct NewJob {
     /// The name of its type.
     pub(crate) job: String,
-    /// Its arguments, by name.
+    /// Its arguments, by name, of the version that workers wrote down for its type.
     #[schema(value_type = Value)]
     pub(crate) args: Box<RawValue>,
     /// When it is due, in milliseconds since 1970.
@@ -67,13 +68,18 @@ pub(crate) async fn enqueue(
     let args: Value = serde_json::from_str(new.args.get()).map_err(|error| {
         Problem::invalid(format!("the arguments cannot be read as JSON: {error}"))
     })?;
+    let types = site.types().await;
+    let types = if new.unchecked { types.unwrap_or_default() } else { types? };
+    let known = types.iter().find(|known| known.is_called(&new.job));
     if !new.unchecked {
-        check(site, &new.job, &args).await?;
+        check(&types, known, &new.job, &args)?;
     }
     let what = format!("1 of {}", new.job);
     // Large, and passed on.
     let doing = Box::pin(async {
         let job = ready(&site.client, queue, new)?;
+        let job =
+            known.map(|known| known.version).into_iter().fold(job, EnqueueByName::args_version);
         let (id, is_new) = if new.id.is_some() {
             let receipt = job.submit().await?;
             (receipt.id, receipt.submitted == Submitted::New)
@@ -113,9 +119,13 @@ fn ready(client: &Client, queue: &str, new: &NewJob) -> Result<EnqueueByName, Pr
 }
 
 /// Whether arguments fit their type, as workers wrote it down.
-async fn check(site: &Site, name: &str, args: &Value) -> Result<(), Problem> {
-    let types = site.types().await?;
-    let Some(known) = types.iter().find(|known| known.is_called(name)) else {
+fn check(
+    types: &[JobType],
+    known: Option<&JobType>,
+    name: &str,
+    args: &Value,
+) -> Result<(), Problem> {
+    let Some(known) = known else {
         let names: Vec<_> = types.iter().map(|known| known.name.as_str()).take(20).collect();
         return Err(Problem::invalid(format!(
             "no worker knows a job `{name}`; they know: {}; `\"unchecked\": true` enqueues it all the same",

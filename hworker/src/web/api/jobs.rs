@@ -58,6 +58,8 @@ pub(super) struct JobSchema {
     errors: Vec<Value>,
     /// Its arguments; `•••` stands for what is not shown.
     args: Value,
+    /// The version of the arguments.
+    args_v: u32,
     /// What names a broken payload.
     digest: Option<String>,
 }

@@ -192,6 +192,9 @@ impl Shown<'_> {
                         dt { "Queue" } dd { a href=(self.view.queue_link(self.queue)) { (name(self.queue)) } }
                         dt { "Attempt" } dd { (number(job["attempt"].as_u64().unwrap_or(1))) }
                         dt { "Priority" } dd { (self.text("priority")) }
+                        @if let Some(version) = job["args_v"].as_u64().filter(|version| *version > 1) {
+                            dt { "Version" } dd { (number(version)) " " span.faint { "of its arguments" } }
+                        }
                         @if let Some(worker) = text(job, "worker") {
                             dt { "Worker" } dd { a href=(self.view.worker_link(worker)) title=(plain(worker)) { (cut(worker, 20)) } }
                         }

@@ -47,7 +47,7 @@ fn table(view: &View, types: &[JobType]) -> Markup {
     html! {
         table {
             (columns(&[
-                ("flex-s", "Type"), ("w4", "Queue"), ("n w2 ge-s", "Timeout"), ("n w2 ge-s", "Attempts"),
+                ("flex-s", "Type"), ("w4", "Queue"), ("n w2 ge-m", "Version"), ("n w2 ge-s", "Timeout"), ("n w2 ge-s", "Attempts"),
                 ("w5 ge-m", "Source"), ("n w3 ge-s", "Announced"),
             ]))
             tbody data-live="types" {
@@ -57,6 +57,7 @@ fn table(view: &View, types: &[JobType]) -> Markup {
                             span.cut { a.name href=(view.type_link(&known.name)) title=(plain(&known.name)) { (name(&known.name)) } }
                         }
                         td { a href=(view.queue_link(&known.queue)) { (name(&known.queue)) } }
+                        td.n.ge-m { (number(known.version.into())) }
                         td.n.ge-s { (span(known.timeout_ms)) }
                         td.n.ge-s { (number(known.max_attempts.into())) }
                         td.ge-m { code title=(plain(&known.place)) { (cut(&known.place, 60)) } }
@@ -241,6 +242,11 @@ fn facts(view: &View, known: &JobType) -> Markup {
                     dt { "Attempts" } dd { (number(known.max_attempts.into())) }
                     dt { "Runs on" } dd { @if known.blocking { "a thread for blocking work" } @else { "the async runtime" } }
                     dt { "Arguments" } dd { @if known.encrypted { "encrypted" } @else { "in the clear" } }
+                    dt { "Version" }
+                    dd {
+                        (number(known.version.into()))
+                        @if known.upgrades { span.faint { " older arguments are upgraded" } }
+                    }
                     @if !known.aliases.is_empty() {
                         dt { "Aliases" } dd { @for alias in known.aliases.iter().take(20) { code { (cut(alias, 60)) } " " } }
                     }

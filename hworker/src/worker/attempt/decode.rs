@@ -9,8 +9,11 @@ use crate::encryption::{self, Encrypted, KeyRing, Opened, Owner, Unopened, is_se
 use crate::envelope::{Envelope, Header, JobId, bounded, not_utf8};
 use crate::job::Definition;
 use crate::store::{End, HUSK, Lease};
-use crate::worker::attempt::record;
+use crate::worker::attempt::{panic, record};
 use crate::worker::state::{Consumer, Core, Job, Reason, Warning};
+
+/// How many bytes are kept and logged of the reason why arguments could not be read.
+pub(crate) const REASON_BYTES: usize = 500;
 
 /// Decodes everything but the arguments, and decrypts these if they are encrypted. Returns the payload if it cannot be read.
 pub(crate) fn read(core: &Core, lease: Lease, payload: Vec<u8>) -> Result<Job, (Unread, Vec<u8>)> {
@@ -43,7 +46,13 @@ fn without_payload(core: &Core, lease: Lease, payload: &str) -> Result<Job, Unre
     let wrong = |_| Unread::Broken("the field `backoff` is none: see `backoff` of a job".into());
     let backoff = backoff.map_err(wrong)?;
     let policy = &definition.policy;
+    let version = envelope.args_version();
+    if version > definition.version {
+        return Err(newer(definition, version));
+    }
     let opened = open(core.client.keys(), definition, &envelope)?;
+    let readable = opened.as_ref().map_or(envelope.args(), Opened::as_str);
+    let upgraded = upgraded(definition, version, readable);
     let args = envelope.given_args().map(|args| within(payload, args));
     Ok(Job {
         // One that is known by its id may have been pushed without it.
@@ -60,8 +69,26 @@ fn without_payload(core: &Core, lease: Lease, payload: &str) -> Result<Job, Unre
         crashes: envelope.crashes,
         args,
         opened,
+        upgraded,
         lease,
         payload: String::new(),
+    })
+}
+
+/// Arguments of an older version as their type upgrades them. Each attempt does so anew, and the payload stays as it is.
+fn upgraded(definition: &Definition, from: u32, args: &str) -> Option<Result<String, String>> {
+    if from == definition.version {
+        return None;
+    }
+    let made = panic::catch(|| definition.upgraded(from, args));
+    let made = made.unwrap_or_else(|panic| Some(Err(format!("it panicked: {}", panic.message))));
+    made.map(|made| {
+        made.map_err(|why| {
+            let why = format!(
+                "the arguments do not fit the job: their upgrade from version {from} failed: {why}"
+            );
+            bounded(&why, REASON_BYTES)
+        })
     })
 }
 
@@ -103,6 +130,14 @@ fn within(payload: &str, part: &str) -> Range<usize> {
     start..start + part.len()
 }
 
+/// A producer has a newer release of the program than this worker.
+fn newer(definition: &Definition, version: u32) -> Unread {
+    let Definition { name, version: known, .. } = definition;
+    let what =
+        format!("version {version} of the arguments of job `{name}` is unknown, {known} is known");
+    Unread::Elsewhere { reason: Reason::Version, what }
+}
+
 /// Another worker may know the job, because a deploy may be under way.
 fn unknown(header: &Header) -> Unread {
     // Any client may have written the name, and even put a line of a log there.
@@ -136,6 +171,7 @@ impl Unread {
             Self::Elsewhere { reason, what } => {
                 let advice = match reason {
                     Reason::Unknown => "; a job that was renamed keeps its old name in `aliases`",
+                    Reason::Version => "; deploy workers before what enqueues",
                     _ => "",
                 };
                 park(core, consumer, reason, Warning { text: what, ..Warning::default() }, advice);

@@ -20,7 +20,7 @@ use crate::store::{End, Lease, Settlement};
 use crate::worker::attempt::admit::{CANCELLED, admit};
 use crate::worker::attempt::blocking::{self, BlockingBody};
 use crate::worker::attempt::decide::{Evidence, Finish, Transition};
-use crate::worker::attempt::decode::{park, read};
+use crate::worker::attempt::decode::{REASON_BYTES, park, read};
 use crate::worker::attempt::finish::{conclude, decided};
 use crate::worker::attempt::panic::{self, Caught};
 use crate::worker::attempt::{record, tell};
@@ -28,9 +28,6 @@ use crate::worker::isolate::{self, Isolated};
 use crate::worker::state::{
     Admitted, Consumer, Core, Job, Reason, Running, Slot, WaitingJob, Warning,
 };
-
-/// How many bytes are kept and logged of the reason why arguments could not be read.
-const REASON_BYTES: usize = 500;
 
 /// How long a job waits for which no process could be started.
 const NO_PROCESS_PAUSE_MS: u64 = 2_000;
@@ -199,8 +196,15 @@ async fn begin(
 /// Parks a job whose arguments do not fit.
 fn unfit(core: &Core, consumer: &Consumer, job: &Job, text: String) -> End {
     let why = Warning { job: Some(job.definition.name), id: Some(job.id.clone()), text };
-    let advice = "; a new parameter that is an `Option`, or has `#[serde(default)]`, keeps old jobs running, and \
-                  `requeue_broken` puts back what broke";
+    let advice = match &job.upgraded {
+        Some(Err(_)) => {
+            "; `requeue_broken` puts back what broke, for a release whose `upgrade` takes it"
+        }
+        _ => {
+            "; a new parameter that is an `Option`, or has `#[serde(default)]`, keeps old jobs running, and \
+             `requeue_broken` puts back what broke"
+        }
+    };
     park(core, consumer, Reason::Args, why, advice);
     record::parked(job.payload.as_bytes())
 }
@@ -294,8 +298,10 @@ enum Unstarted {
 }
 
 fn body(job: &Job, context: &Context) -> Result<Body, Unstarted> {
-    let args =
-        job.args().ok_or_else(|| Unstarted::Unfit("the arguments cannot be found".into()))?;
+    let args = job.args().ok_or_else(|| {
+        let why = job.upgraded.clone().and_then(Result::err);
+        Unstarted::Unfit(why.unwrap_or_else(|| "the arguments cannot be found".into()))
+    })?;
     let invocation = Invocation { args, context };
     match panic::catch(|| (job.definition.start)(invocation)) {
         Ok(Ok(body)) => Ok(body),

@@ -35,15 +35,18 @@ pub(crate) struct Job {
     pub(crate) args: Option<Range<usize>>,
     /// The decrypted arguments, if those in the payload are encrypted.
     pub(crate) opened: Option<Opened>,
+    /// Those of an older version as the type upgrades them, or why it cannot.
+    pub(crate) upgraded: Option<Result<String, String>>,
 }
 
 impl Job {
-    /// The arguments as JSON.
+    /// The arguments as JSON; none where they could not be upgraded.
     pub(crate) fn args(&self) -> Option<&str> {
-        match (&self.opened, &self.args) {
-            (Some(opened), _) => Some(opened.as_str()),
-            (None, Some(args)) => self.payload.get(args.clone()),
-            (None, None) => Some(NO_ARGS),
+        match (&self.upgraded, &self.opened, &self.args) {
+            (Some(upgraded), ..) => upgraded.as_deref().ok(),
+            (None, Some(opened), _) => Some(opened.as_str()),
+            (None, None, Some(args)) => self.payload.get(args.clone()),
+            (None, None, None) => Some(NO_ARGS),
         }
     }
 }

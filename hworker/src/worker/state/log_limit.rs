@@ -26,6 +26,8 @@ pub(crate) enum Reason {
     Args,
     /// The name or the version is unknown here.
     Unknown,
+    /// The arguments are of a version that is unknown here.
+    Version,
     /// The arguments cannot be decrypted here.
     Encrypted,
     /// The job takes long on the line to the server.

@@ -66,6 +66,9 @@ pub struct JobType {
     /// Whether it runs on a thread for blocking work.
     #[serde(default)]
     pub blocking: bool,
+    /// Whether it runs in a process of its own.
+    #[serde(default)]
+    pub isolated: bool,
     /// The arguments that no tool shows.
     #[serde(default)]
     pub redact: Vec<String>,
@@ -153,6 +156,7 @@ impl JobType {
             max_attempts: definition.policy.max_attempts,
             encrypted: definition.encrypted != Encrypted::No,
             blocking: definition.blocking,
+            isolated: definition.isolate.is_some(),
             redact: owned(definition.redact),
             place: String::new(),
             schema,

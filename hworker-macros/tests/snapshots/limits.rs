@@ -149,6 +149,7 @@ impl ::hworker::__private::Job for sync {
             ["tenant" : ::std::string::String, "plan_limit" : u8,], []
         ),
         blocking: false,
+        isolate: ::core::option::Option::None,
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
         limit_values: ::hworker::__private::limit_values::<Self>,

@@ -88,6 +88,7 @@ impl ::hworker::__private::Job for tick {
             "{\"type\":\"object\",\"properties\":{},\"required\":[]}", [], []
         ),
         blocking: true,
+        isolate: ::core::option::Option::None,
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
         limit_values: ::hworker::__private::limit_values::<Self>,

@@ -163,6 +163,7 @@ impl ::hworker::__private::Job for report {
             Limits, "page" : u32, "type" : Option < String >,], []
         ),
         blocking: false,
+        isolate: ::core::option::Option::None,
         needs: |needs| {
             <State<Pool> as ::hworker::__private::Inject>::needs(needs);
             <hworker::Context as ::hworker::__private::Inject>::needs(needs);

@@ -110,6 +110,7 @@ impl crate::background::__private::Job for Send {
             ["to" : String,], []
         ),
         blocking: false,
+        isolate: ::core::option::Option::None,
         needs: |needs| {},
         decode: crate::background::__private::decode::<Self>,
         limit_values: crate::background::__private::limit_values::<Self>,

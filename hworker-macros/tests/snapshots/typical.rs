@@ -116,6 +116,7 @@ impl ::hworker::__private::Job for send_welcome {
             ["to" : String, "user_id" : u64,], []
         ),
         blocking: false,
+        isolate: ::core::option::Option::None,
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
         limit_values: ::hworker::__private::limit_values::<Self>,

@@ -125,6 +125,7 @@ fn differences(old: &JobType, new: &JobType, now: &[JobType]) -> Vec<Found> {
         ("attempts", old.max_attempts.to_string(), new.max_attempts.to_string()),
         ("encrypted", old.encrypted.to_string(), new.encrypted.to_string()),
         ("blocking", old.blocking.to_string(), new.blocking.to_string()),
+        ("isolated", old.isolated.to_string(), new.isolated.to_string()),
         ("hidden arguments", hidden(old), hidden(new)),
     ] {
         if old != new {

@@ -118,6 +118,7 @@ impl JobType {
             timeout_ms: 0,
             max_attempts: 0,
             blocking: false,
+            isolated: false,
             redact: Vec::new(),
             place: String::new(),
             fingerprint: String::new(),

@@ -240,7 +240,7 @@ fn facts(view: &View, known: &JobType) -> Markup {
                     dt { "Queue" } dd { a href=(view.queue_link(&known.queue)) { (name(&known.queue)) } }
                     dt { "Timeout" } dd { (span(known.timeout_ms)) }
                     dt { "Attempts" } dd { (number(known.max_attempts.into())) }
-                    dt { "Runs on" } dd { @if known.blocking { "a thread for blocking work" } @else { "the async runtime" } }
+                    dt { "Runs on" } dd { @if known.isolated { "a process of its own" } @else if known.blocking { "a thread for blocking work" } @else { "the async runtime" } }
                     dt { "Arguments" } dd { @if known.encrypted { "encrypted" } @else { "in the clear" } }
                     dt { "Version" }
                     dd {

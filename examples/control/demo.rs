@@ -7,8 +7,8 @@ use hworker::{Bulk, Client, Control, Inspect};
 use tokio::time::sleep;
 
 use crate::jobs::{
-    book, charge, count_stock, export, index, order_pickup, pack, preview, publish, recommend,
-    report, resize, send_mail, sync,
+    book, charge, count_stock, export, gift, index, order_pickup, pack, preview, publish,
+    recommend, report, resize, send_mail, sync,
 };
 use crate::shop::Shop;
 
@@ -31,6 +31,7 @@ pub async fn run(client: &Client, shop: &Shop) -> anyhow::Result<()> {
     stage.one_at_a_time().await?;
     stage.after_the_last_change().await?;
     stage.again_and_again().await?;
+    stage.from_the_release_before(client).await?;
     stage.the_mail_is_held_up().await
 }
 
@@ -41,6 +42,18 @@ struct Stage<'a> {
 }
 
 impl Stage<'_> {
+    /// A job that an older release enqueued runs in this one, as one of today does.
+    async fn from_the_release_before(&self, client: &Client) -> anyhow::Result<()> {
+        self.begin("version = 2, upgrade = in_cents").await?;
+        client.job_by_name("gift", r#"{"customer":"Ada","euros":5}"#).enqueue().await?;
+        gift::enqueue("Bob", 700).await?;
+        self.drained().await?;
+        let mut gifts = self.shop.begun("gift");
+        gifts.sort();
+        println!("  from the release before and from this one: {}", gifts.join(", "));
+        Ok(())
+    }
+
     /// The order that somebody pays for was enqueued last, and starts before those that are to be packed.
     async fn what_runs_first(&self) -> anyhow::Result<()> {
         self.begin("priority = \"high\"").await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hworker::{BoxError, Context, Outcome, State};
+use hworker::{Args, BoxError, Context, Outcome, State};
 
 use crate::shop::Shop;
 
@@ -63,6 +63,18 @@ pub async fn good_morning(shop: State<Shop>) {
 #[hworker::job]
 pub async fn count_stock(shelf: u64, shop: State<Shop>) {
     shop.0.works("count_stock", &format!("shelf {shelf}"), Duration::from_millis(1)).await;
+}
+
+/// Counts in cents since version 2. Jobs that the release before enqueued, in euros, run too. `jobs.json` has its version, and a test compares.
+#[hworker::job(version = 2, upgrade = in_cents)]
+pub async fn gift(customer: &str, cents: u64, shop: State<Shop>) {
+    shop.0.works("gift", &format!("{cents} cents for {customer}"), WORK).await;
+}
+
+fn in_cents(_: u32, mut args: Args) -> Result<Args, BoxError> {
+    let euros: u64 = args.get("euros")?;
+    args.set("cents", euros * 100)?;
+    Ok(args)
 }
 
 /// Has three connections to the database, together with `report`.

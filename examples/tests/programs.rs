@@ -57,6 +57,7 @@ fn the_shop_keeps_to_its_limits() {
         "Bob came after 100 jobs of Ada",
         "drawn: home, version 1 > home, version 6; 4 were cancelled",
         "10 times this week and next",
+        "from the release before and from this one: 500 cents for Ada, 700 cents for Bob",
         "counted: shelf 3, shelf 3; removed",
         "held up: 0 of 3 mails sent, 1 order packed",
         "resumed: 3 of 3 mails sent",

@@ -239,7 +239,7 @@ async fn ts12_enqueue_is_checked_by_what_workers_wrote_down() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ts12_what_a_deploy_changes_of_job_types() {
     // What production printed is compared with what the workers of the new build wrote down; what breaks jobs that wait is code 1.
-    // Guard: `schema_diff::compare`.
+    // Guard: `JobType::changes`.
     let server = TestServer::start();
     let _worker = InProcess::run(server.worker().register::<act>().register::<pay>());
     server.eventually("its types are written down", SOON, || {
@@ -262,12 +262,14 @@ async fn ts12_what_a_deploy_changes_of_job_types() {
     let before = change(&|pay, schema| {
         pay["timeout_ms"] = 1000.into();
         schema["properties"]["gone"] = true.into();
+        let gone = serde_json::json!({ "name": "gone", "type": "bool", "optional": true });
+        pay["parameters"].as_array_mut().expect("a list").push(gone);
     });
     let rows = diff(&before);
     assert_eq!((rows.code, rows.err.as_str()), (0, ""));
     let told: Vec<_> = rows.json().iter().map(Value::to_string).collect();
     let expected = [
-        r#"{"breaks":false,"change":"changed","job":"pay","what":"timeout 2m, was 1s"}"#,
+        r#"{"breaks":false,"change":"changed","job":"pay","what":"timeout 120s, was 1s"}"#,
         r#"{"breaks":false,"change":"changed","job":"pay","what":"argument gone is gone"}"#,
         r#"{"breaks":false,"change":"new","job":"act","what":"on the queue default"}"#,
     ];
@@ -280,6 +282,7 @@ async fn ts12_what_a_deploy_changes_of_job_types() {
         pay["queue"] = "payments".into();
         schema["properties"]["amount"]["type"] = "string".into();
         schema["required"] = Value::Array(vec!["amount".into()]);
+        pay["parameters"][0]["optional"] = true.into();
     });
     let file = server.dir().join("production.jsonl");
     std::fs::write(&file, format!("{broken}\n\n{gone}\n")).expect("written");
@@ -289,8 +292,8 @@ async fn ts12_what_a_deploy_changes_of_job_types() {
     let expected = [
         ["pay", "changed", "yes", "alias charge is gone"],
         ["pay", "changed", "yes", "queue default, was payments, which no job type names any more"],
-        ["pay", "changed", "yes", "argument amount is integer, was string"],
         ["pay", "changed", "yes", "argument card must be there now"],
+        ["pay", "changed", "yes", "argument amount is integer, was string"],
         ["other", "gone", "yes", "no job type has this name or alias"],
         ["act", "new", "-", "on the queue default"],
     ];

@@ -46,6 +46,9 @@
 //! | HA8 | many queues cost no more commands | here |
 //! | TS15 | fixtures for clients in other languages | `conformance::wire_format`: `golden_files_fit_the_schemas_and_the_schemas_the_document`, `o10_golden_envelopes_run` |
 //! | LC3 | bounded memory | here; bounds of what is kept in RT9 and `conformance::garbage::f13_broken_list_bounded_and_manageable` |
+//! | LC4 | versions of arguments | here; in a deploy in `faults::deploys::lc4_lc5_lc6_a_rolling_deploy_loses_and_breaks_nothing`; over HTTP in `web::api`; the check of the manifest in the library |
+//! | LC5 | renamed job type | here and there |
+//! | LC6 | unknown type parked | here and there; `conformance::dispatch::d2_unknown_name_during_a_deploy` |
 //! | LC7 | poison pill | `conformance::crashes`: both; `faults::recovery::t6_position_on_recovery` |
 //! | OP3 | signals | here; SIGTERM in CT8 and CT9 |
 //! | OP6 | settings are checked at the start | `conformance::startup` |
@@ -83,6 +86,7 @@ mod tags;
 mod terminal;
 mod unique;
 mod unique_random;
+mod versions;
 mod worker;
 
 use std::time::Duration;

@@ -1,6 +1,7 @@
 //! Rows I15, G5 and G6: queues, jobs and workers over HTTP, with credentials.
 
-use hworker_tests::{Act, InProcess, TestServer, act};
+use hworker::{Args, BoxError, Context};
+use hworker_tests::{Act, InProcess, Runs, TestServer, act};
 use serde_json::{Value, json};
 
 use crate::SOON;
@@ -72,6 +73,53 @@ async fn i15_enqueue_list_requeue_cancel_and_pause_by_http() {
     let queues = site.get("/api/v1/queues").expect(200).json();
     assert_eq!(queues["items"][0]["name"], "default");
     running.stop().await;
+}
+
+fn in_cents(_: u32, mut args: Args) -> Result<Args, BoxError> {
+    let euros: u64 = args.get("euros")?;
+    args.set("cents", euros * 100)?;
+    Ok(args)
+}
+
+#[hworker::job(version = 2, upgrade = in_cents)]
+async fn donate(cents: u64, context: Context, #[inject] runs: Runs) {
+    runs.note("donate", &cents.to_string(), 0, &context);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lc4_a_job_by_http_is_of_the_version_of_today() {
+    // Enqueued by HTTP, checked and not -> it is of the version that workers wrote down; its version is shown, with that of its type; one of an older
+    // version can be edited as it is stored.
+    // Guard: `ready` in act/enqueue.rs gets the version of the type; `check_edit` leaves other versions alone.
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    let running = server.run_worker::<donate>();
+    server.eventually("the type is known", SOON, || site.get("/api/v1/types/donate").status == 200);
+    let known = site.get("/api/v1/types/donate").expect(200).json();
+    assert_eq!((&known["version"], &known["upgrades"]), (&json!(2), &json!(true)), "{known}");
+    assert_eq!(known["parameters"], json!([{ "name": "cents", "type": "u64" }]));
+    running.stop().await;
+    let jobs = "/api/v1/queues/default/jobs";
+    let of_the_first = json!({ "job": "donate", "args": { "euros": 1 } });
+    site.post(jobs, &of_the_first).expect(422);
+    for unchecked in [false, true] {
+        let new = json!({ "job": "donate", "args": { "cents": 5 }, "unchecked": unchecked });
+        let id = site.post(jobs, &new).expect(201).json()["id"].clone();
+        let job = site.get(&format!("{jobs}/{}", id.as_str().expect("an id"))).expect(200).json();
+        assert_eq!(job["args_v"], 2, "{job}");
+    }
+    let old = r#"{"id":"old","job":"donate","args":{"euros":1}}"#;
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", old]);
+    assert_eq!(site.get(&format!("{jobs}/old")).expect(200).json()["args_v"], 1);
+    let edit = site.with_token("PATCH", &format!("{jobs}/old"));
+    edit.json(&json!({ "args": { "euros": 3 } })).send().expect(204);
+    let page = site.get("/types/donate").expect(200).body;
+    assert!(page.contains("older arguments are upgraded"), "{page}");
+    let _running = server.run_worker::<donate>();
+    server.eventually("all run", SOON, || server.runs_of("donate").len() == 3);
+    let mut ran: Vec<_> = server.runs_of("donate").into_iter().map(|run| run.what).collect();
+    ran.sort();
+    assert_eq!(ran, ["300", "5", "5"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -219,6 +219,11 @@ impl Cause {
     pub(crate) fn new(error: impl Into<BoxError>) -> Self {
         Self(error.into())
     }
+
+    #[cfg(feature = "web")]
+    pub(crate) fn refusal(&self) -> Option<&Refusal> {
+        self.0.downcast_ref()
+    }
 }
 
 impl fmt::Debug for Cause {
@@ -235,6 +240,24 @@ impl fmt::Display for Cause {
 
 /// Without a source, for the same reason.
 impl StdError for Cause {}
+
+/// Why something is refused before the server is asked.
+#[derive(Debug)]
+pub(crate) enum Refusal {
+    /// A payload has more bytes than it may.
+    TooLarge(String),
+    /// Workers serve the queue.
+    Served(String),
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::TooLarge(why) | Self::Served(why)) = self;
+        f.write_str(why)
+    }
+}
+
+impl StdError for Refusal {}
 
 /// Everything that was found wrong at once, so that it can be mended at once.
 #[derive(Debug)]

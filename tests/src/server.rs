@@ -36,15 +36,18 @@ pub fn servers() -> Vec<Option<PathBuf>> {
     if paths.is_empty() { vec![None] } else { paths.iter().map(|path| Some(path.into())).collect() }
 }
 
-/// The server program of that name: one of `HWORKER_TEST_SERVERS`, on the `PATH`, or in `.cache/servers`. `None`, with a
-/// word, where there is none; an error where `HWORKER_MATRIX=required`.
+/// The program of that name: one of `HWORKER_TEST_SERVERS`, in a Python environment of its name in `.cache`, on the `PATH`, or in
+/// `.cache/servers`. `None`, with a word, where there is none; an error where `HWORKER_MATRIX=required`.
 pub fn program(name: &str) -> Option<PathBuf> {
     let is_it = |path: &PathBuf| path.file_name().is_some_and(|file| file == name) && path.exists();
     let listed = servers().into_iter().flatten();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let on_the_path = std::env::split_paths(&path).map(|dir| dir.join(name)).collect::<Vec<_>>();
-    let cached = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.cache/servers").join(name);
-    let found = listed.chain(on_the_path).chain([cached]).find(is_it);
+    let cache = Path::new(env!("CARGO_MANIFEST_DIR")).join("../.cache");
+    // Of the version that is known to be right, unlike one on the path.
+    let pinned = cache.join(name).join("bin").join(name);
+    let cached = cache.join("servers").join(name);
+    let found = listed.chain([pinned]).chain(on_the_path).chain([cached]).find(is_it);
     if found.is_none() {
         let required = std::env::var("HWORKER_MATRIX").is_ok_and(|matrix| matrix == "required");
         assert!(!required, "{name} is missing, and HWORKER_MATRIX=required");

@@ -11,7 +11,7 @@ use super::blocking::in_a_runtime;
 use super::ready::{Place, Ready};
 use crate::client::Client;
 use crate::envelope::{JobId, NewEnvelope, VERSION, check_tags, describe};
-use crate::error::{Cause, Error, Problems};
+use crate::error::{Cause, Error, Problems, Refusal};
 use crate::keys::{check_queue, with_tag};
 use crate::limit::{List, written_key};
 use crate::priority::Priority;
@@ -227,7 +227,7 @@ impl EnqueueByName {
         if bytes > limit {
             let why = format!("its envelope has {bytes} bytes, more than max_payload ({limit})");
             let doing = format!("enqueue job {id} on the queue {}", self.queue);
-            return Err(Error::Refused { doing, source: Cause::new(why) });
+            return Err(Error::Refused { doing, source: Cause::new(Refusal::TooLarge(why)) });
         }
         let confirms = self.client.durability();
         let (client, queue, due) = (self.client, Cow::Owned(self.queue), self.due);

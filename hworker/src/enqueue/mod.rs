@@ -25,7 +25,7 @@ use crate::client::Client;
 use crate::durability::Durability;
 use crate::encryption::{Owner, Sealed};
 use crate::envelope::{JobId, NewEnvelope, VERSION, check_meta, check_tags, describe};
-use crate::error::{BoxError, Cause, Error, Problems};
+use crate::error::{BoxError, Cause, Error, Problems, Refusal};
 use crate::job::Job;
 use crate::keys::{check_queue, with_tag};
 use crate::limit::{LimitValues, List, terms};
@@ -413,7 +413,7 @@ impl<J: Job> Enqueue<J> {
         if bytes > limit {
             let why = format!("its envelope has {bytes} bytes, more than max_payload ({limit})");
             let doing = format!("enqueue job {} {id} on the queue {queue}", J::NAME);
-            return Err(Error::Refused { doing, source: Cause::new(why) });
+            return Err(Error::Refused { doing, source: Cause::new(Refusal::TooLarge(why)) });
         }
         let confirms = match self.durability {
             None => client.durability(),

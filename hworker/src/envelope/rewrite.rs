@@ -167,8 +167,14 @@ impl<'de> Deserialize<'de> for Rewrite<'de> {
     }
 }
 
+/// No worker reads what lies deeper, so that a text from outside does not say how deep an edit goes.
+const DEEPEST: usize = 126;
+
 /// Arguments with the value at a path, `to.city`, set to JSON; all else keeps its bytes. The objects on the way must be there.
 pub(crate) fn edit_args(args: &str, path: &str, json: &str) -> Result<String, String> {
+    if path.split('.').count() > DEEPEST {
+        return Err(format!("the path of an argument has at most {DEEPEST} names"));
+    }
     let (first, rest) =
         path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
     let object: Result<Rewrite<'_>, _> = serde_json::from_str(args);

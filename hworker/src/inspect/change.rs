@@ -10,7 +10,7 @@ use super::job::{JobInfo, Stands};
 use super::{Doing, Inspect};
 use crate::encryption::is_sealed;
 use crate::envelope::{Envelope, JobId, Rewrite, describe, edit_args};
-use crate::error::{Cause, Error};
+use crate::error::{Cause, Error, Refusal};
 use crate::guarded::guarded;
 use crate::job::Definition;
 use crate::job_state::JobState;
@@ -245,7 +245,7 @@ impl Inspect {
                 let why = format!(
                     "its envelope would have {bytes} bytes, more than max_payload ({limit})"
                 );
-                return Err(Error::Refused { doing, source: Cause::new(why) });
+                return Err(Error::Refused { doing, source: Cause::new(Refusal::TooLarge(why)) });
             }
         }
         Ok(())

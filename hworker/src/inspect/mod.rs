@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use crate::client::Client;
 use crate::envelope::JobId;
-use crate::error::{Cause, Error};
+use crate::error::{Cause, Error, Refusal};
 use crate::keys::check_queue;
 use crate::store::{Connection, Fault, Queue};
 
@@ -327,7 +327,7 @@ impl Inspect {
             let ids: Vec<_> = serving.into_iter().map(|worker| worker.id).collect();
             let why = format!("workers serve it: {}; stop them, or force it", ids.join(", "));
             let doing = format!("destroy the queue {}", self.name);
-            return Err(Error::Refused { doing, source: Cause::new(why) });
+            return Err(Error::Refused { doing, source: Cause::new(Refusal::Served(why)) });
         }
         self.check()?;
         let deleted = AtomicU64::new(0);

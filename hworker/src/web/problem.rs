@@ -6,13 +6,13 @@ use axum::response::{IntoResponse, Response};
 use serde::Serialize;
 use utoipa::ToSchema;
 
-use crate::error::Error;
+use crate::error::{Error, Refusal};
 
 /// Why something was not done, or may not have been.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(super) struct Problem {
-    /// `urn:hworker:problem:` and its kind: `invalid`, `unauthorized`, `forbidden`, `read-only`, `not-found`, `changed`, `conflict`, `limited`,
-    /// `too-large`, `unreachable` (nothing was changed), `uncertain` (look before you try again), `internal` and others.
+    /// `urn:hworker:problem:` and its kind: `invalid`, `unauthorized`, `forbidden`, `read-only`, `not-found`, `changed`, `conflict`, `served`,
+    /// `limited`, `too-large`, `unreachable` (nothing was changed), `uncertain` (look before you try again), `internal` and others.
     #[serde(rename = "type")]
     pub(super) kind: String,
     /// The kind in words.
@@ -134,9 +134,15 @@ impl From<Error> for Problem {
             Error::Full { .. } => Self::limited(detail),
             Error::Conflict { .. } => Self::conflict(detail),
             Error::NotFound { .. } => Self::not_found(detail),
-            Error::Refused { .. } => {
-                Self::new(StatusCode::SERVICE_UNAVAILABLE, "refused", "Refused", detail)
-            }
+            Error::Refused { source, .. } => match source.refusal() {
+                Some(Refusal::TooLarge(_)) => {
+                    Self::of_rejection(StatusCode::PAYLOAD_TOO_LARGE, detail)
+                }
+                Some(Refusal::Served(_)) => {
+                    Self::new(StatusCode::CONFLICT, "served", "Workers serve it", detail)
+                }
+                None => Self::new(StatusCode::SERVICE_UNAVAILABLE, "refused", "Refused", detail),
+            },
             Error::Protocol { .. } => Self::new(
                 StatusCode::BAD_GATEWAY,
                 "protocol",

@@ -1,11 +1,12 @@
 //! Rows I15, G5 and G6: queues, jobs and workers over HTTP, with credentials.
 
-use hworker::{Args, BoxError, Context};
+use hworker::web::{Access, Web};
+use hworker::{Args, BoxError, Client, Context};
 use hworker_tests::{Act, InProcess, Runs, TestServer, act};
 use serde_json::{Value, json};
 
 use crate::SOON;
-use crate::site::Site;
+use crate::site::{Site, TOKEN};
 
 fn put(server: &TestServer, name: &str, plan: Vec<Vec<Act>>) -> String {
     let job = act::with(name.to_owned(), plan).on(server.client());
@@ -169,6 +170,8 @@ fn i15_what_is_wrong_is_told_with_its_place() {
         (format!("{jobs}?limit=0"), 422, "invalid"),
         (format!("{jobs}?limit=x"), 422, "invalid"),
         (format!("{jobs}?cursor=x"), 422, "invalid"),
+        // As deep as an address may be.
+        (format!("{jobs}?cursor={}", "w..".repeat(20_000)), 422, "invalid"),
         (format!("{jobs}?order=x"), 422, "invalid"),
         (format!("{jobs}/nobody"), 404, "not-found"),
         ("/api/v1/jobs/nobody".into(), 404, "not-found"),
@@ -195,6 +198,105 @@ fn i15_what_is_wrong_is_told_with_its_place() {
     }
     site.with_token("POST", jobs).header("content-type", "application/json").send().expect(422);
     assert_eq!(server.redis().len("hworker-jobs-default"), 0);
+}
+
+#[test]
+fn i15_a_body_is_an_object_by_name() {
+    // A list, whose parts serde would take for the fields in their order -> 422, and nothing is done.
+    // Guard: `Json` looks at the first character.
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    let id = put(&server, "one", vec![]);
+    let path = format!("/api/v1/queues/default/jobs/{id}");
+    for (to, body) in [
+        (format!("{path}/retry"), json!([true])),
+        (format!("{path}/retry"), json!([])),
+        (format!("{path}/move"), json!(["other"])),
+        ("/api/v1/queues/default/pause".into(), json!([null])),
+        ("/api/v1/queues/default/clear".into(), json!(["waiting"])),
+        ("/api/v1/deploys".into(), json!(["1.4.2"])),
+    ] {
+        assert_eq!(site.post(&to, &body).expect(422).problem(), "invalid", "{to} {body}");
+    }
+    let queue = site.get("/api/v1/queues/default").expect(200).json();
+    assert_eq!((&queue["counts"]["waiting"], &queue["paused"]), (&json!(1), &json!(null)));
+}
+
+#[test]
+fn i15_a_whole_number_may_be_written_with_a_point() {
+    // `60000.0` is an integer in JSON Schema -> taken as 60000; `0.5`, and one out of its bounds -> 422.
+    // Guard: `visit_f64` of `Number`.
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    for (to, body, status) in [
+        ("queues/default/pause", r#"{"for_ms":60000.0}"#, 204),
+        ("queues/default/pause", r#"{"for_ms":0.5}"#, 422),
+        ("queues/default/pause", r#"{"for_ms":0.0}"#, 422),
+        ("queues/default/pause", r#"{"for_ms":-1.0}"#, 422),
+        ("queues/default/pause", r#"{"for_ms":1e300}"#, 422),
+        (
+            "queues/default/jobs",
+            r#"{"job":"x","args":{},"unchecked":true,"max_attempts":3.0}"#,
+            201,
+        ),
+        ("queues/default/jobs", r#"{"job":"x","args":{},"unchecked":true,"max_attempts":0}"#, 422),
+        (
+            "queues/default/jobs",
+            r#"{"job":"x","args":{},"unchecked":true,"max_attempts":1e10}"#,
+            422,
+        ),
+    ] {
+        let asked = site.with_token("POST", &format!("/api/v1/{to}"));
+        let answer = asked.body("application/json", body.to_owned()).send();
+        assert_eq!(answer.status, status, "{to} {body}: {answer:?}");
+    }
+}
+
+#[test]
+fn i15_an_edit_is_no_deeper_than_workers_read() {
+    // 200 lists one inside the other, a number that is none, a path of 80,000 names into objects that are as deep -> 422, and the job stays.
+    // Guard: `check_edit` reads each value; `edit_args` bounds the path.
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    let id = put(&server, "one", vec![]);
+    let path = format!("/api/v1/queues/default/jobs/{id}");
+    let payload = || server.redis().ask::<String>(&["LINDEX", "hworker-jobs-default", "0"]);
+    let before = payload();
+    let lists = "[".repeat(200) + &"]".repeat(200);
+    let objects = r#"{"a":"#.repeat(80_000) + "1" + &"}".repeat(80_000);
+    let name = vec!["a"; 80_000].join(".");
+    for body in [
+        format!(r#"{{"args":{{"name":{lists}}}}}"#),
+        r#"{"args":{"name":1e999}}"#.to_owned(),
+        format!(r#"{{"args":{{"a":{objects},"{name}":2}}}}"#),
+        format!(r#"{{"args":{{"{name}":2}}}}"#),
+    ] {
+        let edited = site.with_token("PATCH", &path).body("application/json", body).send();
+        assert_eq!(edited.expect(422).problem(), "invalid");
+    }
+    assert_eq!(payload(), before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i15_what_is_refused_here_is_no_fault_of_the_server() {
+    // A queue that workers serve, a job with too many bytes -> 409 and 413, which say what to do; not 503.
+    // Guard: `Refusal` of the error.
+    let server = TestServer::start();
+    let client = Client::builder().redis_url(server.url()).max_payload(2_000).build();
+    let client = client.expect("a client");
+    let site = Site::serve(Web::new(client).access(Access::token(TOKEN)).router());
+    let running = worker(&server);
+    server.eventually("the type is known", SOON, || site.get("/api/v1/types/act").status == 200);
+    assert_eq!(site.delete("/api/v1/queues/default").expect(409).problem(), "served");
+    running.stop().await;
+    let jobs = "/api/v1/queues/default/jobs";
+    let large = json!({ "job": "act", "args": { "name": "x".repeat(2_000), "plan": [] } });
+    assert_eq!(site.post(jobs, &large).expect(413).problem(), "too-large");
+    let id = put(&server, "one", vec![]);
+    let edit = site.with_token("PATCH", &format!("{jobs}/{id}"));
+    let edited = edit.json(&json!({ "args": { "name": "x".repeat(2_000) } })).send();
+    assert_eq!(edited.expect(413).problem(), "too-large");
+    site.delete("/api/v1/queues/default").expect(200);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,8 +10,10 @@ mod browser;
 mod deploys;
 mod document;
 mod live;
+mod living;
 mod metrics;
 mod roles;
+mod schemathesis;
 mod site;
 
 use std::time::Duration;

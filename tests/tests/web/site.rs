@@ -100,9 +100,13 @@ impl Asking {
         self
     }
 
-    pub(crate) fn json(mut self, body: &Value) -> Self {
-        self.body = body.to_string();
-        self.header("content-type", "application/json")
+    pub(crate) fn json(self, body: &Value) -> Self {
+        self.body("application/json", body.to_string())
+    }
+
+    pub(crate) fn body(mut self, of_type: &str, body: String) -> Self {
+        self.body = body;
+        self.header("content-type", of_type)
     }
 
     /// Sends it, and leaves the answer on the line.

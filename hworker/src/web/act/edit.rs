@@ -16,6 +16,13 @@ pub(crate) async fn check_edit(
     which: &Which,
     edits: &BTreeMap<String, Box<RawValue>>,
 ) -> Result<(), Problem> {
+    let mut values = Vec::new();
+    for (path, json) in edits {
+        let value = serde_json::from_str::<Value>(json.get()).map_err(|error| {
+            Problem::invalid(format!("the value of `{path}` cannot be read as JSON: {error}"))
+        })?;
+        values.push((path, value));
+    }
     let Some(job) = site.find(queue, &which.id).await? else { return Ok(()) };
     let types = site.types().await?;
     let name = job.job.as_deref().unwrap_or_default();
@@ -25,8 +32,7 @@ pub(crate) async fn check_edit(
         return Ok(());
     }
     let Ok(mut args) = serde_json::from_str::<Value>(job.args()) else { return Ok(()) };
-    for (path, json) in edits {
-        let value = serde_json::from_str(json.get()).unwrap_or_default();
+    for (path, value) in values {
         let mut names = path.split('.').peekable();
         let mut place = Some(&mut args);
         while let (Some(name), Some(Value::Object(object))) = (names.next(), place.take()) {

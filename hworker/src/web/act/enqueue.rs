@@ -14,7 +14,7 @@ use crate::priority::Priority;
 use crate::unique::Submitted;
 use crate::web::guard::Asked;
 use crate::web::problem::{Problem, Wrong};
-use crate::web::schema::{OwnId, Whole};
+use crate::web::schema::{OwnId, Tag, TypeName, Whole, count};
 use crate::web::site::Site;
 
 /// A job to be enqueued.
@@ -22,9 +22,10 @@ use crate::web::site::Site;
 #[serde(deny_unknown_fields)]
 pub(crate) struct NewJob {
     /// The name of its type.
+    #[schema(value_type = TypeName)]
     pub(crate) job: String,
     /// Its arguments, by name, of the version that workers wrote down for its type.
-    #[schema(value_type = Value)]
+    #[schema(value_type = BTreeMap<String, Value>)]
     pub(crate) args: Box<RawValue>,
     /// When it is due, in milliseconds since 1970.
     #[schema(inline)]
@@ -42,7 +43,9 @@ pub(crate) struct NewJob {
     #[schema(value_type = Option<OwnId>)]
     pub(crate) id: Option<String>,
     #[serde(default)]
+    #[schema(value_type = Vec<Tag>, max_items = 16)]
     pub(crate) tags: Vec<String>,
+    #[serde(default, deserialize_with = "count")]
     #[schema(format = Int64, minimum = 1, maximum = 4_294_967_295u32)]
     pub(crate) max_attempts: Option<u32>,
     /// Also where no worker has written down such a type, or the arguments do not fit it.

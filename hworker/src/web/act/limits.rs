@@ -8,6 +8,7 @@ use utoipa::ToSchema;
 use crate::control::LimitControl;
 use crate::web::guard::Asked;
 use crate::web::problem::Problem;
+use crate::web::schema::{RateText, count};
 use crate::web::site::Site;
 
 /// A limit of a queue, or of one value of its key.
@@ -37,11 +38,14 @@ impl OfLimit<'_> {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Values {
     /// How many jobs may run at once.
+    #[serde(default, deserialize_with = "count")]
     #[schema(format = Int64, minimum = 1, maximum = 4_294_967_295u32)]
     pub(crate) at_once: Option<u32>,
-    /// How many may start in a time: `100/m`.
+    /// How many may start in a time.
+    #[schema(value_type = Option<RateText>)]
     pub(crate) rate: Option<String>,
     /// How many may wait.
+    #[serde(default, deserialize_with = "count")]
     #[schema(format = Int64, minimum = 1, maximum = 4_294_967_295u32)]
     pub(crate) max_waiting: Option<u32>,
 }

@@ -27,7 +27,11 @@ pub(super) async fn list(
 #[serde(deny_unknown_fields)]
 pub(super) struct NewMark {
     /// What changed, in one line, as `1.4.2`.
-    #[schema(min_length = 1, max_length = 200)]
+    #[schema(
+        min_length = 1,
+        max_length = 200,
+        pattern = r"^[^\x00-\x1f\x7f-\x9f]*[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$"
+    )]
     text: String,
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
+use serde_json::{Value, json};
 use utoipa::openapi::path::{Parameter, ParameterIn};
+use utoipa::openapi::schema::Schema;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa::openapi::{Content, OpenApi, PathItem, Ref, RefOr, Required, Response, Server};
 use utoipa::{Modify, OpenApi as _};
@@ -13,7 +15,8 @@ use utoipa::{Modify, OpenApi as _};
 use crate::web::guard::Asked;
 use crate::web::problem::{Problem, Wrong};
 use crate::web::schema::{
-    Digest, EntryName, KnownId, LimitName, OwnId, QueueName, TypeName, WorkerId,
+    Digest, EntryName, KnownId, LimitName, LimitOfJobs, OwnId, QueueName, RateText, Tag, TypeName,
+    WorkerId,
 };
 use crate::web::site::Site;
 
@@ -25,7 +28,7 @@ use crate::web::site::Site;
                        A write needs `Authorization: Bearer`, or `Sec-Fetch-Site: same-origin`.",
     ),
     components(schemas(
-        Problem, Wrong, Digest, EntryName, KnownId, LimitName, OwnId, QueueName, TypeName, WorkerId
+        Problem, Wrong, Digest, EntryName, KnownId, LimitName, LimitOfJobs, OwnId, QueueName, RateText, Tag, TypeName, WorkerId
     )),
     modifiers(&Security),
     security(("token" = []), ("password" = [])),
@@ -47,8 +50,9 @@ pub(super) fn head() -> OpenApi {
     Head::openapi()
 }
 
-/// What is true of every operation: an id of its own, the names in its path, and the problems with which it may answer.
+/// What is true of every operation: an id of its own, the names in its path, and the problems with which it may answer; and of some bodies.
 pub(super) fn complete(document: &mut OpenApi) {
+    add_rules(document);
     let schema = Ref::from_schema_name("Problem");
     let problem = Response::builder()
         .description("What is wrong, and what to do")
@@ -72,6 +76,33 @@ pub(super) fn complete(document: &mut OpenApi) {
     }
 }
 
+/// What fields of a body say of one another, in words of JSON Schema for which utoipa has no names.
+fn add_rules(document: &mut OpenApi) {
+    // Names in their order, whether maps keep another or not.
+    let is =
+        |field: &str, kind: Value| json!({ "properties": { field: kind }, "required": [field] });
+    let integer = |field| is(field, json!({ "type": "integer" }));
+    let text = |field| is(field, json!({ "type": "string" }));
+    let (at, delay, due) = (integer("at"), integer("delay_ms"), integer("due"));
+    let front = is("front", json!({ "const": true }));
+    let edits = json!({ "anyOf": [is("args", json!({ "type": "object" })), is("tags", json!({ "type": "array" }))] });
+    let rules = [
+        (
+            "NewJob",
+            "not",
+            json!({ "anyOf": [{ "allOf": [at, delay] }, { "allOf": [front, { "anyOf": [at, delay] }] }] }),
+        ),
+        ("Changes", "oneOf", json!([edits, due, delay, text("priority")])),
+        ("Values", "anyOf", json!([integer("at_once"), text("rate"), integer("max_waiting")])),
+    ];
+    let schemas = &mut document.components.get_or_insert_default().schemas;
+    for (name, word, rule) in rules {
+        if let Some(RefOr::T(Schema::Object(body))) = schemas.get_mut(name) {
+            body.extensions.get_or_insert_default().insert(word.to_owned(), rule);
+        }
+    }
+}
+
 /// The names in a path.
 fn parameters(path: &str) -> Vec<RefOr<Parameter>> {
     let (mut found, mut before) = (Vec::new(), "");
@@ -81,7 +112,7 @@ fn parameters(path: &str) -> Vec<RefOr<Parameter>> {
                 .name(name)
                 .parameter_in(ParameterIn::Path)
                 .required(Required::True)
-                .schema(Some(Ref::from_schema_name(in_path(name, before))));
+                .schema(Some(Ref::from_schema_name(in_path(name, before, path))));
             found.push(parameter.build().into());
         }
         before = part;
@@ -90,7 +121,7 @@ fn parameters(path: &str) -> Vec<RefOr<Parameter>> {
 }
 
 /// What stands in this place of a path, which `before` leads to.
-fn in_path(name: &str, before: &str) -> &'static str {
+fn in_path(name: &str, before: &str, path: &str) -> &'static str {
     match (name, before) {
         ("queue", _) => "QueueName",
         ("digest", _) => "Digest",
@@ -98,6 +129,7 @@ fn in_path(name: &str, before: &str) -> &'static str {
         ("id", _) => "KnownId",
         (_, "types") => "TypeName",
         (_, "cron") => "EntryName",
+        (_, "limits") if path.ends_with("/pause") => "LimitOfJobs",
         _ => "LimitName",
     }
 }

@@ -17,7 +17,7 @@ use crate::priority::Priority;
 use crate::web::act;
 use crate::web::guard::Asked;
 use crate::web::problem::Problem;
-use crate::web::schema::Whole;
+use crate::web::schema::{Tag, Whole};
 use crate::web::shown;
 use crate::web::site::Site;
 
@@ -30,6 +30,7 @@ pub(super) struct Changes {
     #[schema(value_type = Option<BTreeMap<String, Value>>)]
     args: Option<BTreeMap<String, Box<RawValue>>>,
     /// All its tags; may be given with `args`.
+    #[schema(value_type = Option<Vec<Tag>>, max_items = 16)]
     tags: Option<Vec<String>>,
     /// When it is due, in milliseconds since 1970.
     #[schema(inline)]

@@ -76,7 +76,7 @@ pub(super) struct Page {
     /// `next`, the one whose turn comes next first, or `newest`.
     #[param(pattern = "^(next|newest)$")]
     order: Option<String>,
-    /// `next` of the page before.
+    /// `next` of the page before; empty for the first page.
     cursor: Option<String>,
     /// How many; 50 by default.
     #[param(inline)]
@@ -108,7 +108,7 @@ async fn page(
     if let Some(text) = page.order {
         jobs = jobs.order(order(&text)?);
     }
-    if let Some(cursor) = page.cursor {
+    if let Some(cursor) = page.cursor.filter(|cursor| !cursor.is_empty()) {
         jobs = jobs.after(cursor);
     }
     let found = jobs.page().await?;

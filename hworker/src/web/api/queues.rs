@@ -28,7 +28,7 @@ pub(super) struct Which {
     /// Only queues with this in their name.
     #[serde(default)]
     name: String,
-    /// `next` of the page before.
+    /// `next` of the page before; empty for the first page.
     cursor: Option<String>,
 }
 

@@ -28,8 +28,8 @@ async fn main() -> anyhow::Result<()> {
     }
     let redis = Server::start()?;
     let client = Client::new(redis.url())?;
-    let attic = worker(redis.url(), "attic", "")?;
-    let cellar = worker(redis.url(), "cellar", "gpu")?;
+    let attic = worker(&redis.url(), "attic", "")?;
+    let cellar = worker(&redis.url(), "cellar", "gpu")?;
     let shown = show(&client).await;
     for worker in [attic, cellar] {
         stop(worker).await?;
@@ -69,9 +69,9 @@ async fn show(client: &Client) -> anyhow::Result<()> {
     drained(client, "default").await?;
     let queue = client.inspect("default");
     for job in queue.jobs(JobState::Failed).page().await?.items {
-        let message = job.message.unwrap_or_default();
+        let message = job.message.as_deref().unwrap_or_default();
         let why = message.lines().next().unwrap_or_default();
-        println!("  {}: {}: {why}", job.args(), job.kind.unwrap_or_default());
+        println!("  {}: {}: {why}", job.args(), job.kind.as_deref().unwrap_or_default());
     }
     let done = queue.statistics(None).await?["processed:decode"];
     let workers = queue.workers().await?.len();

@@ -75,6 +75,15 @@ fn unknown_priority() {}
 #[hworker::job(priority = 1)]
 fn number_as_priority() {}
 
+#[hworker::job(version = 0)]
+fn version_of_nothing() {}
+
+#[hworker::job(version = "2")]
+fn text_as_version() {}
+
+#[hworker::job(version = 2, upgrade = "versions::upgrade")]
+fn upgrade_in_quotes() {}
+
 #[hworker::job(redact = "card,, to")]
 fn hole_in_redact(card: u8, to: u8) { let _ = (card, to); }
 

@@ -123,7 +123,9 @@ async fn lc4_an_upgrade_that_fails_parks_the_job_and_hurts_nobody() {
     let wrong = r#"{"id":"2","job":"charge","args":{"user":7,"euros":"s3cret"}}"#;
     let panics = r#"{"id":"3","job":"charge","args":{"user":7,"euros":13}}"#;
     let unfit = r#"{"id":"4","job":"claim","args":{"user":"s3cret","euros":1}}"#;
-    [missing, wrong, panics, unfit].iter().for_each(|job| push(&server, job));
+    for job in [missing, wrong, panics, unfit] {
+        push(&server, job);
+    }
     let worker = server.worker().register::<charge>().register::<claim>().register::<weigh>();
     let _worker = InProcess::run(worker.unknown_for(AT_ONCE));
     let broken = async || server.inspect().broken().await.expect("the broken");
@@ -322,7 +324,9 @@ async fn lc6_what_a_worker_does_not_know_is_parked_and_loses_nothing() {
     let newer = r#"{"id":"newer","job":"spelled","args_v":3,"args":{"text":"of tomorrow"}}"#;
     let unknown = r#"{"id":"unknown","job":"charge","args_v":3,"args":{"user_id":7,"cents":1}}"#;
     let nobody = r#"{"id":"nobody","job":"spelled","args_v":4,"args":{"text":"of next year"}}"#;
-    [newer, unknown, nobody].iter().for_each(|job| push(&server, job));
+    for job in [newer, unknown, nobody] {
+        push(&server, job);
+    }
     let old = server.run_worker::<spelled>();
     let parked =
         || -> Vec<String> { server.redis().ask(&["ZRANGE", "hworker-parked-default", "0", "-1"]) };

@@ -82,6 +82,7 @@ fn in_cents(_: u32, mut args: Args) -> Result<Args, BoxError> {
     Ok(args)
 }
 
+#[allow(clippy::unused_async)] // as most jobs are
 #[hworker::job(version = 2, upgrade = in_cents)]
 async fn donate(cents: u64, context: Context, #[inject] runs: Runs) {
     runs.note("donate", &cents.to_string(), 0, &context);

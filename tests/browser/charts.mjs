@@ -57,7 +57,8 @@ async function clocks(site) {
     const chart = page.locator('[data-live="chart-waiting"]');
     const clock = new Intl.DateTimeFormat('en-GB', { timeZone: timezoneId, hour: '2-digit', minute: '2-digit', hourCycle: 'h23' });
     const labels = await chart.locator('[data-at]').evaluateAll((all) => all.map((one) => [Number(one.dataset.at), one.textContent]));
-    site.check(labels.length >= 4 + 12, `${what}: ${labels.length} labels`);
+    // One that would stand over the edge is left out.
+    site.check(labels.length >= 3 + 12, `${what}: ${labels.length} labels`);
     site.same(labels.map(([, text]) => text), labels.map(([at]) => clock.format(at)), `${what}: labels`);
     const places = await chart.locator('svg.plot > text[data-at]').evaluateAll((all) => all.map((one) => parseFloat(one.getAttribute('x'))));
     const steps = new Set(places.slice(1).map((place, at) => Math.round(place - places[at])));

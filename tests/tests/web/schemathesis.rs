@@ -154,10 +154,16 @@ fn names(site: &Site) -> String {
         ("keys", "queues/default/locks", "key"),
         ("workers", "workers", "id"),
     ] {
-        let items = site.get(&format!("/api/v1/{path}")).expect(200).json();
-        let items = items["items"].as_array().expect("items").iter();
-        let found: Vec<_> =
-            items.filter_map(|item| item[field].as_str().map(str::to_owned)).collect();
+        let mut found = Vec::new();
+        let mut next = Some(format!("/api/v1/{path}"));
+        // A page of a filter may be empty where the machine is busy, and another follows.
+        while let Some(page) = next.take_if(|_| found.is_empty()) {
+            let page = site.get(&page).expect(200).json();
+            let items = page["items"].as_array().expect("items").iter();
+            found.extend(items.filter_map(|item| item[field].as_str().map(str::to_owned)));
+            let cursor = page["next"].as_str();
+            next = cursor.map(|cursor| format!("/api/v1/{path}&cursor={cursor}"));
+        }
         assert!(!found.is_empty(), "nothing at {path}");
         names.entry(what).or_default().extend(found);
     }

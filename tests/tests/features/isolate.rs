@@ -301,7 +301,7 @@ async fn is1_no_process_outlives_its_worker() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn is1_encrypted_arguments_and_large_ones_reach_the_process() {
-    // Encrypted arguments -> the process has the keys of its worker. Ten megabytes -> all of them.
+    // Encrypted arguments -> the process has the keys of its worker. A megabyte, more than a socket holds -> all of it.
     // Guard: `payload` in `Run`.
     let server = TestServer::start();
     let (name, key) = DOCUMENTED_KEY;
@@ -313,7 +313,7 @@ async fn is1_encrypted_arguments_and_large_ones_reach_the_process() {
     let _worker = worker(&server, &settings);
     let client = hworker::Client::builder().redis_url(server.url()).encryption_key(name, &key);
     let client = client.encrypt_all(true).build().expect("a client");
-    let large = "x".repeat(10_000_000);
+    let large = "x".repeat(1_000_000);
     for (name, text) in [("small", "\u{e4}\"\n".to_owned()), ("large", large)] {
         let plan = vec![vec![Harm::Act(Act::Note(text.clone()))]];
         let job = act_isolated::with(name.into(), plan).on(&client);

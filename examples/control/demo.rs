@@ -31,7 +31,7 @@ pub async fn run(client: &Client, shop: &Shop) -> anyhow::Result<()> {
     stage.one_at_a_time().await?;
     stage.after_the_last_change().await?;
     stage.again_and_again().await?;
-    stage.from_the_release_before(client).await?;
+    stage.a_job_of_the_release_before(client).await?;
     stage.the_mail_is_held_up().await
 }
 
@@ -43,7 +43,7 @@ struct Stage<'a> {
 
 impl Stage<'_> {
     /// A job that an older release enqueued runs in this one, as one of today does.
-    async fn from_the_release_before(&self, client: &Client) -> anyhow::Result<()> {
+    async fn a_job_of_the_release_before(&self, client: &Client) -> anyhow::Result<()> {
         self.begin("version = 2, upgrade = in_cents").await?;
         client.job_by_name("gift", r#"{"customer":"Ada","euros":5}"#).enqueue().await?;
         gift::enqueue("Bob", 700).await?;

@@ -33,6 +33,7 @@ const UNSEEN_FOR: u64 = 30 * 86_400_000;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "web", derive(utoipa::ToSchema))]
 #[non_exhaustive]
+#[allow(clippy::struct_excessive_bools, reason = "each is a field of the manifest")]
 pub struct JobType {
     /// Its name on the wire.
     pub name: String,

@@ -78,12 +78,12 @@ pub async fn act_until_cancelled(name: String, context: Context, #[inject] runs:
 
 /// The same, on a thread that it blocks.
 #[hworker::job(isolate = "process")]
-pub fn act_isolated_blocking(name: String, ms: u64, context: &Context, #[inject] runs: Runs) {
+pub fn act_isolated_blocking(name: &str, ms: u64, context: &Context, #[inject] runs: &Runs) {
     let runner = Runner::from(context);
     let number = runs.begin(&runner);
-    runs.note(&name, "begin", number, &runner);
+    runs.note(name, "begin", number, &runner);
     std::thread::sleep(Duration::from_millis(ms));
-    runs.note(&name, "end", number, &runner);
+    runs.note(name, "end", number, &runner);
 }
 
 /// These, and the common ones.

@@ -397,7 +397,7 @@ impl WorkerBuilder {
         self.states.insert(OfWorker(client.clone()));
         let jobs = registry.by_name();
         let children =
-            Pool::of(jobs.values().copied(), &format!("{} {:?}", client.place(), config.queues));
+            Pool::of(&jobs.values().copied(), &format!("{} {:?}", client.place(), config.queues));
         let core = Core {
             children,
             jobs,

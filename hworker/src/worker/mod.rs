@@ -131,7 +131,7 @@ impl Worker {
     pub async fn run_until(self, stop: impl Future<Output = ()>) -> Result<Stopped, Error> {
         in_a_runtime()?;
         if is_child() {
-            isolate::serve(self.core).await?;
+            Box::pin(isolate::serve(self.core)).await?;
             // Its worker has ended it.
             return std::future::pending().await;
         }
@@ -246,7 +246,8 @@ impl Worker {
     pub async fn run_until_idle(self) -> Result<Stopped, Error> {
         let health = self.health();
         let mut refused = None;
-        let stopped = self.run_until(async { refused = idle::idle(&health).await.err() }).await?;
+        let run = self.run_until(async { refused = idle::idle(&health).await.err() });
+        let stopped = Box::pin(run).await?;
         refused.map_or(Ok(stopped), Err)
     }
 

@@ -1,6 +1,6 @@
 //! A worker as a user would write it, with the jobs of the tests. Its settings come from the environment.
 
-use std::io::Read;
+use std::io::{Read, Write};
 
 use hworker::Worker;
 use hworker_tests::{common_jobs, isolated_jobs};
@@ -11,7 +11,8 @@ use tracing_subscriber::filter::LevelFilter;
 #[tokio::main]
 async fn main() -> Result<(), hworker::Error> {
     if std::env::args().any(|argument| argument == "--is-child") {
-        println!("{}", hworker::is_child());
+        let answer = hworker::is_child().to_string();
+        std::io::stdout().write_all(answer.as_bytes()).expect("it is told");
         return Ok(());
     }
     if hworker::is_child() {

@@ -72,7 +72,7 @@ impl Pending {
                     }
                     Isolated::NoProcess(why) => {
                         context.end();
-                        let end = || no_process(core, consumer, job, why);
+                        let end = || no_process(core, consumer, job, &why);
                         return Over(consumer.end(&job.lease, end), slot);
                     }
                 }
@@ -210,7 +210,7 @@ fn unfit(core: &Core, consumer: &Consumer, job: &Job, text: String) -> End {
 }
 
 /// Gives a job back for which no process could be started. Another worker may have one.
-fn no_process(core: &Core, consumer: &Consumer, job: &Job, why: String) -> End {
+fn no_process(core: &Core, consumer: &Consumer, job: &Job, why: &str) -> End {
     let text = format!("no process for a job with `isolate`, it is given back: {why}");
     let why = Warning { job: Some(job.definition.name), id: Some(job.id.clone()), text };
     core.log_limit.warn(1, &consumer.queue.name, Reason::NoProcess, why);

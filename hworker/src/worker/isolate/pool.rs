@@ -1,5 +1,6 @@
 //! The processes of a worker that wait for jobs.
 
+use std::fmt::Write;
 use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::UNIX_EPOCH;
@@ -23,7 +24,7 @@ pub(crate) struct Pool {
 impl Pool {
     /// That of a worker with these job types, if one of them has `isolate`. `settings`: what else its processes know it by.
     pub(crate) fn of<'a>(
-        jobs: impl Iterator<Item = &'a Definition> + Clone,
+        jobs: &(impl Iterator<Item = &'a Definition> + Clone),
         settings: &str,
     ) -> Option<Arc<Self>> {
         let identity = || identity(jobs.clone(), settings);
@@ -139,10 +140,10 @@ fn identity<'a>(definitions: impl Iterator<Item = &'a Definition>, settings: &st
     let file = program().and_then(fs::metadata);
     if let Ok(file) = file {
         let changed = file.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
-        text += &format!(" {} {changed:?}", file.len());
+        _ = write!(text, " {} {changed:?}", file.len());
     }
     for definition in definitions {
-        text += &format!(" {} {}", definition.name, definition.place);
+        _ = write!(text, " {} {}", definition.name, definition.place);
     }
     format!("{:016x}", fnv::hash(text.as_bytes()))
 }

@@ -20,7 +20,7 @@ pub(crate) enum Pool {}
 
 impl Pool {
     pub(crate) fn of<'a>(
-        _: impl Iterator<Item = &'a Definition> + Clone,
+        _: &(impl Iterator<Item = &'a Definition> + Clone),
         _: &str,
     ) -> Option<Arc<Self>> {
         None

@@ -36,24 +36,20 @@
 
 use hworker::{Args, BoxError, Job};
 
-mod older {
-    use super::{Args, BoxError};
-
-    pub(super) fn upgrade(from: u32, mut args: Args) -> Result<Args, BoxError> {
-        if from < 2 {
-            args.rename("user", "user_id");
-        }
-        if from < 3 {
-            let euros: u64 = args.get("euros")?;
-            args.set("cents", euros * 100)?;
-            args.remove("euros");
-        }
-        Ok(args)
+fn older(from: u32, mut args: Args) -> Result<Args, BoxError> {
+    if from < 2 {
+        args.rename("user", "user_id");
     }
+    if from < 3 {
+        let euros: u64 = args.get("euros")?;
+        args.set("cents", euros * 100)?;
+        args.remove("euros");
+    }
+    Ok(args)
 }
 
 /// Of a version, with a function for those before.
-#[hworker::job(version = 3, upgrade = older::upgrade)]
+#[hworker::job(version = 3, upgrade = older)]
 pub async fn charge(user_id: u64, cents: u64, #[serde(default)] note: Option<String>) {
     let _ = (user_id, cents);
     drop(note);

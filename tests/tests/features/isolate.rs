@@ -150,7 +150,7 @@ async fn is1_what_a_body_says_goes_through() {
         server.eventually("it ends", SOON, || server.ended(&name) == 1);
         assert_eq!(server.runs_of(&name).last().expect("a run").attempt, attempt, "{name}");
     }
-    let blocks = act_isolated_blocking::with("blocks".into(), 50).on(server.client());
+    let blocks = act_isolated_blocking::with("blocks", 50).on(server.client());
     let id = blocks.enqueue().await.expect("enqueued");
     server.eventually("it ends", SOON, || server.ended("blocks") == 1);
     assert_eq!(server.runs_of("blocks")[0].id, id.as_str());

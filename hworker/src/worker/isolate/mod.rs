@@ -18,15 +18,20 @@ mod run;
 mod serve;
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 mod without;
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+mod without_bodies;
 
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 pub use marker::is_child;
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
 pub use without::is_child;
-#[cfg(not(any(target_os = "linux", target_os = "macos")))]
-pub(crate) use without::{Pool, run, serve};
 #[cfg(any(target_os = "linux", target_os = "macos"))]
 pub(crate) use {pool::Pool, run::run, serve::serve};
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+pub(crate) use {
+    without::Pool,
+    without_bodies::{run, serve},
+};
 
 use crate::worker::attempt::decide::Finish;
 

@@ -2,11 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Isolated;
-use crate::context::Context;
-use crate::error::Error;
-use crate::job::{Definition, Isolation};
-use crate::worker::state::{Core, Job};
+use crate::job::Definition;
 
 /// Whether this process runs the bodies of jobs with `isolate` for a worker that started it; on this system none does.
 #[must_use]
@@ -37,15 +33,4 @@ impl Pool {
     pub(crate) fn clear(&self) {
         match *self {}
     }
-}
-
-pub(crate) async fn run(core: &Core, _: &Job, _: &Context, _: Isolation) -> Isolated {
-    match core.children.as_deref() {
-        Some(pool) => match *pool {},
-        None => Isolated::NoProcess("this system has none".to_owned()),
-    }
-}
-
-pub(crate) async fn serve(_: Arc<Core>) -> Result<(), Error> {
-    Ok(())
 }

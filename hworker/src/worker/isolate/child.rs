@@ -122,8 +122,9 @@ impl Child {
         }
     }
 
-    fn kill(&self) {
-        if let Some(group) = self.group {
+    fn kill(&mut self) {
+        // Once: its number may be that of another process later.
+        if let Some(group) = self.group.take() {
             // What it started may outlive it.
             let _ = kill_process_group(group, Signal::KILL);
         }

@@ -45,22 +45,38 @@ pub(crate) async fn serve(core: Arc<Core>) -> Result<(), Error> {
     let failed =
         |error: io::Error| Error::config(format!("a process for bodies cannot serve: {error}"));
     let socket = take_input().map_err(failed)?;
-    let running = Arc::new(Mutex::new(None));
+    let running = Running::default();
     let mut jobs =
         listen(socket.try_clone().map_err(failed)?, Arc::clone(&running)).map_err(failed)?;
     tell(&socket, &Said::Ready).map_err(failed)?;
     while let Some(run) = jobs.recv().await {
         let said = perform(&core, run, &running).await;
-        *locked(&running) = None;
+        locked(&running).context = None;
         tell(&socket, &said).map_err(failed)?;
     }
     Ok(())
 }
 
 /// The job that runs, for the thread that listens.
-type Running = Arc<Mutex<Option<Context>>>;
+type Running = Arc<Mutex<RunningJob>>;
 
-fn locked(running: &Running) -> MutexGuard<'_, Option<Context>> {
+#[derive(Default)]
+struct RunningJob {
+    /// From the start of its body on.
+    context: Option<Context>,
+    /// Somebody cancelled it, perhaps before.
+    is_cancelled: bool,
+}
+
+impl RunningJob {
+    fn tell(&self) {
+        if let (Some(context), true) = (&self.context, self.is_cancelled) {
+            context.order_end();
+        }
+    }
+}
+
+fn locked(running: &Running) -> MutexGuard<'_, RunningJob> {
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -83,11 +99,14 @@ fn listen(mut socket: UnixStream, running: Running) -> io::Result<mpsc::Unbounde
     std::thread::Builder::new().name("hworker-orders".into()).spawn(move || {
         loop {
             match frame::read(&mut socket) {
-                Ok(Order::Run(run)) => _ = sender.send(run),
+                Ok(Order::Run(run)) => {
+                    locked(&running).is_cancelled = false;
+                    let _ = sender.send(run);
+                }
                 Ok(Order::Cancel) => {
-                    if let Some(context) = &*locked(&running) {
-                        context.order_end();
-                    }
+                    let mut running = locked(&running);
+                    running.is_cancelled = true;
+                    running.tell();
                 }
                 Err(_) => die(),
             }
@@ -116,7 +135,11 @@ async fn perform(core: &Core, run: Run, running: &Running) -> Said {
     job.id = JobId::from(&*id);
     bound_time(job.definition.isolate.and_then(|isolation| isolation.cpu_s));
     let deadline = Instant::now() + Duration::from_millis(left_ms);
-    let note = |context: &Context| *locked(running) = Some(context.clone());
+    let note = |context: &Context| {
+        let mut running = locked(running);
+        running.context = Some(context.clone());
+        running.tell();
+    };
     match in_body_of(states, here(core, &job, &Arc::new(scope), deadline, note)).await {
         Here::Unfit(why) => Said::Unfit(why),
         Here::Ended(finish) => {

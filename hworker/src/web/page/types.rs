@@ -231,6 +231,15 @@ fn when_and_where(known: &JobType, given: &Fields) -> Markup {
     }
 }
 
+/// Where its bodies run.
+fn place(known: &JobType) -> &'static str {
+    match known {
+        known if known.isolated => "a process of its own",
+        known if known.blocking => "a thread for blocking work",
+        _ => "the async runtime",
+    }
+}
+
 fn facts(view: &View, known: &JobType) -> Markup {
     html! {
         section.panel {
@@ -240,7 +249,7 @@ fn facts(view: &View, known: &JobType) -> Markup {
                     dt { "Queue" } dd { a href=(view.queue_link(&known.queue)) { (name(&known.queue)) } }
                     dt { "Timeout" } dd { (span(known.timeout_ms)) }
                     dt { "Attempts" } dd { (number(known.max_attempts.into())) }
-                    dt { "Runs on" } dd { @if known.isolated { "a process of its own" } @else if known.blocking { "a thread for blocking work" } @else { "the async runtime" } }
+                    dt { "Runs on" } dd { (place(known)) }
                     dt { "Arguments" } dd { @if known.encrypted { "encrypted" } @else { "in the clear" } }
                     dt { "Version" }
                     dd {

@@ -3,12 +3,17 @@
 use std::fmt::Write;
 use std::fs;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::UNIX_EPOCH;
+use std::time::{Duration, UNIX_EPOCH};
+
+use tokio::time::sleep;
 
 use super::child::{Child, program, resident};
 use crate::fnv;
 use crate::job::{Definition, Isolation};
 use crate::log::say;
+
+/// The pause before the next try to start one.
+const AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// The processes that run no job now, the last used last, and whether they can be started.
 #[derive(Debug)]
@@ -95,22 +100,25 @@ impl Pool {
 
     /// Starts another in place of one that is no more, so that the next job finds one.
     pub(super) fn replace(self: &Arc<Self>) {
-        let pool = Arc::clone(self);
+        let pool = Arc::downgrade(self);
         tokio::spawn(async move {
-            if !pool.idle().is_empty() {
-                return;
-            }
-            match pool.start().await {
-                Ok(child) => {
-                    let mut idle = pool.idle();
-                    // Or there could be more in the end than slots.
-                    if idle.is_empty() {
-                        idle.push(child);
+            while let Some(pool) = pool.upgrade().filter(|pool| pool.idle().is_empty()) {
+                match pool.start().await {
+                    Ok(child) => {
+                        let mut idle = pool.idle();
+                        // Or there could be more in the end than slots.
+                        if idle.is_empty() {
+                            idle.push(child);
+                        }
+                        return;
+                    }
+                    Err(why) => {
+                        say!(WARN, "a process for jobs with `isolate` cannot be started: {why}");
                     }
                 }
-                Err(why) => {
-                    say!(WARN, "a process for jobs with `isolate` could not be replaced: {why}");
-                }
+                drop(pool);
+                // Without jobs nobody else would try, and the worker would stay unready.
+                sleep(AGAIN_AFTER).await;
             }
         });
     }
@@ -120,9 +128,9 @@ impl Pool {
         self.idle().clear();
     }
 
-    /// Why none can be started now.
+    /// Why there is none, and none can be started.
     pub(crate) fn why_not(&self) -> Option<String> {
-        self.trouble().clone()
+        if self.idle().is_empty() { self.trouble().clone() } else { None }
     }
 
     fn idle(&self) -> MutexGuard<'_, Vec<Child>> {

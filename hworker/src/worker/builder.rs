@@ -396,8 +396,8 @@ impl WorkerBuilder {
         let queues = names.flat_map(|name| client.shards(&name, config.limits)).collect();
         self.states.insert(OfWorker(client.clone()));
         let jobs = registry.by_name();
-        let children =
-            Pool::of(&jobs.values().copied(), &format!("{} {:?}", client.place(), config.queues));
+        let settings = format!("{} {:?}", client.place(), config.queues);
+        let children = Pool::of(&jobs.values().copied(), &settings, config.concurrency);
         let core = Core {
             children,
             jobs,

@@ -163,7 +163,7 @@ async fn is1_what_a_body_says_goes_through() {
 #[tokio::test(flavor = "multi_thread")]
 async fn is1_a_body_is_ended_at_its_deadline_with_all_that_it_started() {
     // An endless loop, and one that started a program -> at the timeout both are no more, and the slot runs the next job.
-    // Guard: `kill_process_group`.
+    // Guard: `kill_process_group`; `Pool::keep`, or there would be more processes than slots; `Child::lives`.
     let server = TestServer::start();
     let worker = worker(&server, &[("HWORKER_CONCURRENCY", "1")]);
     let plan = vec![vec![Harm::Start, Harm::Spin]];

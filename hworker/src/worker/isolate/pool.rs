@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -20,6 +21,10 @@ const AGAIN_AFTER: Duration = Duration::from_secs(10);
 pub(crate) struct Pool {
     identity: String,
     idle: Mutex<Vec<Child>>,
+    /// How many run a job.
+    busy: AtomicUsize,
+    /// No more than there are slots.
+    most: AtomicUsize,
     /// Why the last one could not be started.
     trouble: Mutex<Option<String>>,
     /// Not in tests: their `main` is that of the harness.
@@ -31,13 +36,25 @@ impl Pool {
     pub(crate) fn of<'a>(
         jobs: &(impl Iterator<Item = &'a Definition> + Clone),
         settings: &str,
+        slots: usize,
     ) -> Option<Arc<Self>> {
         let identity = || identity(jobs.clone(), settings);
         let is_needed = jobs.clone().any(|definition| definition.isolate.is_some());
-        let (idle, trouble) = Default::default();
         is_needed.then(|| {
-            Arc::new(Self { identity: identity(), idle, trouble, is_harness: is_harness() })
+            Arc::new(Self {
+                identity: identity(),
+                idle: Mutex::default(),
+                busy: AtomicUsize::new(0),
+                most: AtomicUsize::new(slots),
+                trouble: Mutex::default(),
+                is_harness: is_harness(),
+            })
         })
+    }
+
+    /// The worker has so many slots now.
+    pub(crate) fn scale(&self, slots: usize) {
+        self.most.store(slots, Ordering::Relaxed);
     }
 
     pub(super) fn identity(&self) -> &str {
@@ -62,19 +79,22 @@ impl Pool {
         Ok(())
     }
 
-    /// A process for a job.
+    /// A process for a job, and what counts it as busy.
     ///
     /// # Errors
     /// Why there is none.
-    pub(super) async fn take(&self) -> Result<Child, String> {
+    pub(super) async fn take(self: &Arc<Self>) -> Result<(Child, Busy), String> {
+        // Before one is started, so that none is started beside it that nobody needs.
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        let busy = Busy(Arc::clone(self));
         let idle = || self.idle().pop();
         while let Some(mut child) = idle() {
             // Somebody may have killed it while it waited.
             if child.lives() {
-                return Ok(child);
+                return Ok((child, busy));
             }
         }
-        self.start().await
+        Ok((self.start().await?, busy))
     }
 
     async fn start(&self) -> Result<Child, String> {
@@ -84,17 +104,26 @@ impl Pool {
     }
 
     /// Puts one back that has run a job of such a type, unless it is used up: then it is replaced.
-    pub(super) async fn put_back(self: &Arc<Self>, child: Child, isolation: Isolation) {
+    pub(super) async fn put_back(self: &Arc<Self>, child: Child, busy: Busy, isolation: Isolation) {
         let is_old = isolation.recycle.is_some_and(|most| child.jobs >= most);
         let is_large = match (isolation.memory, child.id()) {
             (Some(most), Some(id)) => resident(id).await.is_some_and(|resident| resident > most),
             _ => false,
         };
+        drop(busy);
         if is_old || is_large {
             drop(child);
             self.replace();
         } else {
-            self.idle().push(child);
+            self.keep(child);
+        }
+    }
+
+    /// Keeps one for the next job, unless there are as many as slots.
+    fn keep(&self, child: Child) {
+        let mut idle = self.idle();
+        if idle.len() + self.busy.load(Ordering::Relaxed) < self.most.load(Ordering::Relaxed) {
+            idle.push(child);
         }
     }
 
@@ -104,14 +133,7 @@ impl Pool {
         tokio::spawn(async move {
             while let Some(pool) = pool.upgrade().filter(|pool| pool.idle().is_empty()) {
                 match pool.start().await {
-                    Ok(child) => {
-                        let mut idle = pool.idle();
-                        // Or there could be more in the end than slots.
-                        if idle.is_empty() {
-                            idle.push(child);
-                        }
-                        return;
-                    }
+                    Ok(child) => return pool.keep(child),
                     Err(why) => {
                         say!(WARN, "a process for jobs with `isolate` cannot be started: {why}");
                     }
@@ -139,6 +161,16 @@ impl Pool {
 
     fn trouble(&self) -> MutexGuard<'_, Option<String>> {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Counts a process as one that runs a job.
+#[derive(Debug)]
+pub(super) struct Busy(Arc<Pool>);
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.busy.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -42,8 +42,8 @@ pub(crate) async fn run(
         }
         taken = pool.take() => taken,
     };
-    let mut child = match taken {
-        Ok(child) => child,
+    let (mut child, busy) = match taken {
+        Ok(taken) => taken,
         Err(why) => return Isolated::NoProcess(why),
     };
     let order = Run {
@@ -61,33 +61,42 @@ pub(crate) async fn run(
         // It does not read.
         Err(_) => End::Late,
     };
-    if !matches!(end, End::Said(_)) && !core.stop.is_cancelled() {
-        pool.replace();
-    }
-    let finish = match end {
-        End::Said(said) => {
-            pool.put_back(child, isolation).await;
-            match said {
-                Said::Ready | Said::Ended(None) => None,
-                Said::Ended(Some(becomes)) => Some(Finish::Decided(becomes.transition())),
-                Said::Unfit(why) => return Isolated::Unfit(why),
+    let said = match end {
+        End::Said(said) => said,
+        end => {
+            drop(busy);
+            if !core.stop.is_cancelled() {
+                pool.replace();
             }
+            return Isolated::Finished(lost(end, child, job, isolation).await);
         }
-        End::Over => None,
+    };
+    pool.put_back(child, busy, isolation).await;
+    match said {
+        Said::Ready | Said::Ended(None) => Isolated::Finished(None),
+        Said::Ended(Some(becomes)) => {
+            Isolated::Finished(Some(Finish::Decided(becomes.transition())))
+        }
+        Said::Unfit(why) => Isolated::Unfit(why),
+    }
+}
+
+/// How an attempt ended whose process is lost with it.
+async fn lost(end: End, child: Child, job: &Job, isolation: Isolation) -> Option<Finish> {
+    match end {
+        End::Said(_) | End::Over => None,
         End::Late => Some(Finish::TimedOut(job.timeout)),
         End::Died => {
             let why = child.ended().await;
             Some(Finish::Killed(format!("the process of the body has died: {why}")))
         }
-        End::TooLarge(resident) => {
+        End::TooLarge(has) => {
             let most = isolation.memory.unwrap_or_default();
-            let why = format!(
-                "the process of the body had {resident} bytes of memory, and may have {most}"
-            );
+            let why =
+                format!("the process of the body had {has} bytes of memory, and may have {most}");
             Some(Finish::Killed(child.killed(&why).await))
         }
-    };
-    Isolated::Finished(finish)
+    }
 }
 
 /// Why a process is no longer waited for.

@@ -202,6 +202,7 @@ impl HeartbeatLoop {
         if consumers.first().is_some_and(|first| Arc::ptr_eq(first, &self.consumer)) {
             let slots = orders.slots.unwrap_or(core.config.concurrency);
             if self.session.scale(slots) {
+                core.children.iter().for_each(|children| children.scale(slots));
                 say!(INFO, { worker = self.session.id.clone() }, worker.id = %worker, slots, "the worker is scaled");
             }
         }

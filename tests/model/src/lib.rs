@@ -8,6 +8,7 @@
 //! A guard of the protocol can be taken out ([`Guards`]): then a state must be found in which a job is lost, settled
 //! twice, started after its settlement, run twice without a reason, or stuck.
 
+pub mod broadcast;
 pub mod control;
 pub mod cron;
 pub mod known;

@@ -1,8 +1,8 @@
-//! Unique jobs, cron and tables as the checker sees them.
+//! Unique jobs, cron, tables and broadcasts as the checker sees them.
 
 use stateright::Property;
 
-use hworker_model::{cron, known, tables};
+use hworker_model::{broadcast, cron, known, tables};
 
 use crate::{Checked, visit};
 
@@ -22,6 +22,12 @@ pub const NOT_LEFT_OUT: &str = "no occurrence is left out";
 pub const NOT_TAKEN_BACK: &str = "an old release takes nothing back";
 /// The newest table that lives comes into force.
 pub const NEWEST: &str = "the newest table that lives comes into force";
+/// No more workers run a broadcast than are wanted.
+pub const WANTED: &str = "no more workers run a broadcast than are wanted";
+/// No worker runs it twice.
+pub const ONCE_A_WORKER: &str = "where a broadcast ended it does not begin again";
+/// As many as are wanted run it.
+pub const NONE_LEFT_OUT: &str = "as many run a broadcast as are wanted and live";
 
 macro_rules! model {
     ($protocol:ident of $model:ty, $state:ty, $action:ty, [$($property:expr),* $(,)?]) => {
@@ -72,6 +78,16 @@ model!(Tables of tables::Tables, tables::State, tables::Action, [
     }),
 ]);
 
+model!(Broadcast of broadcast::Broadcast, broadcast::State, broadcast::Action, [
+    Property::always(WANTED, |model: &Self, state: &broadcast::State| {
+        state.no_more_than_wanted(&model.0)
+    }),
+    Property::always(ONCE_A_WORKER, |_, state: &broadcast::State| state.once_a_worker()),
+    Property::always(NONE_LEFT_OUT, |model: &Self, state: &broadcast::State| {
+        state.none_is_left_out(&model.0)
+    }),
+]);
+
 /// Visits every state of unique jobs.
 #[must_use]
 pub fn check_known(model: known::Known, threads: usize) -> Checked<known::Action> {
@@ -88,4 +104,10 @@ pub fn check_cron(model: cron::Cron, threads: usize) -> Checked<cron::Action> {
 #[must_use]
 pub fn check_tables(model: tables::Tables, threads: usize) -> Checked<tables::Action> {
     visit(Tables(model), threads)
+}
+
+/// Visits every state of a broadcast.
+#[must_use]
+pub fn check_broadcast(model: broadcast::Broadcast, threads: usize) -> Checked<broadcast::Action> {
+    visit(Broadcast(model), threads)
 }

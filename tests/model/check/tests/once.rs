@@ -1,10 +1,11 @@
-//! Unique jobs, cron and tables: nothing of what must hold is broken in any order of events; and with any one guard taken out the checker
+//! Unique jobs, cron, tables and broadcasts: nothing of what must hold is broken in any order of events; and with any one guard taken out the checker
 //! finds the events that break it.
 
 use hworker_check::once::{
-    NEWEST, NONE_FORGOTTEN, NOT_TAKEN_BACK, NOT_TWICE, ONE_OF_A_KEY, ORDERS_HOLD, check_cron,
-    check_known, check_tables,
+    NEWEST, NONE_FORGOTTEN, NONE_LEFT_OUT, NOT_TAKEN_BACK, NOT_TWICE, ONCE_A_WORKER, ONE_OF_A_KEY,
+    ORDERS_HOLD, WANTED, check_broadcast, check_cron, check_known, check_tables,
 };
+use hworker_model::broadcast::{self, Broadcast};
 use hworker_model::cron::Cron;
 use hworker_model::known::{Conflict, Guards, Known};
 use hworker_model::tables::Tables;
@@ -101,4 +102,40 @@ fn the_newest_table_that_lives_is_in_force() {
     let without = check_tables(Tables { heartbeats: false, ..model }, 1);
     println!("{without}");
     assert_eq!(without.broken.expect("a counterexample").0, NEWEST);
+}
+
+#[test]
+fn as_many_workers_run_a_broadcast_as_are_wanted_each_once() {
+    // Where all are meant, as many are wanted as there are.
+    for (workers, wanted) in [(3, 3), (4, 2)] {
+        let model = Broadcast {
+            failures: 2,
+            lost: 1,
+            deaths: 1,
+            stalls: 1,
+            ..Broadcast::new(workers, wanted)
+        };
+        let checked = check_broadcast(model, 2);
+        println!("{wanted} of {workers} workers: {checked}");
+        assert!(checked.broken.is_none(), "{checked}");
+    }
+}
+
+#[test]
+fn a_broadcast_without_one_guard() {
+    let finds = |broken: &str, mut model: Broadcast, take_out: fn(&mut broadcast::Guards)| {
+        take_out(&mut model.guards);
+        let checked = check_broadcast(model, 1);
+        println!("{checked}");
+        let (property, events) = checked.broken.expect("a counterexample");
+        assert_eq!(broken, property, "after {events:?}");
+    };
+    let two_of_three = Broadcast::new(3, 2);
+    let with_deaths = Broadcast { deaths: 1, failures: 1, ..two_of_three.clone() };
+    let with_stalls = Broadcast { stalls: 1, ..two_of_three.clone() };
+    finds(ONCE_A_WORKER, two_of_three.clone(), |guards| guards.claim_at_take = false);
+    finds(WANTED, two_of_three, |guards| guards.count_at_take = false);
+    finds(WANTED, with_stalls, |guards| guards.lease_at_settle = false);
+    finds(NONE_LEFT_OUT, with_deaths.clone(), |guards| guards.lease_at_recover = false);
+    finds(NONE_LEFT_OUT, with_deaths, |guards| guards.retry_at_recover = false);
 }

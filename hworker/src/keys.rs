@@ -181,6 +181,16 @@ impl Keys {
         [&*self.jobs, ":ids"].concat()
     }
 
+    /// The jobs that each worker runs.
+    pub(crate) fn broadcasts(&self) -> String {
+        [&*self.jobs, ":broadcast"].concat()
+    }
+
+    /// One of them, and which workers have it.
+    pub(crate) fn broadcast_of(&self, id: &str) -> String {
+        [&*self.jobs, ":broadcast:", id].concat()
+    }
+
     /// The cron entries.
     #[cfg(feature = "cron")]
     pub(crate) fn cron(&self) -> String {
@@ -230,6 +240,7 @@ impl Keys {
             ("held", "zset"),
             ("ids", "hash"),
             ("unique", "hash"),
+            ("broadcast", "hash"),
             ("cron", "hash"),
             ("tables", "hash"),
             ("timers", "zset"),

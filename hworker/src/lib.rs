@@ -80,7 +80,9 @@ pub use charts::{Chart, ChartPoint, Gauges, Lately, Tally, Times, Window};
 pub use client::{Client, ClientBuilder};
 pub use config::defaults;
 pub use context::{Context, Inject, Needs, State};
-pub use control::{Control, LimitControl, LimitInfo, LockInfo, TableInfo, WorkerControl};
+pub use control::{
+    BroadcastInfo, Control, LimitControl, LimitInfo, LockInfo, TableInfo, WorkerControl,
+};
 #[cfg(feature = "cron")]
 pub use control::{CronControl, CronInfo, CronRun};
 #[cfg(feature = "cron")]

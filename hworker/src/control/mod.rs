@@ -1,5 +1,6 @@
 //! Steering queues from elsewhere: pausing and resuming them.
 
+mod broadcasts;
 #[cfg(feature = "cron")]
 mod cron;
 mod limits;
@@ -17,6 +18,7 @@ use crate::runtime;
 use crate::store::{Fault, MetaKey, Queue, server_time};
 use crate::time::millis;
 
+pub use broadcasts::BroadcastInfo;
 #[cfg(feature = "cron")]
 pub use cron::{CronControl, CronInfo, CronRun};
 pub use limits::{LimitControl, LimitInfo};

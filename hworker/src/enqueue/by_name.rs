@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::NOT_IN_FRONT;
 use super::blocking::in_a_runtime;
+use super::broadcast::Workers;
 use super::ready::{Place, Ready};
 use crate::client::Client;
 use crate::envelope::{JobId, NewEnvelope, VERSION, check_tags, describe};
@@ -32,6 +33,7 @@ pub struct EnqueueByName {
     pub(super) args_v: Option<u32>,
     queue: String,
     pub(super) to: Option<String>,
+    pub(super) workers: Option<Workers>,
     pub(super) due: Option<Due>,
     pub(super) tags: Vec<String>,
     pub(super) max_attempts: Option<u32>,
@@ -58,6 +60,7 @@ impl Client {
             args_v: None,
             queue: crate::config::defaults::QUEUE.to_owned(),
             to: None,
+            workers: None,
             due: None,
             tags: Vec::new(),
             max_attempts: None,
@@ -189,6 +192,11 @@ impl EnqueueByName {
             problems.extend(unique.check().err());
             lock = Some(unique.lock(&self.name, &written_key(unique.key())));
         }
+        let each = self.workers.map(|workers| workers.each(None));
+        if let Some(workers) = self.workers {
+            let is_placed = self.due.is_some() || self.front || self.priority.is_some();
+            workers.check(is_placed, lock.is_some(), &mut problems);
+        }
         let args = match RawValue::from_string(self.args) {
             Ok(args) => Some(args),
             Err(error) => {
@@ -204,6 +212,7 @@ impl EnqueueByName {
         };
         let now = since_1970(SystemTime::now());
         let id = own.unwrap_or_else(|| JobId::fresh_at(now));
+        let over_at = each.map(|each| millis(now).saturating_add(each.lasts));
         let envelope = NewEnvelope {
             v: VERSION,
             id: &id,
@@ -217,8 +226,8 @@ impl EnqueueByName {
             max_attempts: self.max_attempts,
             timeout: None,
             backoff: None,
-            retry_until: None,
-            expires_at: None,
+            retry_until: over_at,
+            expires_at: over_at,
             priority: self.priority,
         };
         let envelope =
@@ -233,8 +242,9 @@ impl EnqueueByName {
         let (client, queue, due) = (self.client, Cow::Owned(self.queue), self.due);
         let list = List::from(self.priority.unwrap_or_default());
         let list = if lock.is_some() { list.by_id() } else { list };
-        let place = Place { list, front: self.front, lock: lock.map(Box::new), ..Place::default() };
-        let job = "by its name";
+        let lock = lock.map(Box::new);
+        let place = Place { list, front: self.front, lock, each, ..Place::default() };
+        let job = Cow::Owned(self.name);
         Ok(Ready { client, queue, place, due, job, id, confirms, envelope })
     }
 }

@@ -1,6 +1,7 @@
 //! Enqueueing: one job, or many at once.
 
 mod blocking;
+mod broadcast;
 mod bulk;
 mod by_name;
 mod known;
@@ -18,6 +19,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use self::blocking::{block_on, in_a_runtime};
+use self::broadcast::Workers;
 use self::known::{Asked, Known};
 use self::ready::{Place, Ready};
 use crate::backoff::CallBackoff;
@@ -58,6 +60,8 @@ pub struct Enqueue<J: Job> {
     queue: Option<Cow<'static, str>>,
     /// The tag of the workers that it is for.
     to: Option<Box<str>>,
+    /// It is for each of these.
+    workers: Option<Workers>,
     due: Option<Due>,
     max_attempts: Option<u32>,
     timeout: Option<u64>,
@@ -134,6 +138,7 @@ impl<J: Job> Enqueue<J> {
             client: None,
             queue: None,
             to: None,
+            workers: None,
             due: None,
             max_attempts: None,
             timeout: None,
@@ -366,6 +371,13 @@ impl<J: Job> Enqueue<J> {
         if self.front && due.is_some() {
             problems.push(NOT_IN_FRONT.into());
         }
+        let expires_in = self.expires_in.or(J::DEFINITION.policy.expires_ms);
+        let each = self.workers.map(|workers| workers.each(expires_in));
+        if let Some(workers) = self.workers {
+            let is_placed = due.is_some() || self.front || self.priority.is_some();
+            let is_alone = known.lock.is_some() || !J::DEFINITION.limits.is_empty();
+            workers.check(is_placed, is_alone, &mut problems);
+        }
         if !problems.is_empty() {
             return Err(Error::Config(Problems(problems)));
         }
@@ -379,6 +391,7 @@ impl<J: Job> Enqueue<J> {
                 (Args::Sealed(sealed), check)
             }
         };
+        let over_at = each.map(|each| millis(now).saturating_add(each.lasts));
         let envelope = NewEnvelope {
             v: VERSION,
             id: &id,
@@ -392,10 +405,10 @@ impl<J: Job> Enqueue<J> {
             max_attempts: self.max_attempts,
             timeout: self.timeout,
             backoff: self.backoff.as_deref(),
-            retry_until: self.retry_until,
-            expires_at: self.expires_in.or(J::DEFINITION.policy.expires_ms).map(|time| {
+            retry_until: self.retry_until.into_iter().chain(over_at).min(),
+            expires_at: over_at.or(expires_in.map(|time| {
                 due.map_or(millis(now), |due| due.by_clock(millis(now))).saturating_add(time)
-            }),
+            })),
             priority: self.priority.filter(|priority| *priority != J::DEFINITION.priority),
         };
         let priority = self.priority.unwrap_or(J::DEFINITION.priority);
@@ -404,6 +417,7 @@ impl<J: Job> Enqueue<J> {
             place.list = place.list.by_id();
             place.lock = Some(Box::new(lock));
         }
+        place.each = each;
         let (envelope, check_plain) =
             strict_json::to_vec(&envelope).map_err(|error| refused(error.into()))?;
         if check_sealed || check_plain {
@@ -419,7 +433,8 @@ impl<J: Job> Enqueue<J> {
             None => client.durability(),
             Some(durability) => durability.asks(),
         };
-        Ok(Ready { client, queue, place, due, job: J::NAME, id, confirms, envelope })
+        let job = Cow::Borrowed(J::NAME);
+        Ok(Ready { client, queue, place, due, job, id, confirms, envelope })
     }
 }
 
@@ -440,7 +455,7 @@ fn place<J: Job>(
         Some(_) => terms(J::DEFINITION.limits, at_once),
         None => String::new(),
     };
-    Ok(Place { list, at_once, terms, front, lock: None })
+    Ok(Place { list, at_once, terms, front, ..Place::default() })
 }
 
 /// Reads arguments as a worker will.

@@ -10,7 +10,7 @@ use crate::envelope::JobId;
 use crate::error::Error;
 use crate::job_state::JobState;
 use crate::limit::List;
-use crate::store::{Answer, Connection, Due, NoRoom, Submission, Word};
+use crate::store::{Answer, Connection, Due, Each, NoRoom, Submission, Word};
 use crate::unique::{KeyLock, Receipt, Submitted};
 
 /// Where in its queue a job waits.
@@ -25,6 +25,8 @@ pub(crate) struct Place {
     pub(crate) front: bool,
     /// What it holds, where it is known by its id.
     pub(crate) lock: Option<Box<KeyLock>>,
+    /// It is for each worker, and waits beside the lists.
+    pub(crate) each: Option<Each>,
 }
 
 impl Place {
@@ -42,7 +44,8 @@ pub(crate) struct Ready {
     pub(crate) queue: Cow<'static, str>,
     pub(crate) place: Place,
     pub(crate) due: Option<Due>,
-    pub(super) job: &'static str,
+    /// The name of its type.
+    pub(super) job: Cow<'static, str>,
     pub(crate) id: JobId,
     pub(crate) confirms: Option<Durability>,
     pub(crate) envelope: Vec<u8>,
@@ -58,7 +61,7 @@ impl Ready {
     ) -> Self {
         let (queue, id) = (queue.into(), JobId::fresh());
         let place = Place::default();
-        Self { client, queue, place, due, job: "test", id, confirms: None, envelope }
+        Self { client, queue, place, due, job: "test".into(), id, confirms: None, envelope }
     }
 }
 
@@ -66,6 +69,9 @@ impl Ready {
     pub(super) async fn send(self, runtime: runtime::Id) -> Result<JobId, Error> {
         if self.place.lock.is_some() {
             return Box::pin(self.submit_by_id()).await.map(|receipt| receipt.id);
+        }
+        if let Some(each) = self.place.each {
+            return Box::pin(self.broadcast(each)).await;
         }
         if let Some(no_room) = self.client.no_room(&self.queue, 1, false).await {
             return Err(self.full(no_room, None));
@@ -105,7 +111,7 @@ impl Ready {
         match sent {
             Ok(()) => Ok(self.id),
             Err(fault) => {
-                let (job, queue, fault) = (self.job, &self.queue, fault.at(self.client.address()));
+                let (job, queue, fault) = (&self.job, &self.queue, fault.at(self.client.address()));
                 let doing = |id: &JobId| format!("enqueue job {job} {id} on the queue {queue}");
                 Err(fault.into_error_of(self.id, doing))
             }
@@ -172,7 +178,7 @@ impl Ready {
         Ok(Receipt { id, submitted })
     }
 
-    fn doing(&self) -> String {
+    pub(super) fn doing(&self) -> String {
         format!("enqueue job {} {} on the queue {}", self.job, self.id, self.queue)
     }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::value::{RawValue, to_raw_value};
 
+use super::broadcast::NOT_BY_CRON;
 use super::by_name::NO_VERSION;
 use super::{Enqueue, EnqueueByName};
 use crate::calendar::Timing;
@@ -52,6 +53,9 @@ impl<J: Job> Enqueue<J> {
         if self.to.is_some() {
             template.problems.push(NOT_BY_TO.into());
         }
+        if self.workers.is_some() {
+            template.problems.push(NOT_BY_CRON.into());
+        }
         let asked = self.known.unwrap_or_default();
         if is_once || asked.id.is_some() {
             template.problems.push(NOT_ONCE.into());
@@ -92,6 +96,9 @@ impl EnqueueByName {
         }
         if self.to.is_some() {
             problems.push(NOT_BY_TO.into());
+        }
+        if self.workers.is_some() {
+            problems.push(NOT_BY_CRON.into());
         }
         if self.args_v == Some(0) {
             problems.push(NO_VERSION.into());

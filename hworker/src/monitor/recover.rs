@@ -200,6 +200,11 @@ fn crashed(
         let surplus = crashes.len().saturating_sub(CRASHES);
         crashes.drain(..surplus);
         let mut rewrite = Rewrite::of(&payload)?;
+        if lease.is_copy() {
+            // The next worker that has it begins anew.
+            rewrite.remove("attempt");
+            rewrite.remove("errors");
+        }
         rewrite.set("crashes", &crashes);
         // A larger one is within the limit of other workers, which is not known here.
         Some(rewrite.bytes_within(if payload.len() > most { usize::MAX } else { most }))

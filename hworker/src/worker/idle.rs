@@ -7,7 +7,7 @@ use tokio::time::sleep;
 use super::report::health::Health;
 use super::state::Session;
 use crate::error::Error;
-use crate::store::{FaultKind, Load};
+use crate::store::{Fault, FaultKind, Load};
 
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
@@ -41,10 +41,13 @@ async fn look(session: &Session) -> Result<Option<Vec<u64>>, Error> {
         let queue = &consumer.queue;
         let load = async {
             let on = session.core.client.connection(queue).await?;
-            queue.load(&on, consumer.parked.looked()).await
+            let load = queue.load(&on, consumer.parked.looked()).await?;
+            let has_open = load.broadcasts > 0
+                && consumer.broadcasts.tell(queue.open_broadcasts(&on, &consumer.keys).await?);
+            Ok::<_, Fault>(Some(load).filter(|_| !has_open))
         };
         match load.await {
-            Ok(Load { token, pending: 0, parked: 0, running: 0 }) => tokens.push(token),
+            Ok(Some(Load { token, pending: 0, parked: 0, running: 0, .. })) => tokens.push(token),
             Err(fault) if fault.kind == FaultKind::Denied => {
                 return Err(
                     fault.into_error(format!("look whether the queue {} is idle", queue.name))

@@ -10,7 +10,7 @@ use super::attempt::record::released;
 use super::attempt::runner;
 use super::every_queue;
 use super::handle::WorkerHandle;
-use super::intake::{self, parked};
+use super::intake::{self, broadcast, parked};
 use super::report::{census, log_every};
 use super::state::{Consumer, Running, Session};
 use super::supervisor;
@@ -150,7 +150,11 @@ fn tasks_of_bodies(session: &Arc<Session>) -> JoinSet<()> {
         let mut of_queues = JoinSet::new();
         let each = session.for_each_queue(|consumer| {
             let core = || Arc::clone(&session.core);
-            of_queues.spawn(Arc::clone(&session).with(parked::run(core(), Arc::clone(consumer))));
+            let with = |session: &Arc<Session>| (Arc::clone(session), core(), Arc::clone(consumer));
+            let (of, core_of, consumer_of) = with(&session);
+            of_queues.spawn(of.with(parked::run(core_of, consumer_of)));
+            let (of, core_of, consumer_of) = with(&session);
+            of_queues.spawn(of.with(broadcast::run(core_of, consumer_of)));
             for _ in 0..threads {
                 of_queues
                     .spawn(Arc::clone(&session).with(runner::run(core(), Arc::clone(consumer))));

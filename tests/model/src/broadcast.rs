@@ -115,8 +115,7 @@ impl Broadcast {
     /// Before anything.
     #[must_use]
     pub fn begin(&self) -> State {
-        let worker =
-            Worker { life: Life::Lives, claim: None, lease: false, runs: false, ended: 0 };
+        let worker = Worker { life: Life::Lives, claim: None, lease: false, runs: false, ended: 0 };
         State {
             workers: vec![worker; self.workers],
             failures: self.failures,

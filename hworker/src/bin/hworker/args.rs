@@ -22,7 +22,7 @@ pub(crate) use self::jobs::{Broken, Failed, Jobs, List, Scheduled, Select, Selec
 pub(crate) use self::queue::QueueNames;
 use self::queue::duration;
 pub(crate) use self::schedule::{AddEntry, CatchUp, Cron, Overlap, Tables, WhichEntry};
-pub(crate) use self::steer::{LimitOrJob, Limits, Locks, WhichLimit, Whom, Workers};
+pub(crate) use self::steer::{Broadcasts, LimitOrJob, Limits, Locks, WhichLimit, Whom, Workers};
 use crate::output::print;
 use crate::stop::Stop;
 
@@ -104,6 +104,9 @@ pub(crate) enum Command {
     /// The keys that unique jobs hold
     #[command(subcommand)]
     Locks(Locks),
+    /// Jobs that each worker runs once, or each of so many
+    #[command(subcommand)]
+    Broadcasts(Broadcasts),
     /// Cron entries: jobs that run by a cron expression or at an interval
     #[command(subcommand)]
     Cron(Cron),
@@ -267,6 +270,12 @@ pub(crate) struct Enqueue {
     /// The tag of the workers that it is for
     #[arg(long, value_name = "TAG")]
     pub(crate) to: Option<String>,
+    /// For each worker of the queue: all that live, and that start within 5 min
+    #[arg(long, conflicts_with = "on_each_of")]
+    pub(crate) on_each: bool,
+    /// For so many workers, each another one
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) on_each_of: Option<u32>,
     /// So long from now, as `10m`
     #[arg(long = "in", value_name = "TIME", value_parser = duration)]
     pub(crate) delay: Option<Duration>,

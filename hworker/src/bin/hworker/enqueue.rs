@@ -51,6 +51,12 @@ pub(crate) async fn run(context: &Context, command: Enqueue) -> Result<(), Stop>
             if let Some(tag) = &command.to {
                 job = job.to(tag);
             }
+            if command.on_each {
+                job = job.on_each();
+            }
+            if let Some(workers) = command.on_each_of {
+                job = job.on_each_of(workers);
+            }
             for tag in &command.tag {
                 job = job.tag(tag);
             }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use self::send::send;
 use super::Enqueue;
 use super::blocking::{block_on, in_a_runtime};
+use super::broadcast::NOT_IN_BULK;
 use super::ready::Ready;
 use crate::client::Client;
 use crate::envelope::JobId;
@@ -76,7 +77,10 @@ impl<J: Job> Run for Vec<Enqueue<J>> {
     where
         Self: 'a,
     {
-        Box::new(self.into_iter().map(move |job| job.encode(client)))
+        Box::new(self.into_iter().map(move |job| match job.workers {
+            Some(_) => Err(Error::config(NOT_IN_BULK)),
+            None => job.encode(client),
+        }))
     }
 }
 

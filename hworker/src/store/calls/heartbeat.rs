@@ -105,6 +105,8 @@ pub(crate) struct Heard {
     pub(crate) cancelled: Vec<Lease>,
     /// It is to say what its program declares.
     pub(crate) is_to_declare: bool,
+    /// The ids of the jobs for each worker that it is to take.
+    pub(crate) broadcasts: Vec<String>,
     /// Workers that were last heard of more than 2 s ago or in the future, with that heartbeat as the server has it.
     pub(crate) silent: Vec<(String, String)>,
 }
@@ -160,6 +162,7 @@ impl Queue {
             orders: Orders::read(&reply.text()?, &reply.text()?, &reply.text()?),
             cancelled: reply.text()?.lines().map(Lease::parse).collect(),
             is_to_declare: reply.count()? == 1,
+            broadcasts: reply.text()?.lines().map(str::to_owned).collect(),
             silent: reply.rest(Reply::pair)?,
         }))
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 
+use crate::keys::is_name;
 use crate::limit::List;
 use crate::store::net::{Call, Fault};
 use crate::store::reply::Reply;
@@ -18,6 +19,8 @@ pub(crate) enum Lease {
     Listed(u64, Arc<List>),
     /// The same of a job that is known by its id: `<token>.<list>#<id>`.
     ById(u64, Arc<(List, Box<str>)>),
+    /// The same of a worker's copy of a job that each worker runs: `<token>.@<id>`.
+    Copy(u64, Arc<str>),
     /// Anything else that somebody wrote there; it counts as the oldest.
     Foreign(Arc<str>),
 }
@@ -32,7 +35,10 @@ impl Lease {
         let token = token.parse().ok().filter(|token| *token <= Self::MAX_TOKEN);
         let lease = match list {
             None => token.map(Self::Token),
-            Some(name) => token.and_then(|token| Self::of_job(token, name)),
+            Some(name) => token.and_then(|token| match name.strip_prefix('@') {
+                Some(id) => is_name(id).then(|| Self::Copy(token, id.into())),
+                None => Self::of_job(token, name),
+            }),
         };
         // Only what would be written the same way again.
         let lease = lease.filter(|lease| lease.to_string() == name);
@@ -59,22 +65,30 @@ impl Lease {
         match self {
             Self::Listed(_, list) => Some(list),
             Self::ById(_, job) => Some(&job.0),
-            Self::Token(_) | Self::Foreign(_) => None,
+            Self::Token(_) | Self::Copy(..) | Self::Foreign(_) => None,
         }
+    }
+
+    /// Whether other workers run the same job.
+    pub(crate) fn is_copy(&self) -> bool {
+        matches!(self, Self::Copy(..))
     }
 
     /// The id of a job that is known by it.
     pub(crate) fn id(&self) -> Option<&str> {
         match self {
             Self::ById(_, job) => Some(&job.1),
-            Self::Token(_) | Self::Listed(..) | Self::Foreign(_) => None,
+            Self::Token(_) | Self::Listed(..) | Self::Copy(..) | Self::Foreign(_) => None,
         }
     }
 
     /// The fencing token.
     pub(crate) fn token(&self) -> u64 {
         match self {
-            Self::Token(token) | Self::Listed(token, _) | Self::ById(token, _) => *token,
+            Self::Token(token)
+            | Self::Listed(token, _)
+            | Self::ById(token, _)
+            | Self::Copy(token, _) => *token,
             Self::Foreign(_) => 0,
         }
     }
@@ -84,6 +98,7 @@ impl Lease {
             Self::Token(_) => 16,
             Self::Listed(_, list) => 17 + list.name_length(),
             Self::ById(_, job) => 18 + job.0.name_length() + job.1.len(),
+            Self::Copy(_, id) => 18 + id.len(),
             Self::Foreign(name) => name.len(),
         }
     }
@@ -93,7 +108,10 @@ impl Hash for Lease {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         match self {
             // No two leases of a queue have the same.
-            Self::Token(token) | Self::Listed(token, _) | Self::ById(token, _) => {
+            Self::Token(token)
+            | Self::Listed(token, _)
+            | Self::ById(token, _)
+            | Self::Copy(token, _) => {
                 hasher.write_u64(*token);
             }
             Self::Foreign(name) => name.hash(hasher),
@@ -107,6 +125,7 @@ impl fmt::Display for Lease {
             Self::Token(token) => write!(f, "{token}"),
             Self::Listed(token, list) => write!(f, "{token}.{list}"),
             Self::ById(token, job) => write!(f, "{token}.{}#{}", job.0, job.1),
+            Self::Copy(token, id) => write!(f, "{token}.@{id}"),
             Self::Foreign(name) => f.write_str(name),
         }
     }
@@ -140,7 +159,7 @@ impl Call {
     pub(crate) fn lease(&mut self, lease: &Lease) -> &mut Self {
         match lease {
             Lease::Token(token) => self.number(*token),
-            Lease::Listed(..) | Lease::ById(..) => self.arg(lease.to_string()),
+            Lease::Listed(..) | Lease::ById(..) | Lease::Copy(..) => self.arg(lease.to_string()),
             Lease::Foreign(name) => self.arg(name.as_bytes()),
         }
     }
@@ -164,7 +183,12 @@ mod tests {
         let by_id = Lease::parse("1763805600123456.high*+db#order-7.a");
         assert_eq!((by_id.id(), by_id.token()), (Some("order-7.a"), 1_763_805_600_123_456));
         assert_eq!(by_id.to_string(), "1763805600123456.high*+db#order-7.a");
+        let copy = Lease::parse("1763805600123456.@0197a-b");
+        assert_eq!(copy, Lease::Copy(1_763_805_600_123_456, "0197a-b".into()));
+        assert_eq!(copy.to_string(), "1763805600123456.@0197a-b");
         for name in [
+            "7.@",
+            "7.@a b",
             "7.high#a",
             "7.*#",
             "7.#a",

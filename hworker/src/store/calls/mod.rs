@@ -1,6 +1,7 @@
 //! One typed call for each operation.
 
 mod admin;
+mod broadcast;
 mod charts;
 mod control;
 mod counts;
@@ -31,6 +32,7 @@ mod tables;
 mod wait;
 mod watch;
 
+pub(crate) use broadcast::{BroadcastEntry, Each, MOST_BROADCASTS, Taken};
 pub(crate) use control::lock;
 pub(crate) use counts::{Load, is_ticket};
 #[cfg(feature = "cron")]

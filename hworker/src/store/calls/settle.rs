@@ -252,7 +252,9 @@ fn spans(mut leases: Vec<&Lease>) -> Vec<(&Lease, u64)> {
                 *count += 1;
             }
             (_, Lease::Token(_)) => spans.push((lease, 1)),
-            (_, Lease::Listed(..) | Lease::ById(..) | Lease::Foreign(_)) => spans.push((lease, 0)),
+            (_, Lease::Listed(..) | Lease::ById(..) | Lease::Copy(..) | Lease::Foreign(_)) => {
+                spans.push((lease, 0));
+            }
         }
     }
     spans

@@ -28,8 +28,9 @@
 -- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting or 0 while the queue gives none, 1 if it keeps the timer or 0,
 -- ms until the next scheduled job is due, or a limit opens, or -1, parked jobs that it has not looked at, parked jobs to be broken, its
 -- orders 'quiet', 'slots' and 'stop' or '' each, the leases that are to be cancelled, each on a line, 1 if it is to
--- declare what its program says or 0, worker, last heartbeat, worker, last heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the
--- worker was declared dead or is not known.
+-- declare what its program says or 0, the ids of the jobs for each worker that this one is to take, each on a line, worker, last heartbeat,
+-- worker, last heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'}
+-- when the worker was declared dead or is not known.
 local call = redis.call
 local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local timer, scheduled, jobs, parked, token_key = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]
@@ -143,6 +144,8 @@ if keeps == 1 then
   end
 end
 
+-- include broadcast
+-- include open_broadcasts
 local next_due = redis.pcall('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
 local opens = redis.pcall('ZRANGE', timers, 0, 0, 'WITHSCORES')[2]
 next_due = math.min(tonumber(next_due) or math.huge, tonumber(opens) or math.huge)
@@ -154,6 +157,7 @@ local reply = {
   -- A token is a time in us.
   parked_between('-inf', string.format('%.0f', (now - unknown_for) * 1000)),
   known[3] or '', known[4] or '', known[5] or '', to_cancel, is_to_declare() and 1 or 0,
+  is_closed and '' or table.concat(open_broadcasts(), '\n'),
 }
 
 local function add(from, to)

@@ -31,8 +31,10 @@ macro_rules! scripts {
 scripts! {
     Audit = "audit";
     BreakParked = "break_parked";
+    Broadcast = "broadcast";
     Bury = "bury";
     Cancel = "cancel";
+    CancelBroadcast = "cancel_broadcast";
     Chart = "chart";
     Cron = "cron";
     Declare = "declare";
@@ -41,6 +43,7 @@ scripts! {
     Heartbeat = "heartbeat";
     Limit = "limit";
     Lock = "lock";
+    LookBroadcasts = "look_broadcasts";
     LookParked = "look_parked";
     MendRecords = "mend_records";
     Order = "order";
@@ -67,6 +70,7 @@ scripts! {
     Settle = "settle";
     SettleAndReserve = "settle_and_reserve";
     Submit = "submit";
+    TakeBroadcast = "take_broadcast";
     TakeParked = "take_parked";
     Trim = "trim";
     Unlock = "unlock";
@@ -74,6 +78,7 @@ scripts! {
 
 /// What scripts include.
 const PARTS: &[(&str, &str)] = &[
+    ("broadcast", include_str!("lib/broadcast.lua")),
     ("cancel", include_str!("lib/cancel.lua")),
     ("clock", include_str!("lib/clock.lua")),
     ("count", include_str!("lib/count.lua")),
@@ -90,6 +95,7 @@ const PARTS: &[(&str, &str)] = &[
     ("limits", include_str!("lib/limits.lua")),
     ("lists", include_str!("lib/lists.lua")),
     ("mark", include_str!("lib/mark.lua")),
+    ("open_broadcasts", include_str!("lib/open_broadcasts.lua")),
     ("ordered", include_str!("lib/ordered.lua")),
     ("pause", include_str!("lib/pause.lua")),
     ("portion", include_str!("lib/portion.lua")),

@@ -31,6 +31,7 @@ call('LLEN', jobs)
 -- include lists
 local ordered = call('HGET', record, 'cancel')
 -- include ordered
+-- include broadcast
 for i = 4, #ARGV, 2 do look_at_list(goes_to(ARGV[i])) end
 
 -- A removal first: a full server lets a script go on once it has written.
@@ -40,6 +41,7 @@ local declared = call('HSETNX', record, 'dead', call('TIME')[1])
 local who = declared == 1 and call('HMGET', record, 'name', 'host', 'pid', 'version') or {}
 call('HDEL', record, 'name', 'host', 'pid', 'version', 'concurrency', 'queues')
 
+leave_broadcasts()
 local given = 0
 -- Younger than what has a lease, so it is behind that.
 for _ = 1, 1000 do
@@ -56,7 +58,13 @@ end
 for i = 4, #ARGV, 2 do
   if call('HDEL', progress, ARGV[i]) == 1 then
     free(ARGV[i], progress)
-    push('RPUSH', goes_to(ARGV[i]), ARGV[i + 1])
+    local of_broadcast = broadcast_of(ARGV[i])
+    if of_broadcast and not is_ordered(ARGV[i]) then
+      -- With this death, so that one which ends its workers does not end them all.
+      note_broadcast(of_broadcast, nil, ARGV[i + 1])
+    else
+      push('RPUSH', goes_to(ARGV[i]), ARGV[i + 1])
+    end
     given = given + 1
   end
 end

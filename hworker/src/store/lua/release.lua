@@ -18,6 +18,7 @@ local ordered = call('HGET', KEYS[5], 'cancel')
 -- include lists
 -- include limits
 -- include ordered
+-- include broadcast
 -- Looked at before anything is taken, as in settle.lua.
 local needed = {}
 for i = 1, #ARGV, 3 do
@@ -37,9 +38,12 @@ for i = 1, #ARGV, 3 do
   if call('HDEL', progress, lease) == 1 then
     released = released + 1
     free(lease, progress)
-    local list = list_of(lease)
+    local list, of_broadcast = list_of(lease), broadcast_of(lease)
     if is_ordered(lease) then
       push('RPUSH', goes_to(lease), envelope)
+      if of_broadcast then note_broadcast(of_broadcast, 'd') end
+    elseif of_broadcast then
+      note_broadcast(of_broadcast, delay > 0 and string.format('w %.0f\n', now + delay) .. envelope or nil)
     elseif is_in_order(lease) then
       hold_up(lease, delay, envelope)
     elseif delay == 0 then

@@ -17,7 +17,9 @@ local workers = KEYS[6]
 local worker = ARGV[1]
 
 -- include lists
+-- include broadcast
 call('HDEL', progress, '')
+leave_broadcasts()
 if call('GET', timer) == worker then call('DEL', timer) end
 for _ = 1, 1000 do
   local handed = call('LPOP', inbox)

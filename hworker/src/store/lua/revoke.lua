@@ -15,12 +15,15 @@ local lease = ARGV[1]
 -- include lists
 local ordered = call('HGET', KEYS[3], 'cancel')
 -- include ordered
+-- include broadcast
 look_at_list(goes_to(lease))
 
 local envelope = call('HGET', progress, lease)
 if not envelope then return 'missing' end
 call('HDEL', progress, lease)
 free(lease, progress)
-push('RPUSH', goes_to(lease), envelope)
+local of_broadcast = broadcast_of(lease)
+if of_broadcast then note_broadcast(of_broadcast, is_ordered(lease) and 'd' or nil) end
+if not of_broadcast or is_ordered(lease) then push('RPUSH', goes_to(lease), envelope) end
 tell_of_room()
 return 'ok'

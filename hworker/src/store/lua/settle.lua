@@ -78,6 +78,7 @@ if ARGV[at] then
   -- include duties
   local ordered = call('HGET', own, 'cancel')
   -- include ordered
+  -- include broadcast
   -- Only the keys that this call needs: the caller sends the ends again by the keys that they need, so a key of another type stops only
   -- the ends that need it.
   while ARGV[at] do
@@ -95,12 +96,20 @@ if ARGV[at] then
     local last = i + arguments[duty]
     if held then
       free(lease, progress)
+      local of_broadcast = broadcast_of(lease)
       if is_ordered(lease) and duty ~= 'record' and duty ~= 'break' and duty ~= 'halt' and duty ~= 'husk' then
         -- Somebody cancelled it, and its worker does not know yet. The last argument is the envelope, but where it goes to another list.
         local envelope = duty ~= 'route' and ARGV[last] ~= '' and ARGV[last] or payload
         -- include mark
         push('RPUSH', goes_to(lease), envelope)
+        if of_broadcast then note_broadcast(of_broadcast, 'd') end
+      elseif of_broadcast and (duty == 'retry' or duty == 'slow' or duty == 'park') then
+        -- It is this worker's to run again, or another's that can.
+        if duty == 'retry' then count(counted, 'retried', job, 1) end
+        local again = duty ~= 'park' and string.format('w %.0f\n', now + ARGV[i + 1]) .. ARGV[last]
+        note_broadcast(of_broadcast, again or nil)
       else
+        if of_broadcast then note_broadcast(of_broadcast, 'd') end
         duties[duty](job, lease, payload, unpack(ARGV, i + 1, last))
       end
     end
@@ -168,9 +177,12 @@ end
 if write_all then write_all() end
 if listed then
   -- include lists
+  -- include broadcast
   local named = {}
   for _, lease in ipairs(listed) do
     free(lease, progress)
+    local of_broadcast = broadcast_of(lease)
+    if of_broadcast then note_broadcast(of_broadcast, 'd') end
     if string.find(lease, '#', 1, true) then named[#named + 1] = lease end
   end
   if named[1] then

@@ -54,10 +54,12 @@ fn check(
 ) -> Result<Admitted, End> {
     let job = read(core, lease, payload);
     let job = Arc::new(job.map_err(|(why, payload)| why.end(core, consumer, &payload))?);
-    if let Some(end) = submitted(core, &job) {
+    // A worker's copy belongs to no list.
+    let is_copy = job.lease.is_copy();
+    if let Some(end) = submitted(core, &job).filter(|_| !is_copy) {
         return Err(end);
     }
-    if let Some((list, at_once)) = elsewhere(core, consumer, &job) {
+    if let Some((list, at_once)) = elsewhere(core, consumer, &job).filter(|_| !is_copy) {
         // One that an operator lets run again was ahead of those that wait.
         let front = list.is_in_order() && job.number > 1;
         return Err(End::Routed { list, front, at_once, bytes: job.payload.len() });
@@ -86,7 +88,8 @@ fn check(
     let crashes = job.crashes.iter().filter(recent).count();
     let limit = core.config.crash_limit;
     // A job that runs at most once fails after a crash of any age.
-    let evidence = if at_most_once && !job.crashes.is_empty() {
+    // What another worker had was not this copy.
+    let evidence = if at_most_once && !job.crashes.is_empty() && !is_copy {
         Evidence::new("crash", "its worker died while it ran, and it runs at most once")
     } else if crashes >= limit {
         let message = format!("its workers died {crashes} times within a day while they had it");

@@ -4,9 +4,11 @@
 //! While nothing waits at the server, `wait` blocks there and accepts the job that ends the wait. Otherwise `fetch` makes one call after the
 //! other, as `plan` says: it settles what is in the outbox and reserves jobs for free slots (`in_flight` is such a call, `settling` handles its
 //! answer, `refused` a job that is too large for it). `accept` hands reserved jobs to the buffer, whose runners start them; `give_back` returns
-//! those that wait too long. `reconcile` begins each connection, `parked` takes jobs that other workers could not run.
+//! those that wait too long. `reconcile` begins each connection, `parked` takes jobs that other workers could not run,
+//! `broadcast` those that each worker runs.
 
 pub(crate) mod accept;
+pub(crate) mod broadcast;
 pub(crate) mod fetch;
 pub(crate) mod give_back;
 pub(crate) mod in_flight;

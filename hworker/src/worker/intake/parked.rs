@@ -100,7 +100,7 @@ async fn take(
     slots: Vec<Slot>,
 ) -> Result<bool, Fault> {
     let last = wanted.last().map_or(0, |(token, _)| *token);
-    let _taking = Taking::begin(consumer);
+    let _taking = consumer.taking();
     // A retiring worker waits only for a call that is in flight by now.
     if consumer.stopping.is_cancelled() {
         return Ok(false);
@@ -118,23 +118,6 @@ async fn take(
             consumer.void.cancel();
             Ok(false)
         }
-    }
-}
-
-/// A call that takes parked jobs is in flight, until they are accepted.
-struct Taking<'a>(&'a Consumer);
-
-impl<'a> Taking<'a> {
-    fn begin(consumer: &'a Consumer) -> Self {
-        consumer.parked.taking.store(true, Ordering::SeqCst);
-        Self(consumer)
-    }
-}
-
-impl Drop for Taking<'_> {
-    fn drop(&mut self) {
-        self.0.parked.taking.store(false, Ordering::SeqCst);
-        self.0.changed.notify_one();
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::broadcasts::Broadcasts;
 use super::buffer::{Buffer, WaitingJob};
 use super::claims::Claims;
 use super::core::Core;
@@ -44,6 +45,9 @@ pub(crate) struct Consumer {
     pub(crate) freshness: Freshness,
     pub(crate) suspects: Suspects,
     pub(crate) parked: Parked,
+    pub(crate) broadcasts: Broadcasts,
+    /// How many calls are in flight that take parked jobs, or those for each worker.
+    takes: AtomicUsize,
     /// No more jobs are reserved.
     pub(crate) stopping: CancellationToken,
     /// Nothing more will be settled: the fetch loop flushes the outbox and tells the server that this worker retires.
@@ -126,6 +130,8 @@ impl Consumer {
             freshness: Freshness::default(),
             suspects,
             parked: Parked::default(),
+            broadcasts: Broadcasts::default(),
+            takes: AtomicUsize::new(0),
             fetches_ahead: core.config.prefetch && !core.jobs.values().any(at_most_once),
             scope: Arc::new(Scope {
                 queue: Arc::clone(&queue.name),
@@ -176,9 +182,17 @@ impl Consumer {
         }
     }
 
-    /// Whether a call is in flight that may still bring jobs: a wait, or one that takes parked jobs.
+    /// Whether a call is in flight that may still bring jobs: a wait, or one that takes parked jobs or those for each worker. A worker does not
+    /// retire before it ends.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.waits.load(Ordering::Acquire).is_multiple_of(2) || self.parked.is_taking()
+        !self.waits.load(Ordering::Acquire).is_multiple_of(2)
+            || self.takes.load(Ordering::Acquire) > 0
+    }
+
+    /// Such a call is in flight until this is dropped, when its jobs are accepted.
+    pub(crate) fn taking(&self) -> Taking<'_> {
+        self.takes.fetch_add(1, Ordering::SeqCst);
+        Taking(self)
     }
 
     /// Calls a runner to the waiting jobs. One runner is enough for short bodies, unless it is `behind`. Returns whether one was called.
@@ -320,6 +334,16 @@ impl Consumer {
     /// Whether such a look was requested.
     pub(crate) fn take_look(&self) -> bool {
         self.look.swap(false, Ordering::AcqRel)
+    }
+}
+
+/// A call is in flight that may bring jobs.
+pub(crate) struct Taking<'a>(&'a Consumer);
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        self.0.takes.fetch_sub(1, Ordering::SeqCst);
+        self.0.changed.notify_one();
     }
 }
 

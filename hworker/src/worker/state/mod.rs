@@ -1,5 +1,6 @@
 //! The state of a worker, a session and its queues. Nothing here uses the other folders.
 
+mod broadcasts;
 mod buffer;
 mod claims;
 mod consumer;

@@ -1,6 +1,6 @@
 //! How far this worker has looked at the parked jobs of a queue.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
@@ -12,18 +12,11 @@ pub(crate) struct Parked {
     /// How many parked jobs are to be broken.
     pub(crate) overdue: AtomicU64,
     pub(crate) told: Notify,
-    /// A call that takes parked jobs is in flight.
-    pub(crate) taking: AtomicBool,
 }
 
 impl Parked {
     pub(crate) fn looked(&self) -> u64 {
         self.looked.load(Ordering::Acquire)
-    }
-
-    /// Whether a call is in flight that may still bring parked jobs: a worker does not retire before it ends.
-    pub(crate) fn is_taking(&self) -> bool {
-        self.taking.load(Ordering::Acquire)
     }
 
     /// Begins again with a new session: after a failover tokens may be lower than the last one looked at.

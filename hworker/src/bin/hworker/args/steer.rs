@@ -150,3 +150,19 @@ pub(crate) struct LimitOrJob {
     #[arg(long, value_name = "TYPE", conflicts_with = "name")]
     pub(crate) job: Option<String>,
 }
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Broadcasts {
+    /// Those of a queue that have not expired
+    Ls {
+        #[command(flatten)]
+        queue: Queue,
+    },
+    /// Has no more workers begin one or try it again, and tells those that run it to end it
+    Cancel {
+        #[command(flatten)]
+        queue: Queue,
+        /// The id of the job
+        id: String,
+    },
+}

@@ -163,7 +163,8 @@ end
 local has_freed, is_any_held, freed_keys = false, nil, {}
 local function free(lease, owner)
   local token, list = string.match(lease, '^(%d+)%.(.*)$')
-  local of = token and read(list)
+  -- The copies of a job for each worker hold the limit of the queue.
+  local of = token and (read(list) or string.sub(list, 1, 1) == '@' and {limits = {}})
   if not of then return end
   if is_any_held == nil then
     -- Where somebody made another type of it, nothing is held.

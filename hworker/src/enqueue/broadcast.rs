@@ -1,0 +1,118 @@
+//! Enqueueing a job that each worker runs once, or each of so many.
+
+use super::ready::Ready;
+use super::{Enqueue, EnqueueByName};
+use crate::envelope::JobId;
+use crate::error::Error;
+use crate::job::Job;
+use crate::store::{Connection, Each, MOST_BROADCASTS};
+
+/// For so long workers begin it, in ms, where nobody says.
+const LASTS_MS: u64 = 300_000;
+
+const NO_WORKER: &str = "`.on_each_of(0)` is no worker; write how many are to run the job";
+
+const NOT_LATER: &str =
+    "a job for each worker begins at once: leave out `.front()`, the priority and the delay";
+
+const NOT_ALONE: &str = "a job for each worker runs beside itself: its type has no limits and is not unique, and it has no id of its own";
+
+pub(super) const NOT_IN_BULK: &str =
+    "a job for each worker is enqueued by itself: call its `.enqueue()`";
+
+pub(super) const NOT_BY_CRON: &str = "the runs of a cron entry are not for each worker";
+
+/// Which workers run a job.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Workers {
+    All,
+    SoMany(u32),
+}
+
+impl Workers {
+    /// What the server is told, of a job that expires after so long if it says so.
+    pub(super) fn each(self, expires_in: Option<u64>) -> Each {
+        let most = if let Self::SoMany(most) = self { most } else { 0 };
+        Each { most, lasts: expires_in.unwrap_or(LASTS_MS) }
+    }
+
+    /// Says what is wrong with it, if anything is. `is_placed`: it has a time or a place in its list.
+    pub(super) fn check(self, is_placed: bool, is_alone: bool, problems: &mut Vec<String>) {
+        if self == Self::SoMany(0) {
+            problems.push(NO_WORKER.into());
+        }
+        if is_placed {
+            problems.push(NOT_LATER.into());
+        }
+        if is_alone {
+            problems.push(NOT_ALONE.into());
+        }
+    }
+}
+
+impl<J: Job> Enqueue<J> {
+    /// Has each worker of the queue run the job once, as to drop a cache that each keeps: all that live, and those that start within
+    /// [`expires_in`](Self::expires_in), by default 5 min.
+    ///
+    /// A worker begins it within 1.5 s, when it has a slot. Where an attempt fails it is the same worker that tries again, while no more time has
+    /// gone by than `expires_in`. One that died is not waited for. Not for a job that is delayed, has a priority or an id of its own, nor for
+    /// types with limits or `unique`. A queue has at most 100 of them at a time.
+    ///
+    /// ```no_run
+    /// # #[hworker::job] async fn drop_prices() {}
+    /// # async fn demo() -> Result<(), hworker::Error> {
+    /// drop_prices::with().on_each().enqueue().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn on_each(mut self) -> Self {
+        self.workers = Some(Workers::All);
+        self
+    }
+
+    /// The same for so many workers, each another one: the first that have a slot. Where one dies before it is done, another has its place. While
+    /// there are fewer workers, the rest waits for those that start within [`expires_in`](Self::expires_in).
+    pub fn on_each_of(mut self, workers: u32) -> Self {
+        self.workers = Some(Workers::SoMany(workers));
+        self
+    }
+}
+
+impl EnqueueByName {
+    /// Has each worker of the queue run the job once, as [`Enqueue::on_each`] does, for 5 min.
+    pub fn on_each(mut self) -> Self {
+        self.workers = Some(Workers::All);
+        self
+    }
+
+    /// Has so many workers run the job, each once, as [`Enqueue::on_each_of`] does, for 5 min.
+    pub fn on_each_of(mut self, workers: u32) -> Self {
+        self.workers = Some(Workers::SoMany(workers));
+        self
+    }
+}
+
+impl Ready {
+    /// Of a job for each worker, which waits in the first shard of a queue that is spread: a worker serves all of them.
+    pub(super) async fn broadcast(self, each: Each) -> Result<JobId, Error> {
+        let mut shards = self.client.shards(&self.queue, self.client.limits()).into_iter();
+        let Some(queue) = &shards.next() else { return Err(Error::config("it has no queue")) };
+        let (named, envelope) = ((self.id.as_str(), &*self.job), &*self.envelope);
+        let send = |connection: Connection, within| async move {
+            let sent = queue.broadcast(&connection, named, each, envelope, within);
+            let both = tokio::join!(biased; sent, connection.confirm(1));
+            both.1.and(both.0)
+        };
+        match self.client.until_sent(queue, self.confirms, send).await {
+            Ok(true) => Ok(self.id),
+            Ok(false) => {
+                let doing = format!("{}, for each worker", self.doing());
+                let most = MOST_BROADCASTS;
+                Err(Error::Full { doing, key: None, waiting: most, max_waiting: most })
+            }
+            Err(fault) => {
+                let fault = fault.at(self.client.address());
+                Err(fault.into_error_of(self.id.clone(), |_| self.doing()))
+            }
+        }
+    }
+}

@@ -1,0 +1,29 @@
+-- broadcast: jobs that each worker runs once, or each of so many.
+-- Needs call, jobs, and progress: the key under which the worker holds leases. Makes broadcasts, broadcast_of, note_broadcast and
+-- leave_broadcasts.
+--
+-- `<jobs>:broadcast` has for each, by its id, '<most> <expires_at> <job>': by how many workers, 0 for all, until when it begins, in ms, and
+-- the name of its type. `<jobs>:broadcast:<id>` has its envelope at '', and at the key of each worker that took it 'r <lease>' while it runs
+-- there, 'w <due>\n<envelope>' until it runs there again, and 'd' once it has ended there. A lease of one is `<token>.@<id>`.
+local broadcasts = jobs .. ':broadcast'
+
+local function broadcast_of(lease)
+  return string.match(lease, '^%d+%.@([%w._-]+)$')
+end
+
+-- What became of it at this worker, nil where another may have it; and for the others another envelope. Nothing is noted where it is over,
+-- or somebody cancelled it.
+local function note_broadcast(id, state, envelope)
+  local of_id = broadcasts .. ':' .. id
+  if redis.pcall('HEXISTS', of_id, '') ~= 1 then return end
+  if envelope then call('HSET', of_id, '', envelope) end
+  if state then call('HSET', of_id, progress, state) else call('HDEL', of_id, progress) end
+end
+
+-- A worker that is gone runs none again, so another may have it.
+local function leave_broadcasts()
+  for _, id in ipairs(redis.pcall('HKEYS', broadcasts)) do
+    local claim = redis.pcall('HGET', broadcasts .. ':' .. id, progress)
+    if type(claim) == 'string' and string.sub(claim, 1, 1) == 'w' then note_broadcast(id) end
+  end
+end

@@ -1,0 +1,28 @@
+-- open_broadcasts: what a worker is to take of the jobs that each worker runs.
+-- Needs call, now, progress, and lib/broadcast. Makes is_open and open_broadcasts.
+
+-- It had none, and fewer than are wanted have; or it is to run it again; or somebody removed its lease.
+local function is_open(id, most)
+  local of_id = broadcasts .. ':' .. id
+  local claim = redis.pcall('HGET', of_id, progress)
+  if type(claim) == 'string' then
+    local due, lease = string.match(claim, '^w (%d+)\n'), string.match(claim, '^r (.*)$')
+    return due and tonumber(due) <= now or lease and call('HEXISTS', progress, lease) == 0
+  end
+  -- With its envelope there is one field more than workers. Where somebody made another type of the key, there is none.
+  local size = redis.pcall('HLEN', of_id)
+  return type(size) == 'number' and size > 0 and (most == 0 or size <= most)
+end
+
+local function open_broadcasts()
+  local open, all = {}, redis.pcall('HGETALL', broadcasts)
+  for i = 1, #all, 2 do
+    local most, expires_at = string.match(all[i + 1], '^(%d+) (%d+) ')
+    if not expires_at or tonumber(expires_at) <= now then
+      call('HDEL', broadcasts, all[i])
+    elseif is_open(all[i], tonumber(most)) then
+      open[#open + 1] = all[i]
+    end
+  end
+  return open
+end

@@ -34,6 +34,12 @@ pub async fn collect_logs(day: u32, context: Context) {
     println!("  the logs of day {day} were collected by {}", label(&context));
 }
 
+/// Each worker keeps prices: it is enqueued with `.on_each()`.
+#[hworker::job]
+pub async fn drop_prices(context: Context) {
+    println!("  {} has dropped its prices", label(&context));
+}
+
 /// The id of a worker is its name, and what is new at every start.
 fn label(context: &Context) -> &str {
     context.worker().rsplit_once('.').map_or(context.worker(), |(name, _)| name)

@@ -15,7 +15,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::time::sleep;
 
-use crate::jobs::{collect_logs, decode, render};
+use crate::jobs::{collect_logs, decode, drop_prices, render};
 
 /// Longer than any scene takes.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -63,6 +63,14 @@ async fn show(client: &Client) -> anyhow::Result<()> {
     println!(".to(\"attic\"): workers answer to their names");
     collect_logs::with(30).to("attic").on(client).enqueue().await?;
     drained(client, "default@attic").await?;
+
+    println!(".on_each(): once on each worker");
+    drop_prices::with().on_each().on(client).enqueue().await?;
+    let start = Instant::now();
+    while client.control("default").broadcasts().await?.iter().any(|each| each.ended < 2) {
+        ensure!(start.elapsed() < PATIENCE, "a worker has not run it");
+        sleep(Duration::from_millis(10)).await;
+    }
 
     println!("isolate: the third picture crashes its process, the fourth never returns");
     (1..=6).map(decode::with).collect::<Bulk>().on(client).enqueue().await?;

@@ -74,6 +74,8 @@ fn every_script_documents_what_it_uses() {
             "'EXISTS'",
             "'HEXISTS'",
             "'HGET'",
+            "'HGETALL'",
+            "'HKEYS'",
             "'HRANDFIELD'",
             "'HINCRBY'",
             "'ZLEXCOUNT'",

@@ -116,6 +116,12 @@ await run(async (site) => {
     await answer();
   });
 
+  const each = page.locator('[data-live="broadcasts"] tr');
+  await act('/queues/idle', 'cancel', /^Cancelled$/, async () => {
+    await menu(each.first(), 'Cancel');
+    await answer();
+  }, async () => (await api('/queues/idle/broadcasts')).items.length === 0);
+
   const head = page.locator('main .head');
   await act('/queues/idle', 'pause', /^Paused$/, async () => {
     await hand.press(page, head.getByRole('button', { name: 'Pause' }));

@@ -10,7 +10,7 @@ const LOOKS = ['color-contrast', 'scrollable-region-focusable', 'aria-hidden-foc
 const FIELDS = [
   'id', 'job', 'argument', 'value', 'tag', 'meta', 'noted', 'message', 'place', 'backtrace', 'payload', 'reason', 'kind', 'held', 'label', 'host', 'version',
   'type', 'alias', 'source', 'property', 'format', 'choice', 'audit-who', 'audit-action', 'audit-what', 'audit-result', 'entry',
-  'limit', 'key',
+  'limit', 'key', 'broadcast', 'each',
 ];
 
 /** What of a hostile text has got into the page as more than text. */

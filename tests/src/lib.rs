@@ -122,3 +122,11 @@ struct Logs;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/configuration.md")]
 struct Configuration;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/isolation.md")]
+struct Isolation;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/deploys.md")]
+struct Deploys;

@@ -1,7 +1,7 @@
 //! Enqueueing a job that each worker runs once, or each of so many.
 
+use super::Enqueue;
 use super::ready::Ready;
-use super::{Enqueue, EnqueueByName};
 use crate::envelope::JobId;
 use crate::error::Error;
 use crate::job::Job;
@@ -71,20 +71,6 @@ impl<J: Job> Enqueue<J> {
 
     /// The same for so many workers, each another one: the first that have a slot. Where one dies before it is done, another has its place. While
     /// there are fewer workers, the rest waits for those that start within [`expires_in`](Self::expires_in).
-    pub fn on_each_of(mut self, workers: u32) -> Self {
-        self.workers = Some(Workers::SoMany(workers));
-        self
-    }
-}
-
-impl EnqueueByName {
-    /// Has each worker of the queue run the job once, as [`Enqueue::on_each`] does, for 5 min.
-    pub fn on_each(mut self) -> Self {
-        self.workers = Some(Workers::All);
-        self
-    }
-
-    /// Has so many workers run the job, each once, as [`Enqueue::on_each_of`] does, for 5 min.
     pub fn on_each_of(mut self, workers: u32) -> Self {
         self.workers = Some(Workers::SoMany(workers));
         self

@@ -85,6 +85,18 @@ impl EnqueueByName {
         self
     }
 
+    /// Has each worker of the queue run the job once, as [`Enqueue::on_each`](super::Enqueue::on_each) does, for 5 min.
+    pub fn on_each(mut self) -> Self {
+        self.workers = Some(Workers::All);
+        self
+    }
+
+    /// Has so many workers run the job, each once, as [`Enqueue::on_each_of`](super::Enqueue::on_each_of) does, for 5 min.
+    pub fn on_each_of(mut self, workers: u32) -> Self {
+        self.workers = Some(Workers::SoMany(workers));
+        self
+    }
+
     /// Runs the job no earlier than this long from now, by the server's clock.
     pub fn delay(mut self, delay: Duration) -> Self {
         self.due = Some(Due::In(millis(delay)));

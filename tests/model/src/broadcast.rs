@@ -227,6 +227,17 @@ impl Broadcast {
 }
 
 impl State {
+    /// What the server has of each worker: whether it runs, is to run again, or has ended there (`r`, `w`, `d`), and whether it holds a lease.
+    #[must_use]
+    pub fn at_the_server(&self) -> Vec<(Option<char>, bool)> {
+        let letter = |claim| match claim {
+            Claim::Runs => 'r',
+            Claim::RunsAgain => 'w',
+            Claim::Done => 'd',
+        };
+        self.workers.iter().map(|worker| (worker.claim.map(letter), worker.lease)).collect()
+    }
+
     /// What `take_broadcast.lua` counts.
     fn claims(&self) -> usize {
         self.workers.iter().filter(|worker| worker.claim.is_some()).count()

@@ -442,6 +442,8 @@ async fn steer(server: &TestServer) {
     // Known by its id, behind one that stands in the plain list.
     let unique = act::with("unique".into(), Vec::new()).unique(Unique::by("k"));
     unique.on(server.client()).enqueue().await.expect("enqueued");
+    let each = act::with("each".into(), Vec::new()).on(server.client()).on_each();
+    each.enqueue().await.expect("enqueued");
     let since = ["HSET", "hworker-jobs-default:control", "since:4", "1798761600000"];
     let _: u64 = server.redis().ask(&since);
     let of_key = act_of_key::with("key".into(), Some("k".into()), Vec::new());
@@ -474,6 +476,7 @@ fn all_are_described(keys: &[String], worker: &str) {
                 "hworker-chart-<q>:<minutes>:<s>".to_owned()
             }
             Some((stem, "low" | "*" | "+act_of_key=k")) => format!("{stem}:<list>"),
+            Some((stem, _)) if stem.ends_with(":broadcast") => format!("{stem}:<id>"),
             Some((stem, "+act_of_key=")) => format!("{stem}:<group>"),
             _ => name,
         };

@@ -15,7 +15,7 @@ use hworker_tests::{
 use super::SOON;
 
 /// The scripts that only read.
-const READS: &[&str] = &["read_hash", "read_list", "read_set"];
+const READS: &[&str] = &["look_broadcasts", "read_hash", "read_list", "read_set"];
 
 /// One `ACL SETUSER` line of `SECURITY.md`.
 struct Role {
@@ -236,6 +236,7 @@ async fn a_producer_of_unique_jobs_reads_and_replaces_them_and_nothing_more() {
             unique(on_conflict, delay).enqueue().await.expect("submitted");
         }
     }
+    nothing("each").on_each().queue("other").on(&client).enqueue().await.expect("enqueued");
     nothing("own").id("order-7").queue("other").on(&client).enqueue().await.expect("enqueued");
     let control = client.control("other").cron("daily");
     for expression in ["@daily", "@weekly"] {
@@ -313,8 +314,10 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
     for broken in ["no envelope", "neither", r#"{"job":"unknown_to_all","args":{}}"#] {
         let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", broken]);
     }
+    let each = act::with("each".into(), vec![error(), vec![Act::RetryIn(50)], vec![]]).on_each();
+    each.on(server.client()).enqueue().await.expect("enqueued");
     enqueue_limited(server.client()).await;
-    for name in ["retried", "later again", "snoozed", "by another", "delayed"] {
+    for name in ["each", "retried", "later again", "snoozed", "by another", "delayed"] {
         server.eventually(name, SOON, || server.ended(name) == 1);
     }
     server.eventually("those with limits", SOON, || server.ended("limited") == 4);
@@ -336,6 +339,7 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
             let tools = [
                 "audit",
                 "cancel",
+                "cancel_broadcast",
                 "cron",
                 "edit",
                 "limit",
@@ -403,6 +407,7 @@ async fn an_observer_looks_and_changes_nothing() {
     client.dead_workers().await.expect("the dead workers");
     assert_eq!(client.deploys().await.expect("the deploys")[0].text, "1.4.2");
     client.control("default").limits().await.expect("the limits");
+    client.control("default").broadcasts().await.expect("those for each worker");
     assert_eq!(groups[0].count, 1);
     let held = &queue.jobs(JobState::Running).page().await.expect("a page").items[0];
     assert_eq!(held.id.as_ref(), Some(&running));
@@ -453,6 +458,8 @@ async fn an_operator_mends_and_nothing_more() {
     queue.failed(0, 1).await.expect("what an observer may");
     queue.revoke(&held).await.expect("revoked");
     server.eventually("it runs anew", SOON, || server.begun("held") == 2);
+    let each = nothing("each").on_each().on(&client).enqueue().await.expect("enqueued");
+    client.control("default").cancel_broadcast(&each).await.expect("cancelled");
     queue.requeue_broken(b"one").await.expect("put back");
     queue.delete_broken(b"another").await.expect("deleted");
     let entry = AuditEntry::new("ada", "promote", "default", "a job");
@@ -498,7 +505,9 @@ async fn an_operator_mends_and_nothing_more() {
     // Repairs are tested beside the doctor.
     let changes = [
         "audit",
+        "broadcast",
         "cancel",
+        "cancel_broadcast",
         "cron",
         "fire",
         "requeue_broken",

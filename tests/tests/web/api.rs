@@ -425,6 +425,39 @@ fn i15_cron_limits_and_locks_by_http() {
     assert_eq!(site.delete(&format!("{locks}?key={key}")).expect(200).json()["was_held"], false);
 }
 
+#[test]
+fn i15_jobs_for_each_worker_by_http() {
+    // Enqueued for each worker, or for some -> listed with what became of them; one is cancelled, and a second time there is none.
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    let jobs = "/api/v1/queues/default/jobs";
+    let new = |each: serde_json::Value| {
+        let mut job =
+            json!({ "job": "act", "args": { "name": "a", "plan": [] }, "unchecked": true });
+        let fields = each.as_object().cloned().expect("fields");
+        job.as_object_mut().expect("an object").extend(fields);
+        job
+    };
+    site.post(jobs, &new(json!({ "on_each": true, "on_each_of": 2 }))).expect(422);
+    site.post(jobs, &new(json!({ "on_each": true, "delay_ms": 5 }))).expect(422);
+    site.post(jobs, &new(json!({ "on_each": true, "id": "own" }))).expect(422);
+    let id = site.post(jobs, &new(json!({ "on_each": true }))).expect(201).json()["id"].clone();
+    site.post(jobs, &new(json!({ "on_each_of": 2 }))).expect(201);
+    let path = "/api/v1/queues/default/broadcasts";
+    let listed = site.get(path).expect(200).json();
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(2), "{listed}");
+    let first = &listed["items"][0];
+    assert_eq!((&first["id"], &first["workers"], &first["ended"]), (&id, &json!(null), &json!(0)));
+    assert_eq!(listed["items"][1]["workers"], 2);
+    let page = site.get("/queues/default").expect(200).body;
+    assert!(page.contains("For each worker"), "{page}");
+    let of = format!("{path}/{}", id.as_str().expect("a text"));
+    assert_eq!(site.delete(&of).expect(200).json()["told"], 0);
+    site.delete(&of).expect(404);
+    let audit = site.get("/api/v1/audit").expect(200).json().to_string();
+    assert!(audit.contains("for each worker"), "{audit}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn cc9_what_an_autoscaler_asks() {
     // Row CC9, fault 45: jobs wait -> slots are wanted, no more than asked for; a paused queue wants none.

@@ -68,6 +68,8 @@ impl Living {
             let job = act::with(format!("scheduled {number}"), vec![]).queue("idle");
             job.delay(Duration::from_secs(3600)).on(client).enqueue().await.expect("enqueued");
         }
+        let each = act::with("each".into(), vec![]).queue("idle").on_each().on(client);
+        each.enqueue().await.expect("enqueued");
         for number in 0..3 {
             self.push("hworker-jobs-default", &format!("no job {number}"));
         }
@@ -120,6 +122,8 @@ impl Living {
             self.set(cron, &format!("set:{entry}"), &evil("schedule"));
             self.set(cron, &format!("runs:{entry}"), &format!("{now} {}", evil("became")));
         }
+        let each = format!("0 {} {}", now + 600_000, evil("broadcast"));
+        self.set("hworker-jobs-evil:broadcast", &evil("each"), &each);
         self.set("hworker-jobs-evil:control", &format!("limit:{}", evil("limit")), "3");
     }
 

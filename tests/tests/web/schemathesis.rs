@@ -127,6 +127,10 @@ async fn fill(living: &Living) {
         }
         let unique = act::with("unique".into(), vec![]).queue(queue).delay(Duration::from_secs(60));
         unique.unique(Unique::by("k")).on(client).submit().await.expect("enqueued");
+        for _ in 0..5 {
+            let each = act::with("each".into(), vec![]).queue(queue).on_each();
+            each.on(client).enqueue().await.expect("enqueued");
+        }
         for number in 0..5 {
             let nightly = act::with("nightly".into(), vec![]).cron("0 2 * * *");
             let entry = client.control(queue).cron(&format!("nightly-{number}"));
@@ -150,6 +154,9 @@ fn names(site: &Site) -> String {
         ("jobs", "queues/idle/jobs?state=scheduled&filter=tag:order", "id"),
         ("digests", "queues/idle/broken", "digest"),
         ("digests", "queues/default/broken", "digest"),
+        ("broadcasts", "queues/idle/broadcasts", "id"),
+        ("broadcasts", "queues/default/broadcasts", "id"),
+        ("broadcasts", "queues/mail/broadcasts", "id"),
         ("entries", "queues/idle/cron", "name"),
         ("keys", "queues/default/locks", "key"),
         ("workers", "workers", "id"),

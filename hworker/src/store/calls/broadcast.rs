@@ -109,7 +109,7 @@ impl Queue {
         on: &Connection,
         worker: &WorkerKeys,
     ) -> Result<Vec<String>, Fault> {
-        let call = Call::new(Script::LookBroadcasts, &[&self.keys.jobs, &worker.progress]);
+        let call = Call::new(Script::FindBroadcasts, &[&self.keys.jobs, &worker.progress]);
         on.run(&call, CALL_WITHIN).await?.rest(Reply::text)
     }
 
@@ -135,14 +135,19 @@ impl Queue {
         on: &Connection,
         id: &str,
     ) -> Result<Option<u64>, Fault> {
-        let of_any = self.keys.worker("");
         let mut call = Call::new(Script::CancelBroadcast, &[&self.keys.jobs]);
-        call.arg(id).arg(of_any.progress).arg(of_any.record);
+        call.arg(id);
         let mut reply = on.run(&call, CALL_WITHIN).await?;
         match reply.text()?.as_str() {
-            "ok" => reply.count().map(Some),
-            "missing" => Ok(None),
-            word => Err(reply.unknown(word)),
+            "ok" => {}
+            "missing" => return Ok(None),
+            word => return Err(reply.unknown(word)),
         }
+        let (of_any, mut told) = (self.keys.worker("").progress, 0);
+        for (progress, lease) in reply.rest(|reply| Ok((reply.text()?, Lease::read(reply)?)))? {
+            let Some(worker) = progress.strip_prefix(&of_any) else { continue };
+            told += u64::from(self.cancel(on, &self.keys.worker(worker), &lease).await?);
+        }
+        Ok(Some(told))
     }
 }

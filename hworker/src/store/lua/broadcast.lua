@@ -11,23 +11,24 @@
 -- Returns 'ok', or 'full' where the queue has as many as it may.
 -- Invariant: what is sent twice is there once, and no worker runs it again.
 local call = redis.call
-local jobs, progress = KEYS[1], ''
+local jobs = KEYS[1]
+local broadcasts = jobs .. ':broadcast'
 local id, most, lasts, at_most, job, envelope = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5], ARGV[6]
 
 -- include clock
--- include broadcast
 local all = call('HGETALL', broadcasts)
-local live = 0
+local live, over = 0, {}
 for i = 1, #all, 2 do
   if (tonumber(string.match(all[i + 1], '^%d+ (%d+) ')) or 0) <= now then
-    call('HDEL', broadcasts, all[i])
+    over[#over + 1] = all[i]
   elseif all[i] ~= id then
     live = live + 1
   end
 end
 if live >= at_most then return 'full' end
-local of_id = broadcasts .. ':' .. id
+local of_id = jobs .. ':broadcast:' .. id
 call('HSET', of_id, '', envelope)
 call('PEXPIRE', of_id, lasts)
 call('HSET', broadcasts, id, string.format('%s %.0f %s', most, now + lasts, job))
+if over[1] then call('HDEL', broadcasts, unpack(over)) end
 return 'ok'

@@ -39,6 +39,7 @@ scripts! {
     Cron = "cron";
     Declare = "declare";
     Edit = "edit";
+    FindBroadcasts = "find_broadcasts";
     Fire = "fire";
     Heartbeat = "heartbeat";
     Limit = "limit";

@@ -58,10 +58,9 @@ end
 for i = 4, #ARGV, 2 do
   if call('HDEL', progress, ARGV[i]) == 1 then
     free(ARGV[i], progress)
-    local of_broadcast = broadcast_of(ARGV[i])
-    if of_broadcast and not is_ordered(ARGV[i]) then
+    if broadcast_of(ARGV[i]) and not is_ordered(ARGV[i]) then
       -- With this death, so that one which ends its workers does not end them all.
-      note_broadcast(of_broadcast, nil, ARGV[i + 1])
+      note_broadcast(ARGV[i], nil, ARGV[i + 1])
     else
       push('RPUSH', goes_to(ARGV[i]), ARGV[i + 1])
     end

@@ -38,12 +38,12 @@ for i = 1, #ARGV, 3 do
   if call('HDEL', progress, lease) == 1 then
     released = released + 1
     free(lease, progress)
-    local list, of_broadcast = list_of(lease), broadcast_of(lease)
+    local list, is_copy = list_of(lease), broadcast_of(lease)
     if is_ordered(lease) then
       push('RPUSH', goes_to(lease), envelope)
-      if of_broadcast then note_broadcast(of_broadcast, 'd') end
-    elseif of_broadcast then
-      note_broadcast(of_broadcast, delay > 0 and string.format('w %.0f\n', now + delay) .. envelope or nil)
+      if is_copy then note_broadcast(lease, 'd') end
+    elseif is_copy then
+      note_broadcast(lease, delay > 0 and string.format('w %.0f\n', now + delay) .. envelope or nil)
     elseif is_in_order(lease) then
       hold_up(lease, delay, envelope)
     elseif delay == 0 then

@@ -22,8 +22,8 @@ local envelope = call('HGET', progress, lease)
 if not envelope then return 'missing' end
 call('HDEL', progress, lease)
 free(lease, progress)
-local of_broadcast = broadcast_of(lease)
-if of_broadcast then note_broadcast(of_broadcast, is_ordered(lease) and 'd' or nil) end
-if not of_broadcast or is_ordered(lease) then push('RPUSH', goes_to(lease), envelope) end
+local is_copy = broadcast_of(lease)
+if is_copy then note_broadcast(lease, is_ordered(lease) and 'd' or nil) end
+if not is_copy or is_ordered(lease) then push('RPUSH', goes_to(lease), envelope) end
 tell_of_room()
 return 'ok'

@@ -96,20 +96,20 @@ if ARGV[at] then
     local last = i + arguments[duty]
     if held then
       free(lease, progress)
-      local of_broadcast = broadcast_of(lease)
+      local is_copy = broadcast_of(lease)
       if is_ordered(lease) and duty ~= 'record' and duty ~= 'break' and duty ~= 'halt' and duty ~= 'husk' then
         -- Somebody cancelled it, and its worker does not know yet. The last argument is the envelope, but where it goes to another list.
         local envelope = duty ~= 'route' and ARGV[last] ~= '' and ARGV[last] or payload
         -- include mark
         push('RPUSH', goes_to(lease), envelope)
-        if of_broadcast then note_broadcast(of_broadcast, 'd') end
-      elseif of_broadcast and (duty == 'retry' or duty == 'slow' or duty == 'park') then
+        if is_copy then note_broadcast(lease, 'd') end
+      elseif is_copy and (duty == 'retry' or duty == 'slow' or duty == 'park') then
         -- It is this worker's to run again, or another's that can.
         if duty == 'retry' then count(counted, 'retried', job, 1) end
         local again = duty ~= 'park' and string.format('w %.0f\n', now + ARGV[i + 1]) .. ARGV[last]
-        note_broadcast(of_broadcast, again or nil)
+        note_broadcast(lease, again or nil)
       else
-        if of_broadcast then note_broadcast(of_broadcast, 'd') end
+        if is_copy then note_broadcast(lease, 'd') end
         duties[duty](job, lease, payload, unpack(ARGV, i + 1, last))
       end
     end
@@ -181,8 +181,7 @@ if listed then
   local named = {}
   for _, lease in ipairs(listed) do
     free(lease, progress)
-    local of_broadcast = broadcast_of(lease)
-    if of_broadcast then note_broadcast(of_broadcast, 'd') end
+    if broadcast_of(lease) then note_broadcast(lease, 'd') end
     if string.find(lease, '#', 1, true) then named[#named + 1] = lease end
   end
   if named[1] then

@@ -39,6 +39,13 @@ pub(crate) struct NewJob {
     /// Before all others of its priority.
     #[serde(default)]
     pub(crate) front: bool,
+    /// For each worker of the queue, once on each.
+    #[serde(default)]
+    pub(crate) on_each: bool,
+    /// For so many workers, each another one.
+    #[serde(default, deserialize_with = "count")]
+    #[schema(format = Int64, minimum = 1, maximum = 4_294_967_295u32)]
+    pub(crate) on_each_of: Option<u32>,
     /// An id of the caller: a second job with it is not enqueued while the first has not ended.
     #[schema(value_type = Option<OwnId>)]
     pub(crate) id: Option<String>,
@@ -115,6 +122,14 @@ fn ready(client: &Client, queue: &str, new: &NewJob) -> Result<EnqueueByName, Pr
     if let Some(attempts) = new.max_attempts {
         job = job.max_attempts(attempts);
     }
+    job = match (new.on_each, new.on_each_of) {
+        (true, Some(_)) => {
+            return Err(Problem::invalid("give `on_each` or `on_each_of`, not both"));
+        }
+        (true, None) => job.on_each(),
+        (false, Some(workers)) => job.on_each_of(workers),
+        (false, None) => job,
+    };
     if new.front {
         job = job.front();
     }

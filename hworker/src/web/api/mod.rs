@@ -1,5 +1,6 @@
 //! The REST API, `/api/v1`. Its OpenAPI document is made of the handlers themselves.
 
+mod broadcasts;
 mod charts;
 mod cron;
 mod deploys;
@@ -67,6 +68,8 @@ fn documented(max_payload: usize) -> OpenApiRouter<Arc<Site>> {
         .routes(routes!(jobs::broken))
         .routes(routes!(jobs::show_broken, jobs::delete_broken))
         .routes(routes!(jobs::requeue_broken))
+        .routes(routes!(broadcasts::list))
+        .routes(routes!(broadcasts::cancel))
         .routes(routes!(workers::list))
         .routes(routes!(workers::show))
         .routes(routes!(workers::quiet))

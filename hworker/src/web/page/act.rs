@@ -52,6 +52,11 @@ async fn done(view: &View, deed: &Deed, fields: &Fields) -> Result<Note, Problem
         "limit-set" | "limit-unset" | "limit-pause" | "limit-resume" | "unlock" => {
             of_limit(view, deed, fields).await
         }
+        "broadcast-cancel" => {
+            let (queue, id) = (fields.one("queue"), fields.one("id"));
+            doing::broadcasts::cancel(&view.site, &view.asked, queue, id).await?;
+            Ok(Note::new(deed, &[]))
+        }
         "broken-requeue" | "broken-delete" => of_broken(view, deed, fields).await,
         _ => of_jobs(view, deed, fields).await,
     }

@@ -51,6 +51,7 @@ pub(super) const DEEDS: &[Deed] = &[
     ),
     deed(["edit", "edit", "Edit", "edit", "changed"], Always, false),
     deed(["enqueue", "enqueue", "Enqueue", "plus", "enqueued"], Never, false),
+    deed(["broadcast-cancel", "cancel", "Cancel", "cancelled", "cancelled"], Always, true),
     // Broken payloads.
     deed(["broken-requeue", "retry", "Put back", "retry", "put back"], Never, false),
     deed(["broken-delete", "delete", "Delete", "trash", "deleted"], Always, true),

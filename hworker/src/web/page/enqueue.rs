@@ -69,6 +69,8 @@ fn new_job(known: &JobType, fields: &Fields) -> Result<NewJob, Problem> {
         },
         priority: fields.given("priority").map(str::to_owned),
         front: false,
+        on_each: false,
+        on_each_of: None,
         id: fields.given("id").map(str::to_owned),
         tags: tags.map(str::to_owned).collect(),
         max_attempts: fields.number("max_attempts")?,

@@ -4,6 +4,7 @@
 mod act;
 mod ask;
 mod audit;
+mod broadcasts;
 mod broken;
 mod chart;
 mod columns;

@@ -28,9 +28,8 @@ pub(super) async fn of(view: &View, deed: &Deed, fields: &Fields) -> Result<Ques
         "pause" => of_pause(&summary(view, queue).await?, deed),
         "clear" => of_clear(view, &summary(view, queue).await?, deed, fields.one("state"))?,
         "destroy" => of_destroy(&summary(view, queue).await?, deed),
-        "broken-delete" | "stop" | "cron-remove" | "limit-set" | "limit-unset" | "unlock" => {
-            of_one(deed, fields)
-        }
+        "broadcast-cancel" | "broken-delete" | "stop" | "cron-remove" | "limit-set"
+        | "limit-unset" | "unlock" => of_one(deed, fields),
         _ => of_jobs(view, deed, fields).await?,
     };
     let place = view.site.client.place();
@@ -133,6 +132,10 @@ fn of_destroy(queue: &QueueInfo, deed: &Deed) -> Question {
 fn of_one(deed: &Deed, fields: &Fields) -> Question {
     let of = |field: &str| fields.one(field).to_owned();
     let (what, text) = match deed.name {
+        "broadcast-cancel" => (
+            format!("the job {} for each worker", of("id")),
+            "No more workers begin it or try it again; those that run it end it within a second, as its type says.",
+        ),
         "stop" => (
             format!("worker {}", of("id")),
             "It takes no more jobs, lets its jobs end within the grace, and stops, as at SIGTERM.",

@@ -5,6 +5,7 @@ use maud::{Markup, html};
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::broadcasts;
 use super::chart::meter;
 use super::columns::columns;
 use super::figures::{NONE, count, from_now, number, rate, share, since, span, span_of};
@@ -47,6 +48,7 @@ pub(super) async fn show(
     let history = History::of(&view, &past, &queue).await?.0.marked(&view).await?;
     let workers: Vec<WorkerInfo> = readable(inspect.workers().await)?;
     let limits: Vec<LimitInfo> = readable(view.site.client.control(&queue).limits().await)?;
+    let broadcasts = readable(view.site.client.control(&queue).broadcasts().await)?;
     let next = next(&view, &queue).await?;
     let title = html! { (name(&queue)) " " (badge(&info)) };
     let content = html! {
@@ -55,7 +57,7 @@ pub(super) async fn show(
         (tiles(&view, &row, &history, &past))
         div.half { (history.backlog()) (history.throughput(&past)) }
         div.two {
-            div.stack { (types(&view, &queue, &history, &past, &row)) (next) }
+            div.stack { (types(&view, &queue, &history, &past, &row)) (next) (broadcasts::panel(&view, &queue, &broadcasts)) }
             div.stack { (served(&view, &workers)) (limited(&view, &queue, &limits)) (facts(&view, &info)) }
         }
     };

@@ -16,7 +16,7 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::watch;
 use tokio::time::timeout;
 
-use super::frame::{self, Order, Run, Said};
+use super::frame::{self, Order, Said};
 use super::marker;
 
 /// `main` has so long until `run_all()`.
@@ -81,11 +81,15 @@ impl Child {
         Ok(Self { process, group, orders, said, stderr, jobs: 0 })
     }
 
-    /// Gives it a job. What it says of it follows.
-    pub(crate) async fn run(&mut self, run: Run) -> io::Result<()> {
+    /// Gives it a job, whose body has begun once this is done. What it says of it follows.
+    pub(crate) async fn run(&mut self, order: &Order) -> io::Result<()> {
         self.stderr.forget();
         self.jobs = self.jobs.saturating_add(1);
-        self.orders.write_all(&frame::bytes(&Order::Run(run))?).await
+        self.orders.write_all(&frame::bytes(order)?).await?;
+        match frame::read_async(&mut self.said).await? {
+            Said::Begins => Ok(()),
+            Said::Ready | Said::Ended(_) | Said::Unfit(_) => Err(io::ErrorKind::InvalidData.into()),
+        }
     }
 
     /// The halves, for use at once: what it says, which is not cancel safe, and its orders.

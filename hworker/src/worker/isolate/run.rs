@@ -1,13 +1,15 @@
 //! An attempt whose body runs in a process of its own.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{interval, sleep_until, timeout_at};
+use tokio::time::{interval, sleep_until};
 
 use super::Isolated;
 use super::child::{Child, cancel, resident};
-use super::frame::{Run, Said};
+use super::frame::{Order, Run, Said};
+use super::pool::{Busy, Pool};
 use crate::context::Context;
 use crate::job::Isolation;
 use crate::outcome::Returned;
@@ -17,6 +19,9 @@ use crate::worker::state::{Core, Job};
 
 /// So often the memory of a process is looked at. A limit of its addresses would end sound programs, whose allocators reserve more than they use.
 const MEMORY_EVERY: Duration = Duration::from_millis(250);
+
+/// So many processes are given a job, if one after the other ends before it begins.
+const TRIES: u32 = 3;
 
 /// Why a test has no such processes.
 const IN_A_TEST: &str = "it has `isolate`, and a test has no process for it, as each would run the tests: call its function in the test";
@@ -35,18 +40,7 @@ pub(crate) async fn run(
         let failure = Returned::Failure(IN_A_TEST.to_owned());
         return Isolated::Finished(Some(Finish::Returned(failure)));
     }
-    let taken = tokio::select! {
-        () = context.over() => return Isolated::Finished(None),
-        () = sleep_until(context.deadline().into()) => {
-            return Isolated::Finished(Some(Finish::TimedOut(job.timeout)));
-        }
-        taken = pool.take() => taken,
-    };
-    let (mut child, busy) = match taken {
-        Ok(taken) => taken,
-        Err(why) => return Isolated::NoProcess(why),
-    };
-    let order = Run {
+    let order = Order::Run(Run {
         token: job.lease.token(),
         id: job.id.as_str().to_owned(),
         queue: context.queue().to_owned(),
@@ -54,14 +48,18 @@ pub(crate) async fn run(
         left_ms: millis(context.remaining()),
         now: core.clock.unix_ms(),
         payload: job.payload.clone(),
+    });
+    let (mut child, busy) = tokio::select! {
+        () = context.over() => return Isolated::Finished(None),
+        () = sleep_until(context.deadline().into()) => {
+            return Isolated::Finished(Some(Finish::TimedOut(job.timeout)));
+        }
+        begun = begin(pool, &order) => match begun {
+            Ok(begun) => begun,
+            Err(why) => return Isolated::NoProcess(why),
+        },
     };
-    let end = match timeout_at(context.deadline().into(), child.run(order)).await {
-        Ok(Ok(())) => watch(&mut child, context, isolation).await,
-        Ok(Err(_)) => End::Died,
-        // It does not read.
-        Err(_) => End::Late,
-    };
-    let said = match end {
+    let said = match watch(&mut child, context, isolation).await {
         End::Said(said) => said,
         end => {
             drop(busy);
@@ -73,11 +71,29 @@ pub(crate) async fn run(
     };
     pool.put_back(child, busy, isolation).await;
     match said {
-        Said::Ready | Said::Ended(None) => Isolated::Finished(None),
+        Said::Ready | Said::Begins | Said::Ended(None) => Isolated::Finished(None),
         Said::Ended(Some(becomes)) => {
             Isolated::Finished(Some(Finish::Decided(becomes.transition())))
         }
         Said::Unfit(why) => Isolated::Unfit(why),
+    }
+}
+
+/// Gives the job to a process, which has begun its body then. One that ends before that, as somebody killed it while it waited, costs the job
+/// nothing: another has it.
+async fn begin(pool: &Arc<Pool>, order: &Order) -> Result<(Child, Busy), String> {
+    let mut tries = 0;
+    loop {
+        let (mut child, busy) = pool.take().await?;
+        tries += 1;
+        match child.run(order).await {
+            Ok(()) => return Ok((child, busy)),
+            Err(_) if tries < TRIES => {}
+            Err(_) => {
+                let why = child.ended().await;
+                return Err(format!("{TRIES} of them have died before they began its body: {why}"));
+            }
+        }
     }
 }
 

@@ -50,6 +50,7 @@ pub(crate) async fn serve(core: Arc<Core>) -> Result<(), Error> {
         listen(socket.try_clone().map_err(failed)?, Arc::clone(&running)).map_err(failed)?;
     tell(&socket, &Said::Ready).map_err(failed)?;
     while let Some(run) = jobs.recv().await {
+        tell(&socket, &Said::Begins).map_err(failed)?;
         let said = perform(&core, run, &running).await;
         locked(&running).context = None;
         tell(&socket, &said).map_err(failed)?;

@@ -8,6 +8,7 @@
 
 mod aof;
 mod beats;
+mod broadcasts;
 mod change;
 mod checker;
 #[cfg(test)]

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use crate::aof::Log;
 use crate::beats;
+use crate::broadcasts::{self, Caller};
 use crate::children;
 use crate::debounced::{self, Writer};
 use crate::diary::now;
@@ -41,11 +42,12 @@ pub(crate) fn run(options: &Options) -> Result<bool, Failure> {
     let mut report = Report::begin(options, skipped);
     let operators = Operators::start(&stage);
     let writer = Writer::start(&stage);
+    let caller = Caller::start(&stage);
     let struck = play(&stage, planned, &watcher);
     report.faults_end();
     let operated = operators.end();
     let accepted = writer.end()?;
-    let drained = struck.and(operated).and_then(|()| end(&stage, &watcher));
+    let drained = struck.and(operated).and_then(|()| end(&stage, &watcher, caller));
     let read = watcher.end();
     let ended = drained.and(read).and_then(|()| look_at_the_end(&stage, &accepted));
     report.conclude(&stage.checker(), start.elapsed());
@@ -147,7 +149,7 @@ fn tell_producers(stage: &Stage, order: &str) {
 }
 
 /// Lets everything come to its end.
-fn end(stage: &Stage, watcher: &Watcher) -> Result<(), Failure> {
+fn end(stage: &Stage, watcher: &Watcher, caller: Caller) -> Result<(), Failure> {
     tell_producers(stage, "stop");
     for booth in &stage.booths {
         let mut sitting = lock(&booth.sitting);
@@ -171,6 +173,7 @@ fn end(stage: &Stage, watcher: &Watcher) -> Result<(), Failure> {
         }
         sleep(Duration::from_millis(20));
     }
+    caller.end(stage)?;
     beats::pause(stage)?;
     for seat in &stage.seats {
         let mut sitting = lock(&seat.sitting);
@@ -196,6 +199,7 @@ fn look_at_the_end(stage: &Stage, accepted: &BTreeMap<u32, u64>) -> Result<(), F
     drop(checker);
     beats::look(stage)?;
     debounced::look(stage, accepted);
+    broadcasts::look(stage)?;
     children::look(stage);
     let left = QUEUES.map(|queue| at_the_end(stage, queue));
     let left = left.into_iter().collect::<Result<Vec<_>, _>>()?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use hworker::{Registry, Worker};
 
 use crate::beats::beat;
+use crate::broadcasts::everywhere;
 use crate::debounced::save;
 use crate::diary::{Note, What, now};
 use crate::jobs::{
@@ -36,7 +37,7 @@ pub(crate) async fn run() -> Result<(), Failure> {
     let jobs = Registry::new().with::<work>().with::<work_plain>().with::<work_blocking>();
     let jobs = jobs.with::<work_by_sixes>().with::<work_by_worker>().with::<work_of_key>();
     let jobs = jobs.with::<work_in_order>().with::<work_at_a_rate>().with::<work_alone>();
-    let jobs = jobs.with::<beat>().with::<save>().with::<work_isolated>();
+    let jobs = jobs.with::<beat>().with::<save>().with::<work_isolated>().with::<everywhere>();
     // A deploy that never ends: half of the workers are of the new build, others know the job otherwise, or not at all.
     let jobs = match std::env::var("HWORKER_TEST_BUILD").as_deref() {
         Ok("new") => jobs.with::<work_of_new>(),

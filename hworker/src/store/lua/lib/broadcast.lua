@@ -11,11 +11,11 @@ local function broadcast_of(lease)
   return string.match(lease, '^%d+%.@([%w._-]+)$')
 end
 
--- What became of it at this worker, nil where another may have it; and for the others another envelope. Nothing is noted where it is over,
--- or somebody cancelled it.
-local function note_broadcast(id, state, envelope)
-  local of_id = broadcasts .. ':' .. id
-  if redis.pcall('HEXISTS', of_id, '') ~= 1 then return end
+-- What became of the one of this lease at this worker, nil where another may have it; and for the others another envelope. Nothing is noted
+-- where the lease was lost, or the job is over, or somebody cancelled it.
+local function note_broadcast(lease, state, envelope)
+  local of_id = jobs .. ':broadcast:' .. broadcast_of(lease)
+  if redis.pcall('HGET', of_id, progress) ~= 'r ' .. lease then return end
   if envelope then call('HSET', of_id, '', envelope) end
   if state then call('HSET', of_id, progress, state) else call('HDEL', of_id, progress) end
 end
@@ -23,7 +23,8 @@ end
 -- A worker that is gone runs none again, so another may have it.
 local function leave_broadcasts()
   for _, id in ipairs(redis.pcall('HKEYS', broadcasts)) do
-    local claim = redis.pcall('HGET', broadcasts .. ':' .. id, progress)
-    if type(claim) == 'string' and string.sub(claim, 1, 1) == 'w' then note_broadcast(id) end
+    local of_id = jobs .. ':broadcast:' .. id
+    local claim = redis.pcall('HGET', of_id, progress)
+    if type(claim) == 'string' and string.sub(claim, 1, 1) == 'w' then call('HDEL', of_id, progress) end
   end
 end

@@ -3,7 +3,7 @@
 
 -- It had none, and fewer than are wanted have; or it is to run it again; or somebody removed its lease.
 local function is_open(id, most)
-  local of_id = broadcasts .. ':' .. id
+  local of_id = jobs .. ':broadcast:' .. id
   local claim = redis.pcall('HGET', of_id, progress)
   if type(claim) == 'string' then
     local due, lease = string.match(claim, '^w (%d+)\n'), string.match(claim, '^r (.*)$')

@@ -1,6 +1,8 @@
 //! The scripts against the server of the model, which `tests/model` has checked the whole protocol with: the same calls must
 //! have the same answers and leave the same in every structure, after every step.
 
+mod broadcast;
+
 use std::collections::HashMap;
 
 use hworker_model::server::{Edit, End, HUSK, Id, Job, Known, Lease, Seen, Server};

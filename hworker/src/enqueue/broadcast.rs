@@ -4,7 +4,7 @@ use super::Enqueue;
 use super::ready::Ready;
 use crate::envelope::JobId;
 use crate::error::Error;
-use crate::job::Job;
+use crate::job::{Definition, Job, OnFault};
 use crate::store::{Connection, Each, MOST_BROADCASTS};
 
 /// For so long workers begin it, in ms, where nobody says.
@@ -16,6 +16,9 @@ const NOT_LATER: &str =
     "a job for each worker begins at once: leave out `.front()`, the priority and the delay";
 
 const NOT_ALONE: &str = "a job for each worker runs beside itself: its type has no limits and is not unique, and it has no id of its own";
+
+const NO_REPLACEMENT: &str = "a type with `on_crash = \"fail\"` is not for so many workers, as another would take the place of one that died; \
+     `.on_each()` is for all";
 
 pub(super) const NOT_IN_BULK: &str =
     "a job for each worker is enqueued by itself: call its `.enqueue()`";
@@ -30,22 +33,29 @@ pub(super) enum Workers {
 }
 
 impl Workers {
-    /// What the server is told, of a job that expires after so long if it says so.
-    pub(super) fn each(self, expires_in: Option<u64>) -> Each {
+    /// What the server is told, and what is wrong with it. `is_placed`: the job has a time, or a place in its list; `is_alone`: a key or an id, so
+    /// that it must not run beside itself.
+    pub(super) fn each(
+        self,
+        is_placed: bool,
+        is_alone: bool,
+        expires_in: Option<u64>,
+        problems: &mut Vec<String>,
+    ) -> Each {
+        let wrong =
+            [(self == Self::SoMany(0), NO_WORKER), (is_placed, NOT_LATER), (is_alone, NOT_ALONE)];
+        problems.extend(wrong.into_iter().filter(|(is, _)| *is).map(|(_, why)| why.to_owned()));
         let most = if let Self::SoMany(most) = self { most } else { 0 };
         Each { most, lasts: expires_in.unwrap_or(LASTS_MS) }
     }
 
-    /// Says what is wrong with it, if anything is. `is_placed`: it has a time or a place in its list.
-    pub(super) fn check(self, is_placed: bool, is_alone: bool, problems: &mut Vec<String>) {
-        if self == Self::SoMany(0) {
-            problems.push(NO_WORKER.into());
-        }
-        if is_placed {
-            problems.push(NOT_LATER.into());
-        }
-        if is_alone {
+    /// What is wrong with the type of the job.
+    pub(super) fn check_type(self, definition: &Definition, problems: &mut Vec<String>) {
+        if !definition.limits.is_empty() {
             problems.push(NOT_ALONE.into());
+        }
+        if matches!(self, Self::SoMany(_)) && definition.policy.on_crash == OnFault::Fail {
+            problems.push(NO_REPLACEMENT.into());
         }
     }
 }
@@ -69,8 +79,9 @@ impl<J: Job> Enqueue<J> {
         self
     }
 
-    /// The same for so many workers, each another one: the first that have a slot. Where one dies before it is done, another has its place. While
-    /// there are fewer workers, the rest waits for those that start within [`expires_in`](Self::expires_in).
+    /// Has so many workers run the job, each once: the first that have a slot. Where one dies before it is done, another takes its place, so it is not
+    /// for a type with `on_crash = "fail"`. While there are fewer workers, the rest waits for those that start within
+    /// [`expires_in`](Self::expires_in).
     pub fn on_each_of(mut self, workers: u32) -> Self {
         self.workers = Some(Workers::SoMany(workers));
         self

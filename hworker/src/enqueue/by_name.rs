@@ -6,13 +6,13 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::value::RawValue;
 
-use super::NOT_IN_FRONT;
 use super::blocking::in_a_runtime;
 use super::broadcast::Workers;
 use super::ready::{Place, Ready};
+use super::{NOT_IN_FRONT, check_size};
 use crate::client::Client;
 use crate::envelope::{JobId, NewEnvelope, VERSION, check_tags, describe};
-use crate::error::{Cause, Error, Problems, Refusal};
+use crate::error::{Error, Problems};
 use crate::keys::{check_queue, with_tag};
 use crate::limit::{List, written_key};
 use crate::priority::Priority;
@@ -161,7 +161,9 @@ impl EnqueueByName {
         let runtime = in_a_runtime()?;
         let ready = self.encode()?;
         // Tools that live for one enqueue call this.
-        if let Some(no_room) = ready.client.no_room(&ready.queue, 1, true).await {
+        // What is for each worker waits beside the others.
+        let waits = ready.place.each.is_none();
+        if waits && let Some(no_room) = ready.client.no_room(&ready.queue, 1, true).await {
             return Err(ready.full(no_room, None));
         }
         ready.send(runtime).await
@@ -204,11 +206,10 @@ impl EnqueueByName {
             problems.extend(unique.check().err());
             lock = Some(unique.lock(&self.name, &written_key(unique.key())));
         }
-        let each = self.workers.map(|workers| workers.each(None));
-        if let Some(workers) = self.workers {
-            let is_placed = self.due.is_some() || self.front || self.priority.is_some();
-            workers.check(is_placed, lock.is_some(), &mut problems);
-        }
+        let is_placed = self.due.is_some() || self.front || self.priority.is_some();
+        let is_alone = lock.is_some();
+        let each =
+            self.workers.map(|workers| workers.each(is_placed, is_alone, None, &mut problems));
         let args = match RawValue::from_string(self.args) {
             Ok(args) => Some(args),
             Err(error) => {
@@ -244,12 +245,7 @@ impl EnqueueByName {
         };
         let envelope =
             serde_json::to_vec(&envelope).map_err(|error| Error::config(describe(&error)))?;
-        let (bytes, limit) = (envelope.len(), self.client.max_payload());
-        if bytes > limit {
-            let why = format!("its envelope has {bytes} bytes, more than max_payload ({limit})");
-            let doing = format!("enqueue job {id} on the queue {}", self.queue);
-            return Err(Error::Refused { doing, source: Cause::new(Refusal::TooLarge(why)) });
-        }
+        check_size(&self.client, envelope.len(), (&self.name, &id, &self.queue))?;
         let confirms = self.client.durability();
         let (client, queue, due) = (self.client, Cow::Owned(self.queue), self.due);
         let list = List::from(self.priority.unwrap_or_default());

@@ -372,12 +372,11 @@ impl<J: Job> Enqueue<J> {
             problems.push(NOT_IN_FRONT.into());
         }
         let expires_in = self.expires_in.or(J::DEFINITION.policy.expires_ms);
-        let each = self.workers.map(|workers| workers.each(expires_in));
-        if let Some(workers) = self.workers {
-            let is_placed = due.is_some() || self.front || self.priority.is_some();
-            let is_alone = known.lock.is_some() || !J::DEFINITION.limits.is_empty();
-            workers.check(is_placed, is_alone, &mut problems);
-        }
+        let is_placed = due.is_some() || self.front || self.priority.is_some();
+        let each = self.workers.map(|workers| {
+            workers.check_type(J::DEFINITION, &mut problems);
+            workers.each(is_placed, known.lock.is_some(), expires_in, &mut problems)
+        });
         if !problems.is_empty() {
             return Err(Error::Config(Problems(problems)));
         }
@@ -423,19 +422,28 @@ impl<J: Job> Enqueue<J> {
         if check_sealed || check_plain {
             read_back(&self.job).map_err(refused)?;
         }
-        let (bytes, limit) = (envelope.len(), client.max_payload());
-        if bytes > limit {
-            let why = format!("its envelope has {bytes} bytes, more than max_payload ({limit})");
-            let doing = format!("enqueue job {} {id} on the queue {queue}", J::NAME);
-            return Err(Error::Refused { doing, source: Cause::new(Refusal::TooLarge(why)) });
-        }
+        check_size(&client, envelope.len(), (J::NAME, &id, &queue))?;
         let confirms = match self.durability {
             None => client.durability(),
             Some(durability) => durability.asks(),
         };
-        let job = Cow::Borrowed(J::NAME);
-        Ok(Ready { client, queue, place, due, job, id, confirms, envelope })
+        Ok(Ready { client, queue, place, due, job: J::NAME.into(), id, confirms, envelope })
     }
+}
+
+/// Whether an envelope of so many bytes may be sent.
+fn check_size(
+    client: &Client,
+    bytes: usize,
+    (job, id, queue): (&str, &JobId, &str),
+) -> Result<(), Error> {
+    let limit = client.max_payload();
+    if bytes <= limit {
+        return Ok(());
+    }
+    let why = format!("its envelope has {bytes} bytes, more than max_payload ({limit})");
+    let doing = format!("enqueue job {job} {id} on the queue {queue}");
+    Err(Error::Refused { doing, source: Cause::new(Refusal::TooLarge(why)) })
 }
 
 /// Where a job waits that has these limits.

@@ -38,7 +38,7 @@ pub struct Broadcast {
     pub failures: u8,
     /// Answers that are lost.
     pub lost: u8,
-    /// Workers that die.
+    /// Workers that die, or stop.
     pub deaths: u8,
     /// Workers that are declared dead while they only stand still.
     pub stalls: u8,
@@ -55,8 +55,10 @@ pub enum Action {
     Done(usize),
     /// `settle.lua`: it runs again.
     Retry(usize),
-    /// `release.lua`: the worker gives back what it has not begun, or learned of by `reconcile.lua`.
+    /// `release.lua`: the worker gives back what it has not begun, or learned of by `reconcile.lua`. It takes it again, unless it stops.
     GiveBack(usize),
+    /// `retire.lua`: it stops, with nothing in its hands.
+    Retire(usize),
     /// It dies.
     Die(usize),
     /// It stands still for so long that it is taken for dead.
@@ -144,6 +146,9 @@ impl Broadcast {
                 if worker.lease && !worker.runs {
                     actions.push(Action::GiveBack(w));
                 }
+                if !worker.lease && state.deaths > 0 {
+                    actions.push(Action::Retire(w));
+                }
                 if state.deaths > 0 {
                     actions.push(Action::Die(w));
                 }
@@ -176,6 +181,7 @@ impl Broadcast {
         | Action::Done(w)
         | Action::Retry(w)
         | Action::GiveBack(w)
+        | Action::Retire(w)
         | Action::Die(w)
         | Action::Stall(w)
         | Action::Recover(w)) = action;
@@ -201,7 +207,16 @@ impl Broadcast {
                     (worker.claim, worker.lease) = (Some(Claim::RunsAgain), false);
                 }
             }
-            Action::GiveBack(_) => (worker.claim, worker.lease) = (None, false),
+            Action::GiveBack(_) => {
+                (worker.claim, worker.lease) = (Some(Claim::RunsAgain), false);
+            }
+            Action::Retire(_) => {
+                if worker.claim == Some(Claim::RunsAgain) && self.guards.retry_at_recover {
+                    worker.claim = None;
+                }
+                worker.life = Life::Recovered;
+                next.deaths -= 1;
+            }
             Action::Die(_) => {
                 (worker.life, worker.runs) = (Life::Dead, false);
                 next.deaths -= 1;

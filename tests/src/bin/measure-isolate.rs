@@ -57,16 +57,21 @@ async fn main() -> Result<(), hworker::Error> {
         .stdin(Stdio::null())
         .spawn()
         .expect("a worker");
+    let measured = measure_both(&server, &bodies).await;
+    worker.kill().and_then(|()| worker.wait()).expect("it ends");
+    measured
+}
+
+async fn measure_both(server: &Server, bodies: &UnixDatagram) -> Result<(), hworker::Error> {
     let client = Client::new(server.url())?;
     let (mut of_plain, mut of_isolated) = (Vec::new(), Vec::new());
     for _ in 0..2 * JOBS {
-        of_plain.push(measure(&client, &bodies, plain::with()).await?);
-        of_isolated.push(measure(&client, &bodies, isolated::with()).await?);
+        of_plain.push(measure(&client, bodies, plain::with()).await?);
+        of_isolated.push(measure(&client, bodies, isolated::with()).await?);
     }
     let of_plain = percentiles("plain", of_plain.split_off(JOBS));
     let of_isolated = percentiles("isolated", of_isolated.split_off(JOBS));
     println!("more in the median: {:?}", of_isolated.saturating_sub(of_plain));
-    worker.kill().and_then(|()| worker.wait()).expect("it ends");
     Ok(())
 }
 

@@ -116,6 +116,11 @@ impl All {
                 let args = [leases[0].clone(), "0".to_owned(), String::new()];
                 assert_eq!(text(&self.both.script("release", &keys, &args)), "1");
             }
+            Action::Retire(worker) => {
+                let own = ["worker", "progress", "inbox"].map(|kind| of_worker(kind, worker as u8));
+                let keys = [&own[..], &["jobs", "timer", "workers"].map(key)].concat();
+                self.both.script("retire", &keys, &[format!("w.{worker}")]);
+            }
             Action::Recover(worker) => self.recover(worker as u8),
             Action::Die(_) | Action::Stall(_) => {}
         }

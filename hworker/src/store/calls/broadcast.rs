@@ -65,17 +65,24 @@ impl Queue {
         }
     }
 
-    /// The envelope of one, if it is not over.
-    pub(crate) async fn broadcast_payload(
+    /// The envelope of one, if it is not over, and whether it is for all workers.
+    pub(crate) async fn look_broadcast(
         &self,
         on: &Connection,
         id: &str,
-    ) -> Result<Option<Vec<u8>>, Fault> {
-        let mut reply = on.ask("HMGET", (self.keys.broadcast_of(id), "")).await?;
-        match reply.value()? {
-            redis::Value::BulkString(payload) => Ok(Some(payload)),
-            _ => Ok(None),
+    ) -> Result<Option<(Vec<u8>, bool)>, Fault> {
+        let mut ask = redis::Pipeline::new();
+        ask.cmd("HMGET").arg(self.keys.broadcast_of(id)).arg("");
+        ask.cmd("HMGET").arg(self.keys.broadcasts()).arg(id);
+        let mut values = Vec::new();
+        for reply in on.ask_all(&ask).await? {
+            values.push(reply?.value()?);
         }
+        let [redis::Value::BulkString(payload), redis::Value::BulkString(terms)] = &mut *values
+        else {
+            return Ok(None);
+        };
+        Ok(Some((std::mem::take(payload), terms.starts_with(b"0 "))))
     }
 
     /// Takes a worker's copy of one.

@@ -19,16 +19,18 @@ local id, most, lasts, at_most, job, envelope = ARGV[1], ARGV[2], tonumber(ARGV[
 local all = call('HGETALL', broadcasts)
 local live, over = 0, {}
 for i = 1, #all, 2 do
-  if (tonumber(string.match(all[i + 1], '^%d+ (%d+) ')) or 0) <= now then
+  local expires_at = tonumber(string.match(all[i + 1], '^%d+ (%d+) ')) or 0
+  if expires_at + 60000 <= now then
     over[#over + 1] = all[i]
-  elseif all[i] ~= id then
+  elseif expires_at > now and all[i] ~= id then
     live = live + 1
   end
 end
 if live >= at_most then return 'full' end
 local of_id = jobs .. ':broadcast:' .. id
 call('HSET', of_id, '', envelope)
-call('PEXPIRE', of_id, lasts)
+call('PEXPIRE', of_id, lasts + 60000)
 call('HSET', broadcasts, id, string.format('%s %.0f %s', most, now + lasts, job))
+if call('PTTL', broadcasts) < lasts + 60000 then call('PEXPIRE', broadcasts, lasts + 60000) end
 if over[1] then call('HDEL', broadcasts, unpack(over)) end
 return 'ok'

@@ -157,7 +157,7 @@ local reply = {
   -- A token is a time in us.
   parked_between('-inf', string.format('%.0f', (now - unknown_for) * 1000)),
   known[3] or '', known[4] or '', known[5] or '', to_cancel, is_to_declare() and 1 or 0,
-  is_closed and '' or table.concat(open_broadcasts(), '\n'),
+  table.concat(open_broadcasts(), '\n'),
 }
 
 local function add(from, to)

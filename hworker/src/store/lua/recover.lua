@@ -63,6 +63,7 @@ for i = 4, #ARGV, 2 do
       note_broadcast(ARGV[i], nil, ARGV[i + 1])
     else
       push('RPUSH', goes_to(ARGV[i]), ARGV[i + 1])
+      if broadcast_of(ARGV[i]) then note_broadcast(ARGV[i], 'd') end
     end
     given = given + 1
   end

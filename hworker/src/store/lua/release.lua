@@ -43,7 +43,8 @@ for i = 1, #ARGV, 3 do
       push('RPUSH', goes_to(lease), envelope)
       if is_copy then note_broadcast(lease, 'd') end
     elseif is_copy then
-      note_broadcast(lease, delay > 0 and string.format('w %.0f\n', now + delay) .. envelope or nil)
+      -- It is this worker's still, unless that ends.
+      note_broadcast(lease, string.format('w %.0f\n', now + delay) .. envelope)
     elseif is_in_order(lease) then
       hold_up(lease, delay, envelope)
     elseif delay == 0 then

@@ -104,7 +104,7 @@ if ARGV[at] then
         push('RPUSH', goes_to(lease), envelope)
         if is_copy then note_broadcast(lease, 'd') end
       elseif is_copy and (duty == 'retry' or duty == 'slow' or duty == 'park') then
-        -- It is this worker's to run again, or another's that can.
+        -- This worker runs it again; one that cannot run it leaves it to others.
         if duty == 'retry' then count(counted, 'retried', job, 1) end
         local again = duty ~= 'park' and string.format('w %.0f\n', now + ARGV[i + 1]) .. ARGV[last]
         note_broadcast(lease, again or nil)

@@ -25,16 +25,15 @@ if known[1] ~= session then return {'stale'} end
 local of_id = jobs .. ':broadcast:' .. id
 local most, expires_at = string.match(call('HGET', broadcasts, id) or '', '^(%d+) (%d+) ')
 local shared, claim = unpack(call('HMGET', of_id, '', progress))
-if not most or not shared or tonumber(expires_at) <= now or not is_open(id, tonumber(most)) then return {'gone'} end
+if not most or not shared or not is_open(id, tonumber(most), tonumber(expires_at)) then return {'gone'} end
 
+call('HDEL', progress, '')
 -- include lists
 -- include limits
+call('ZCARD', held)
 local of_queue = call('HMGET', control, 'paused', 'set:*', 'set_rate:*')
 local has_limit = of_queue[2] or of_queue[3]
 if is_paused(of_queue[1]) or has_limit and room_of('*').n == 0 then return {'closed'} end
-if has_limit then call('ZCARD', held) end
-call('HDEL', progress, '')
-
 -- include token
 token = string.format('%.0f', token + 1)
 local lease, envelope = token .. '.@' .. id, string.match(claim or '', '^w %d+\n(.*)$') or shared

@@ -87,8 +87,7 @@ fn check(
         |crash: &&Crash| !crash.stopping && now.saturating_sub(crash.at) < CRASHES_COUNT_FOR_MS;
     let crashes = job.crashes.iter().filter(recent).count();
     let limit = core.config.crash_limit;
-    // A job that runs at most once fails after a crash of any age.
-    // What another worker had was not this copy.
+    // A job that runs at most once fails after a crash of any age. A copy does not: the worker that died had another one of them.
     let evidence = if at_most_once && !job.crashes.is_empty() && !is_copy {
         Evidence::new("crash", "its worker died while it ran, and it runs at most once")
     } else if crashes >= limit {

@@ -8,6 +8,7 @@ use crate::envelope::bounded;
 use crate::job::{OnFault, Policy};
 use crate::outcome::Returned;
 use crate::store::End;
+use crate::time::millis;
 use crate::worker::attempt::decide::{
     Attempts, Evidence, Finish, MESSAGE_BYTES, Transition, decide,
 };
@@ -63,6 +64,14 @@ pub(crate) fn conclude(
     ran: Option<Duration>,
     mut transition: Transition,
 ) -> End {
+    if let Transition::Snooze(delay) | Transition::SlowDown(delay) = transition
+        && job.lease.is_copy()
+        && job.retry_until.is_some_and(|until| core.clock.unix_ms() + millis(delay) > until)
+    {
+        // By then nothing is left of it, nor a trace.
+        let why = Evidence::new("deadline", "it would run again after it has expired");
+        transition = Transition::Fail(why);
+    }
     if let Transition::Retry(_, evidence) | Transition::Fail(evidence) = &mut transition {
         evidence.message = bounded(&evidence.message, MESSAGE_BYTES);
     }

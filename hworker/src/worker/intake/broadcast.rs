@@ -7,6 +7,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use crate::job::{Definition, OnFault};
 use crate::log::say;
 use crate::store::{Fault, Lease, Taken};
 use crate::worker::attempt::decode::read;
@@ -17,6 +18,10 @@ use crate::worker::state::{Consumer, Core};
 /// Why a job does not run that must not run beside others of its type, or of its key.
 const NOT_ALONE: &str =
     "its type has limits or is unique, which do not hold for a job that each worker runs";
+
+/// Why a job does not run of which a second worker may have to run what a first began.
+const NO_REPLACEMENT: &str =
+    "its type has `on_crash = \"fail\"`, so no worker may have the place of one that died";
 
 /// Takes what the heartbeats tell of until the worker stops.
 pub(crate) async fn run(core: Arc<Core>, consumer: Arc<Consumer>) {
@@ -43,8 +48,15 @@ pub(crate) async fn run(core: Arc<Core>, consumer: Arc<Consumer>) {
 async fn take(core: &Arc<Core>, consumer: &Arc<Consumer>, id: String) -> Result<bool, Fault> {
     let session_number = consumer.session_number.load(Ordering::Acquire);
     let on = core.client.connection(&consumer.queue).await?;
-    let Some(payload) = consumer.queue.broadcast_payload(&on, &id).await? else { return Ok(true) };
-    if let Some(why) = unfit(core, consumer, payload) {
+    let Some((payload, for_all)) = consumer.queue.look_broadcast(&on, &id).await? else {
+        return Ok(true);
+    };
+    let definition = read(core, Lease::Token(0), payload.clone()).ok().map(|job| job.definition);
+    if definition.is_some_and(|of| consumer.is_held_up(of.name)) {
+        // Its type is paused.
+        return Ok(true);
+    }
+    if let Some(why) = unfit(core, consumer, definition, payload, for_all) {
         say!(WARN, { queue = consumer.queue.name.clone(), id = id.clone() },
             job.id = %id, job.queue = %queue, "a job for each worker does not run here: {why}");
         consumer.broadcasts.is_unfit(id);
@@ -83,11 +95,19 @@ async fn take(core: &Arc<Core>, consumer: &Arc<Consumer>, id: String) -> Result<
 }
 
 /// Why this worker cannot run it; `None` if it can.
-fn unfit(core: &Core, consumer: &Consumer, payload: Vec<u8>) -> Option<String> {
+fn unfit(
+    core: &Core,
+    consumer: &Consumer,
+    definition: Option<&Definition>,
+    payload: Vec<u8>,
+    for_all: bool,
+) -> Option<String> {
     if payload.len() > consumer.queue.largest() {
         return Some("it is larger than max_payload".to_owned());
     }
-    let definition = read(core, Lease::Token(0), payload.clone()).ok().map(|job| job.definition);
+    if definition.is_some_and(|of| of.policy.on_crash == OnFault::Fail) && !for_all {
+        return Some(NO_REPLACEMENT.to_owned());
+    }
     if definition.is_some_and(|of| !of.limits.is_empty() || of.unique.is_some()) {
         return Some(NOT_ALONE.to_owned());
     }

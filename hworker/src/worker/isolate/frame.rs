@@ -39,7 +39,7 @@ pub(crate) struct Run {
 pub(crate) enum Said {
     /// It can run jobs.
     Ready,
-    /// It has read the job, and its body begins.
+    /// It has the job, and begins.
     Begins,
     /// A body has ended, and what becomes of the job; none where it was cut off.
     Ended(Option<Becomes>),

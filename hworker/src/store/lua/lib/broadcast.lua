@@ -2,17 +2,18 @@
 -- Needs call, jobs, and progress: the key under which the worker holds leases. Makes broadcasts, broadcast_of, note_broadcast and
 -- leave_broadcasts.
 --
--- `<jobs>:broadcast` has for each, by its id, '<most> <expires_at> <job>': by how many workers, 0 for all, until when it begins, in ms, and
+-- `<jobs>:broadcast` has for each, by its id, '<most> <expires_at> <job>': by how many workers, 0 for all, until when they begin it, in ms, and
 -- the name of its type. `<jobs>:broadcast:<id>` has its envelope at '', and at the key of each worker that took it 'r <lease>' while it runs
--- there, 'w <due>\n<envelope>' until it runs there again, and 'd' once it has ended there. A lease of one is `<token>.@<id>`.
+-- there, 'w <due>\n<envelope>' until it runs there again, and 'd' once it has ended there. A lease of one is `<token>.@<id>`. Both are kept for
+-- a minute more, in which workers try again what was due, and find that its time is over.
 local broadcasts = jobs .. ':broadcast'
 
 local function broadcast_of(lease)
   return string.match(lease, '^%d+%.@([%w._-]+)$')
 end
 
--- What became of the one of this lease at this worker, nil where another may have it; and for the others another envelope. Nothing is noted
--- where the lease was lost, or the job is over, or somebody cancelled it.
+-- Notes what became of the copy under this lease; nil: another worker may have it. `envelope` is what the others take from now on. Where the
+-- worker took it anew under another lease, or the job is over or cancelled, nothing is noted.
 local function note_broadcast(lease, state, envelope)
   local of_id = jobs .. ':broadcast:' .. broadcast_of(lease)
   if redis.pcall('HGET', of_id, progress) ~= 'r ' .. lease then return end

@@ -2,7 +2,7 @@
 -- Needs call, now, progress, and lib/broadcast. Makes is_open and open_broadcasts.
 
 -- It had none, and fewer than are wanted have; or it is to run it again; or somebody removed its lease.
-local function is_open(id, most)
+local function is_open(id, most, expires_at)
   local of_id = jobs .. ':broadcast:' .. id
   local claim = redis.pcall('HGET', of_id, progress)
   if type(claim) == 'string' then
@@ -11,16 +11,16 @@ local function is_open(id, most)
   end
   -- With its envelope there is one field more than workers. Where somebody made another type of the key, there is none.
   local size = redis.pcall('HLEN', of_id)
-  return type(size) == 'number' and size > 0 and (most == 0 or size <= most)
+  return expires_at > now and type(size) == 'number' and size > 0 and (most == 0 or size <= most)
 end
 
 local function open_broadcasts()
   local open, all = {}, redis.pcall('HGETALL', broadcasts)
   for i = 1, #all, 2 do
     local most, expires_at = string.match(all[i + 1], '^(%d+) (%d+) ')
-    if not expires_at or tonumber(expires_at) <= now then
+    if not expires_at or tonumber(expires_at) + 60000 <= now then
       call('HDEL', broadcasts, all[i])
-    elseif is_open(all[i], tonumber(most)) then
+    elseif is_open(all[i], tonumber(most), tonumber(expires_at)) then
       open[#open + 1] = all[i]
     end
   end

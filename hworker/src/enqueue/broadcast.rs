@@ -1,10 +1,9 @@
 //! Enqueueing a job that each worker runs once, or each of so many.
 
-use super::Enqueue;
 use super::ready::Ready;
 use crate::envelope::JobId;
 use crate::error::Error;
-use crate::job::{Definition, Job, OnFault};
+use crate::job::{Definition, OnFault};
 use crate::store::{Connection, Each, MOST_BROADCASTS};
 
 /// For so long workers begin it, in ms, where nobody says.
@@ -57,34 +56,6 @@ impl Workers {
         if matches!(self, Self::SoMany(_)) && definition.policy.on_crash == OnFault::Fail {
             problems.push(NO_REPLACEMENT.into());
         }
-    }
-}
-
-impl<J: Job> Enqueue<J> {
-    /// Has each worker of the queue run the job once, as to drop a cache that each keeps: all that live, and those that start within
-    /// [`expires_in`](Self::expires_in), by default 5 min.
-    ///
-    /// A worker begins it within 1.5 s, when it has a slot. Where an attempt fails it is the same worker that tries again, while no more time has
-    /// gone by than `expires_in`. One that died is not waited for. Not for a job that is delayed, has a priority or an id of its own, nor for
-    /// types with limits or `unique`. A queue has at most 100 of them at a time.
-    ///
-    /// ```no_run
-    /// # #[hworker::job] async fn drop_prices() {}
-    /// # async fn demo() -> Result<(), hworker::Error> {
-    /// drop_prices::with().on_each().enqueue().await?;
-    /// # Ok(()) }
-    /// ```
-    pub fn on_each(mut self) -> Self {
-        self.workers = Some(Workers::All);
-        self
-    }
-
-    /// Has so many workers run the job, each once: the first that have a slot. Where one dies before it is done, another takes its place, so it is not
-    /// for a type with `on_crash = "fail"`. While there are fewer workers, the rest waits for those that start within
-    /// [`expires_in`](Self::expires_in).
-    pub fn on_each_of(mut self, workers: u32) -> Self {
-        self.workers = Some(Workers::SoMany(workers));
-        self
     }
 }
 

@@ -188,6 +188,32 @@ impl<J: Job> Enqueue<J> {
         self
     }
 
+    /// Has each worker of the queue run the job once, as to drop a cache that each keeps: all that live, and those that start within
+    /// [`expires_in`](Self::expires_in), by default 5 min.
+    ///
+    /// A worker begins it within 1.5 s, when it has a slot. Where an attempt fails it is the same worker that tries again, while no more time has
+    /// gone by than `expires_in`. One that died is not waited for. Not for a job that is delayed, has a priority or an id of its own, nor for
+    /// types with limits or `unique`. A queue has at most 100 of them at a time.
+    ///
+    /// ```no_run
+    /// # #[hworker::job] async fn drop_prices() {}
+    /// # async fn demo() -> Result<(), hworker::Error> {
+    /// drop_prices::with().on_each().enqueue().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn on_each(mut self) -> Self {
+        self.workers = Some(Workers::All);
+        self
+    }
+
+    /// Has so many workers run the job, each once: the first that have a slot. Where one dies before it is done, another takes its place, so it is not
+    /// for a type with `on_crash = "fail"`. While there are fewer workers, the rest waits for those that start within
+    /// [`expires_in`](Self::expires_in).
+    pub fn on_each_of(mut self, workers: u32) -> Self {
+        self.workers = Some(Workers::SoMany(workers));
+        self
+    }
+
     /// How many attempts this job has; at least 1.
     pub fn max_attempts(mut self, attempts: u32) -> Self {
         self.max_attempts = Some(attempts);

@@ -63,7 +63,7 @@ impl All {
     fn take(&mut self, worker: u8) -> Vec<String> {
         let keys = [of_worker("worker", worker), of_worker("progress", worker)];
         let keys = [&keys[..], &[key("token"), key("jobs"), key("bell")]].concat();
-        list(&self.both.script("take_broadcast", &keys, &["1".to_owned(), ID.to_owned()]))
+        list(&self.both.script("take_broadcast", &keys, &["1", ID, "act"].map(str::to_owned)))
     }
 
     /// Who is not to have it gets none, and is told so.

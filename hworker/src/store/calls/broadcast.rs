@@ -34,7 +34,7 @@ pub(crate) struct BroadcastEntry {
 /// What `take_broadcast` answers.
 pub(crate) enum Taken {
     Copy(Lease, Vec<u8>),
-    /// It is over, or not for this worker.
+    /// It is over, or its type is held up, or it is not for this worker.
     Gone,
     /// The worker was declared dead.
     Void,
@@ -85,20 +85,20 @@ impl Queue {
         Ok(Some((std::mem::take(payload), terms.starts_with(b"0 "))))
     }
 
-    /// Takes a worker's copy of one.
+    /// Takes a worker's copy of one, of this type.
     pub(crate) async fn take_broadcast(
         &self,
         on: &Connection,
         worker: &WorkerKeys,
         session: u64,
-        id: &str,
+        (id, job): (&str, &str),
     ) -> Result<Taken, Fault> {
         let keys = &self.keys;
         let mut call = Call::new(
             Script::TakeBroadcast,
             &[&worker.record, &worker.progress, &keys.token, &keys.jobs, &keys.bell],
         );
-        call.number(session).arg(id);
+        call.number(session).arg(id).arg(job);
         let mut reply = on.run(&call, CALL_WITHIN).await?;
         match reply.text()?.as_str() {
             "ok" => Ok(Taken::Copy(Lease::read(&mut reply)?, reply.bytes()?)),

@@ -7,13 +7,14 @@
 -- KEYS[5] bell      LIST    at most one token; wakes the process that keeps the timer
 -- ARGV[1] session   of the connection over which the worker reserves
 -- ARGV[2] id
+-- ARGV[3] job       the name of its type, which may be held up
 --
--- Returns {'ok', lease, envelope}; {'gone'} where it is over, or this worker is not to have it; {'void'} when the worker was declared dead
+-- Returns {'ok', lease, envelope}; {'gone'} where it is over or held up, or this worker is not to have it; {'void'} when the worker was declared dead
 -- or is not known; {'stale'} under an old session; {'closed'} while the queue is paused or has no room.
 -- Invariant: a worker that has had it gets it again only to try it again, and no more workers have had it than are wanted.
 local call = redis.call
 local record, progress, token_key, jobs, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local session, id = ARGV[1], ARGV[2]
+local session, id, job = ARGV[1], ARGV[2], ARGV[3]
 
 local known = call('HMGET', record, 'session', 'dead')
 if not known[1] or known[2] then return {'void'} end
@@ -34,6 +35,7 @@ call('ZCARD', held)
 local of_queue = call('HMGET', control, 'paused', 'set:*', 'set_rate:*')
 local has_limit = of_queue[2] or of_queue[3]
 if is_paused(of_queue[1]) or has_limit and room_of('*').n == 0 then return {'closed'} end
+if room_of(job).n == 0 then return {'gone'} end
 -- include token
 token = string.format('%.0f', token + 1)
 local lease, envelope = token .. '.@' .. id, string.match(claim or '', '^w %d+\n(.*)$') or shared

@@ -24,18 +24,18 @@ pub(super) async fn list(
 }
 
 #[derive(Serialize, ToSchema)]
-pub(super) struct Told {
+pub(super) struct CancelledBroadcast {
     /// How many workers that run it were told to end it.
     told: u64,
 }
 
 /// Cancels a job for each worker: none begins it or tries it again, and those that run it are told to end it.
-#[utoipa::path(delete, path = "/queues/{queue}/broadcasts/{id}", tag = "jobs", responses((status = 200, body = Told)))]
+#[utoipa::path(delete, path = "/queues/{queue}/broadcasts/{id}", tag = "jobs", responses((status = 200, body = CancelledBroadcast)))]
 pub(super) async fn cancel(
     State(site): State<Arc<Site>>,
     asked: Asked,
     Path((queue, id)): Path<(String, String)>,
-) -> Result<axum::Json<Told>, Problem> {
+) -> Result<axum::Json<CancelledBroadcast>, Problem> {
     let told = act::broadcasts::cancel(&site, &asked, &queue, &id).await?;
-    Ok(axum::Json(Told { told }))
+    Ok(axum::Json(CancelledBroadcast { told }))
 }

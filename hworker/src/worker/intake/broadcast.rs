@@ -52,10 +52,6 @@ async fn take(core: &Arc<Core>, consumer: &Arc<Consumer>, id: String) -> Result<
         return Ok(true);
     };
     let definition = read(core, Lease::Token(0), payload.clone()).ok().map(|job| job.definition);
-    if definition.is_some_and(|of| consumer.is_held_up(of.name)) {
-        // Its type is paused.
-        return Ok(true);
-    }
     if let Some(why) = unfit(core, consumer, definition, payload, for_all) {
         say!(WARN, { queue = consumer.queue.name.clone(), id = id.clone() },
             job.id = %id, job.queue = %queue, "a job for each worker does not run here: {why}");
@@ -77,7 +73,8 @@ async fn take(core: &Arc<Core>, consumer: &Arc<Consumer>, id: String) -> Result<
     if consumer.stopping.is_cancelled() {
         return Ok(false);
     }
-    let taken = consumer.queue.take_broadcast(&on, &consumer.keys, session_number, &id).await?;
+    let named = (&*id, definition.map_or("", |of| of.name));
+    let taken = consumer.queue.take_broadcast(&on, &consumer.keys, session_number, named).await?;
     match taken {
         Taken::Copy(lease, payload) => {
             let mut jobs = vec![(lease, payload)];

@@ -22,8 +22,6 @@ const NO_REPLACEMENT: &str = "a type with `on_crash = \"fail\"` is not for so ma
 pub(super) const NOT_IN_BULK: &str =
     "a job for each worker is enqueued by itself: call its `.enqueue()`";
 
-pub(super) const NOT_BY_CRON: &str = "the runs of a cron entry are not for each worker";
-
 /// Which workers run a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Workers {

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::broadcast::NOT_BY_CRON;
 use super::by_name::NO_VERSION;
 use super::{Enqueue, EnqueueByName};
 use crate::calendar::Timing;
@@ -14,6 +13,8 @@ use crate::job::Job;
 use crate::time::millis;
 
 const NOT_ONCE: &str = "a job that runs by a schedule has no time of its own, no id and no `retry_until`, and is not put to the front";
+
+const NOT_BY_CRON: &str = "the runs of a cron entry are not for each worker";
 
 const NOT_BY_TO: &str = "the runs of a cron entry are on the queue of its control: for workers with a tag it is `client.control(\"mail@gpu\")`";
 

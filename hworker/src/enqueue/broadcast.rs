@@ -9,6 +9,9 @@ use crate::store::{Connection, Each, MOST_BROADCASTS};
 /// For so long workers begin it, in ms, where nobody says.
 const LASTS_MS: u64 = 300_000;
 
+/// And for no longer than ten years: the server refuses a time that it cannot count.
+const LONGEST_MS: u64 = 3_650 * 86_400_000;
+
 const NO_WORKER: &str = "`.on_each_of(0)` is no worker; write how many are to run the job";
 
 const NOT_LATER: &str =
@@ -39,16 +42,18 @@ impl Workers {
         expires_in: Option<u64>,
         problems: &mut Vec<String>,
     ) -> Each {
+        // The key may be that of its type, of which this was said.
+        let is_alone = is_alone && problems.iter().all(|why| why != NOT_ALONE);
         let wrong =
             [(self == Self::SoMany(0), NO_WORKER), (is_placed, NOT_LATER), (is_alone, NOT_ALONE)];
         problems.extend(wrong.into_iter().filter(|(is, _)| *is).map(|(_, why)| why.to_owned()));
         let most = if let Self::SoMany(most) = self { most } else { 0 };
-        Each { most, lasts: expires_in.unwrap_or(LASTS_MS) }
+        Each { most, lasts: expires_in.unwrap_or(LASTS_MS).min(LONGEST_MS) }
     }
 
     /// What is wrong with the type of the job.
     pub(super) fn check_type(self, definition: &Definition, problems: &mut Vec<String>) {
-        if !definition.limits.is_empty() {
+        if !definition.limits.is_empty() || definition.unique.is_some() {
             problems.push(NOT_ALONE.into());
         }
         if matches!(self, Self::SoMany(_)) && definition.policy.on_crash == OnFault::Fail {

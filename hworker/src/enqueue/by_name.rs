@@ -160,8 +160,7 @@ impl EnqueueByName {
     pub async fn enqueue(self) -> Result<JobId, Error> {
         let runtime = in_a_runtime()?;
         let ready = self.encode()?;
-        // Tools that live for one enqueue call this.
-        // What is for each worker waits beside the others.
+        // Tools that live for one enqueue call this. A job for each worker does not wait among those that are counted.
         let waits = ready.place.each.is_none();
         if waits && let Some(no_room) = ready.client.no_room(&ready.queue, 1, true).await {
             return Err(ready.full(no_room, None));

@@ -195,7 +195,7 @@ async fn p9_a_worker_that_stops_leaves_it_to_others() {
 #[tokio::test(flavor = "multi_thread")]
 async fn p9_while_the_queue_is_paused_and_within_its_limit() {
     // A paused queue -> no worker begins it; it is resumed -> all do. A queue with a limit of one -> one after the other.
-    // Guard: `is_closed` in heartbeat.lua, and `took` in take_broadcast.lua.
+    // Guard: `is_paused` and `took` in take_broadcast.lua.
     let server = TestServer::start();
     let control = server.client().control("default");
     control.pause().await.expect("paused");

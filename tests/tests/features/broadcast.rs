@@ -1,6 +1,6 @@
 //! Row P9: jobs that each worker runs, or each of so many.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -33,6 +33,25 @@ fn workers(server: &TestServer, name: &str, what: &str) -> Vec<String> {
         of.map(|run| run.worker.split('.').next().unwrap_or_default().to_owned()).collect();
     names.sort();
     names
+}
+
+/// When each worker was heard of last.
+fn heard(server: &TestServer) -> BTreeMap<String, String> {
+    let scores: Vec<(String, String)> =
+        server.redis().ask(&["ZRANGE", "hworker-workers-default", "0", "-1", "WITHSCORES"]);
+    scores.into_iter().collect()
+}
+
+/// Waits until so many workers have sent two heartbeats, of which the second began after now.
+fn all_look(server: &TestServer, many: usize) {
+    for _ in 0..2 {
+        server.eventually("they are heard of", SOON, || heard(server).len() == many);
+        let before = heard(server);
+        server.eventually("each looks", SOON, || {
+            let now = heard(server);
+            before.iter().all(|(worker, at)| now.get(worker).is_some_and(|other| other != at))
+        });
+    }
 }
 
 /// How many workers run it, are to run it again, and have run it.
@@ -201,12 +220,7 @@ async fn p9_while_the_queue_is_paused_and_within_its_limit() {
     control.pause().await.expect("paused");
     let _workers = ["aaa", "bbb"].map(|name| named(&server, name));
     let id = job(&server, "later", vec![]).on_each().enqueue().await.expect("enqueued");
-    // By then each worker has sent heartbeats that told of none.
-    server
-        .eventually_async("both look", SOON, async || {
-            server.inspect().workers().await.expect("listed").len() == 2
-        })
-        .await;
+    all_look(&server, 2);
     assert_eq!(states(&server, &id).await, (0, 0, 0));
     control.queue_limit().set(1).await.expect("set");
     let gate = |name: &str| vec![vec![Act::Gate(name.into())]];
@@ -237,6 +251,7 @@ async fn p9_while_its_type_is_paused() {
     once("held").on_each().enqueue().await.expect("enqueued");
     job(&server, "other", vec![]).on_each().enqueue().await.expect("enqueued");
     server.eventually("the other runs", SOON, || server.ended("other") == 1);
+    all_look(&server, 1);
     assert_eq!(server.begun("held"), 0);
     assert!(paused.resume().await.expect("resumed"));
     server.eventually("it runs", SOON, || server.ended("held") == 1);
@@ -298,12 +313,7 @@ async fn p9_who_cannot_run_it_leaves_it_to_others() {
     let server = TestServer::start();
     let _knows_not = server.run_worker::<hworker_tests::weigh>();
     let id = job(&server, "known", vec![]).on_each_of(1).enqueue().await.expect("enqueued");
-    // The heartbeats of a whole look have told it.
-    server
-        .eventually_async("it lives", SOON, async || {
-            server.inspect().workers().await.expect("listed").len() == 1
-        })
-        .await;
+    all_look(&server, 1);
     assert_eq!(states(&server, &id).await, (0, 0, 0));
     let limited = r#"{"name":"limited","plan":[]}"#;
     let limited = server.client().job_by_name("act_by_twos", limited).on_each();
@@ -363,6 +373,7 @@ async fn p9_what_no_broadcast_can_have_is_refused() {
             .on_each()
             .enqueue()
             .await,
+        act_alone::with("a".into(), None, vec![]).on(client).on_each().enqueue().await,
         act_by_twos::with("a".into(), vec![]).on(client).on_each().enqueue().await,
     ] {
         let wrong = wrong.expect_err("refused").to_string();
@@ -381,6 +392,22 @@ async fn p9_what_no_broadcast_can_have_is_refused() {
     }
     let full = of("one more").enqueue().await.expect_err("refused");
     assert!(matches!(full, Error::Full { max_waiting: 100, .. }), "{full}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn p9_the_longest_time() {
+    // To begin at any time -> it runs, and what the server keeps of it ends within ten years.
+    // Guard: `LONGEST_MS` in enqueue/broadcast.rs.
+    let server = TestServer::start();
+    let each = job(&server, "ever", vec![]).expires_in(Duration::MAX).on_each();
+    let id = each.enqueue().await.expect("enqueued");
+    let _worker = named(&server, "aaa");
+    let ended = async || states(&server, &id).await.2 == 1;
+    server.eventually_async("it has run", SOON, ended).await;
+    for (key, _) in server.leftovers("default") {
+        let ttl: i64 = server.redis().ask(&["TTL", &key]);
+        assert!((1..=3_650 * 86_400 + 60).contains(&ttl), "{key}: {ttl}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -682,7 +682,11 @@ async fn en21_a_ceiling_of_a_queue() {
     }
     queue.set_max_waiting(3).await.expect("set");
     let worker = worker(&server, 2);
-    let done = async || waiting().await == 1;
+    // What its worker holds and has not begun would wait again when that stops.
+    let done = async || {
+        let counts = server.inspect().counts().await.expect("counts");
+        (counts.waiting, counts.running, counts.scheduled) == (0, 0, 1)
+    };
     server.eventually_async("the delayed one alone is left", SOON, done).await;
     worker.stop().await;
     assert!(matches!(bulk().enqueue().await, Err(Error::Full { waiting: 1, .. })), "one too many");

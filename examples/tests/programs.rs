@@ -73,6 +73,8 @@ fn the_fleet_runs_jobs_where_they_belong() {
         "scene 1 was rendered by cellar",
         "scene 4 was rendered by cellar",
         "the logs of day 30 were collected by attic",
+        "attic has dropped its prices",
+        "cellar has dropped its prices",
         r#"{"picture":3}: killed: the process of the body has died: it was ended by signal 6, SIGABRT"#,
         r#"{"picture":4}: timeout: ran longer than its timeout of 2s"#,
         "4 pictures are decoded, and 2 workers live",

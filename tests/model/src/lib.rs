@@ -12,6 +12,7 @@ pub mod broadcast;
 pub mod control;
 pub mod cron;
 pub mod known;
+pub mod relay;
 pub mod server;
 pub mod tables;
 

@@ -1,8 +1,8 @@
-//! Unique jobs, cron, tables and broadcasts as the checker sees them.
+//! Unique jobs, cron, tables, broadcasts and batches as the checker sees them.
 
 use stateright::Property;
 
-use hworker_model::{broadcast, cron, known, tables};
+use hworker_model::{broadcast, cron, known, relay, tables};
 
 use crate::{Checked, visit};
 
@@ -28,6 +28,14 @@ pub const WANTED: &str = "no more workers run a broadcast than are wanted";
 pub const ONCE_A_WORKER: &str = "where a broadcast ended it does not begin again";
 /// As many as are wanted run it.
 pub const NONE_LEFT_OUT: &str = "as many run a broadcast as are wanted and live";
+/// The counts of a batch are those of its members that have ended.
+pub const COUNTS: &str = "the counts of a batch are those of its members that have ended";
+/// No callback is enqueued twice.
+pub const NO_CALLBACK_TWICE: &str = "no callback is enqueued twice";
+/// None is enqueued early.
+pub const NO_CALLBACK_EARLY: &str = "no callback is enqueued before what it says is true";
+/// None is missing.
+pub const NO_CALLBACK_MISSING: &str = "no callback is missing, and no note is left";
 
 macro_rules! model {
     ($protocol:ident of $model:ty, $state:ty, $action:ty, [$($property:expr),* $(,)?]) => {
@@ -88,6 +96,15 @@ model!(Broadcast of broadcast::Broadcast, broadcast::State, broadcast::Action, [
     }),
 ]);
 
+model!(Relay of relay::Relay, relay::State, relay::Action, [
+    Property::always(COUNTS, |_, state: &relay::State| state.counts_are_right()),
+    Property::always(NO_CALLBACK_TWICE, |_, state: &relay::State| state.no_callback_twice()),
+    Property::always(NO_CALLBACK_EARLY, |_, state: &relay::State| state.no_callback_early()),
+    Property::always(NO_CALLBACK_MISSING, |model: &Self, state: &relay::State| {
+        state.no_callback_is_missing(&model.0)
+    }),
+]);
+
 /// Visits every state of unique jobs.
 #[must_use]
 pub fn check_known(model: known::Known, threads: usize) -> Checked<known::Action> {
@@ -110,4 +127,10 @@ pub fn check_tables(model: tables::Tables, threads: usize) -> Checked<tables::Ac
 #[must_use]
 pub fn check_broadcast(model: broadcast::Broadcast, threads: usize) -> Checked<broadcast::Action> {
     visit(Broadcast(model), threads)
+}
+
+/// Visits every state of a batch and its callbacks.
+#[must_use]
+pub fn check_relay(model: relay::Relay, threads: usize) -> Checked<relay::Action> {
+    visit(Relay(model), threads)
 }

@@ -26,6 +26,13 @@ impl KeySpace {
         format!("{}-lock-{name}", self.prefix)
     }
 
+    /// The keys of a batch.
+    pub(crate) fn batch(&self, id: &str) -> [String; 4] {
+        let id = if self.cluster { format!("{{{id}}}") } else { id.to_owned() };
+        let batch = format!("{}-batch-{id}", self.prefix);
+        ["", ":done", ":bad", ":fails"].map(|what| [&batch, what].concat())
+    }
+
     /// A pattern for `SCAN` that the lists of all queues match.
     pub(crate) fn lists(&self) -> String {
         format!("{}-jobs-*", self.prefix)
@@ -191,6 +198,11 @@ impl Keys {
         [&*self.jobs, ":broadcast:", id].concat()
     }
 
+    /// What batches are still to be told.
+    pub(crate) fn notes(&self) -> String {
+        [&*self.jobs, ":notes"].concat()
+    }
+
     /// The cron entries.
     #[cfg(feature = "cron")]
     pub(crate) fn cron(&self) -> String {
@@ -241,6 +253,7 @@ impl Keys {
             ("ids", "hash"),
             ("unique", "hash"),
             ("broadcast", "hash"),
+            ("notes", "hash"),
             ("cron", "hash"),
             ("tables", "hash"),
             ("timers", "zset"),

@@ -6,10 +6,11 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::value::RawValue;
 
+use super::NOT_IN_FRONT;
 use super::blocking::in_a_runtime;
 use super::broadcast::Workers;
+use super::ready::check_size;
 use super::ready::{Place, Ready};
-use super::{NOT_IN_FRONT, check_size};
 use crate::client::Client;
 use crate::envelope::{JobId, NewEnvelope, VERSION, check_tags, describe};
 use crate::error::{Error, Problems};

@@ -1,5 +1,6 @@
 //! Enqueueing: one job, or many at once.
 
+mod batch;
 mod blocking;
 mod broadcast;
 mod bulk;
@@ -21,13 +22,13 @@ use serde_json::value::RawValue;
 use self::blocking::{block_on, in_a_runtime};
 use self::broadcast::Workers;
 use self::known::{Asked, Known};
-use self::ready::{Place, Ready};
+use self::ready::{Place, Ready, check_size};
 use crate::backoff::CallBackoff;
 use crate::client::Client;
 use crate::durability::Durability;
 use crate::encryption::{Owner, Sealed};
 use crate::envelope::{JobId, NewEnvelope, VERSION, check_meta, check_tags, describe};
-use crate::error::{BoxError, Cause, Error, Problems, Refusal};
+use crate::error::{BoxError, Cause, Error, Problems};
 use crate::job::Job;
 use crate::keys::{check_queue, with_tag};
 use crate::limit::{LimitValues, List, terms};
@@ -37,6 +38,7 @@ use crate::strict_json;
 use crate::time::{local_unix_ms, millis, since_1970};
 use crate::unique::{Receipt, Unique};
 
+pub use batch::Batch;
 pub use bulk::Bulk;
 pub use by_name::EnqueueByName;
 
@@ -455,21 +457,6 @@ impl<J: Job> Enqueue<J> {
         };
         Ok(Ready { client, queue, place, due, job: J::NAME.into(), id, confirms, envelope })
     }
-}
-
-/// Whether an envelope of so many bytes may be sent.
-fn check_size(
-    client: &Client,
-    bytes: usize,
-    (job, id, queue): (&str, &JobId, &str),
-) -> Result<(), Error> {
-    let limit = client.max_payload();
-    if bytes <= limit {
-        return Ok(());
-    }
-    let why = format!("its envelope has {bytes} bytes, more than max_payload ({limit})");
-    let doing = format!("enqueue job {job} {id} on the queue {queue}");
-    Err(Error::Refused { doing, source: Cause::new(Refusal::TooLarge(why)) })
 }
 
 /// Where a job waits that has these limits.

@@ -7,7 +7,7 @@ use tokio::runtime;
 use crate::client::Client;
 use crate::durability::Durability;
 use crate::envelope::JobId;
-use crate::error::Error;
+use crate::error::{Cause, Error, Refusal};
 use crate::job_state::JobState;
 use crate::limit::List;
 use crate::store::{Answer, Connection, Due, Each, NoRoom, Submission, Word};
@@ -118,6 +118,16 @@ impl Ready {
         }
     }
 
+    /// Notes in its envelope to which batch it belongs, and as what.
+    pub(super) fn belongs_to(&mut self, of: &str) -> Result<(), Error> {
+        // An envelope is one object, written here.
+        self.envelope.pop();
+        self.envelope.extend_from_slice(br#","of":""#);
+        self.envelope.extend_from_slice(of.as_bytes());
+        self.envelope.extend_from_slice(br#""}"#);
+        check_size(&self.client, self.envelope.len(), (&self.job, &self.id, &self.queue))
+    }
+
     /// Sends it, and says what became of it.
     pub(super) async fn submit(self, runtime: runtime::Id) -> Result<Receipt, Error> {
         if self.place.lock.is_some() {
@@ -196,4 +206,19 @@ impl Ready {
             max_waiting: no_room.most,
         }
     }
+}
+
+/// Whether an envelope of so many bytes may be sent.
+pub(super) fn check_size(
+    client: &Client,
+    bytes: usize,
+    (job, id, queue): (&str, &JobId, &str),
+) -> Result<(), Error> {
+    let limit = client.max_payload();
+    if bytes <= limit {
+        return Ok(());
+    }
+    let why = format!("its envelope has {bytes} bytes, more than max_payload ({limit})");
+    let doing = format!("enqueue job {job} {id} on the queue {queue}");
+    Err(Error::Refused { doing, source: Cause::new(Refusal::TooLarge(why)) })
 }

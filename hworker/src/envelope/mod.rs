@@ -66,6 +66,9 @@ pub(crate) struct Envelope<'a> {
     /// The same.
     #[serde(default, deserialize_with = "informs")]
     ready_at: u64,
+    /// The batch that it belongs to, and as what: `b.<batch>.<number>`.
+    #[serde(default, borrow)]
+    pub(crate) of: Option<Text<'a>>,
     /// Where it is another than that of its type.
     #[serde(default, deserialize_with = "priority")]
     priority: Named,
@@ -199,6 +202,7 @@ impl<'a> Envelope<'a> {
             expires_at: None,
             enqueued_at,
             ready_at: 0,
+            of: None,
             priority: Named::Nothing,
         })
     }

@@ -35,6 +35,13 @@ impl Queue {
         Self { name: name.into(), label: spelled.into(), keys, slot, limits, list }
     }
 
+    /// The shard with this label.
+    pub(crate) fn of_label(space: &KeySpace, label: &str, limits: Limits) -> Self {
+        let (name, shard) = label.split_once('#').unwrap_or((label, ""));
+        let shard = shard.split('.').next().and_then(|shard| shard.parse().ok());
+        Self::new(space, name, shard.unwrap_or(0), limits)
+    }
+
     /// The same queue, for jobs of this list.
     pub(crate) fn at(self, list: impl Into<List>) -> Self {
         Self { list: list.into(), ..self }

@@ -47,7 +47,9 @@ async fn look(session: &Session) -> Result<Option<Vec<u64>>, Error> {
             Ok::<_, Fault>(Some(load).filter(|_| !has_open))
         };
         match load.await {
-            Ok(Some(Load { token, pending: 0, parked: 0, running: 0, .. })) => tokens.push(token),
+            Ok(Some(Load { token, pending: 0, parked: 0, running: 0, notes: 0, .. })) => {
+                tokens.push(token)
+            }
             Err(fault) if fault.kind == FaultKind::Denied => {
                 return Err(
                     fault.into_error(format!("look whether the queue {} is idle", queue.name))

@@ -10,6 +10,7 @@ mod idle;
 mod intake;
 mod isolate;
 mod look;
+mod relay;
 mod report;
 mod run_session;
 mod signals;

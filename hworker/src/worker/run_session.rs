@@ -11,6 +11,7 @@ use super::attempt::runner;
 use super::every_queue;
 use super::handle::WorkerHandle;
 use super::intake::{self, broadcast, parked};
+use super::relay;
 use super::report::{census, log_every};
 use super::state::{Consumer, Running, Session};
 use super::supervisor;
@@ -155,6 +156,8 @@ fn tasks_of_bodies(session: &Arc<Session>) -> JoinSet<()> {
             of_queues.spawn(of.with(parked::run(core_of, consumer_of)));
             let (of, core_of, consumer_of) = with(&session);
             of_queues.spawn(of.with(broadcast::run(core_of, consumer_of)));
+            let (of, core_of, consumer_of) = with(&session);
+            of_queues.spawn(of.with(relay::run(core_of, consumer_of)));
             for _ in 0..threads {
                 of_queues
                     .spawn(Arc::clone(&session).with(runner::run(core(), Arc::clone(consumer))));

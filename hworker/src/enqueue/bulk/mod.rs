@@ -11,6 +11,7 @@ use super::Enqueue;
 use super::blocking::{block_on, in_a_runtime};
 use super::broadcast::NOT_IN_BULK;
 use super::ready::Ready;
+use crate::batch::BatchId;
 use crate::client::Client;
 use crate::envelope::JobId;
 use crate::error::Error;
@@ -149,6 +150,20 @@ impl Bulk {
     /// As [`Bulk::enqueue`].
     pub fn enqueue_blocking(self) -> Result<Vec<JobId>, Error> {
         block_on(send(self.encode(Client::default_client)?))
+    }
+
+    /// The jobs, each of which says as which member it belongs to this batch.
+    pub(super) fn of_batch(self, batch: &BatchId) -> Result<Vec<Ready>, Error> {
+        let mut ready = self.encode(Client::default_client)?;
+        for (number, job) in ready.iter_mut().enumerate() {
+            job.belongs_to(&format!("b.{batch}.{number}"))?;
+        }
+        Ok(ready)
+    }
+
+    /// Sends jobs that are encoded.
+    pub(super) async fn send_ready(jobs: Vec<Ready>) -> Result<Vec<JobId>, Error> {
+        send(jobs).await
     }
 
     /// Checks all jobs and writes their envelopes. The default client is asked for once, and only where a job needs it: that it

@@ -41,6 +41,8 @@ pub(crate) struct Load {
     /// Those for each worker, whether this one has had them or not.
     pub(crate) broadcasts: u64,
     pub(crate) running: u64,
+    /// Of batches, which may have callbacks to run.
+    pub(crate) notes: u64,
 }
 
 impl Queue {
@@ -100,15 +102,16 @@ impl Queue {
     pub(crate) async fn load(&self, on: &Connection, looked: u64) -> Result<Load, Fault> {
         let now = server_time(on).await?;
         let keys = &self.keys;
-        let ([token, due, parked, broadcasts], waiting, running) = self
+        let ([token, due, parked, broadcasts, notes], waiting, running) = self
             .beside_running(on, false, |ask| {
                 ask.cmd("GET").arg(&keys.token);
                 ask.cmd("ZCOUNT").arg(&keys.scheduled).arg("-inf").arg(now);
                 ask.cmd("ZCOUNT").arg(&keys.parked).arg(format!("({looked}")).arg("+inf");
                 ask.cmd("HLEN").arg(keys.broadcasts());
+                ask.cmd("HLEN").arg(keys.notes());
             })
             .await?;
-        Ok(Load { token, pending: waiting + due, parked, broadcasts, running })
+        Ok(Load { token, pending: waiting + due, parked, broadcasts, running, notes })
     }
 
     /// What these commands count, how many jobs wait, and how many run. All is asked in one write, which a server works off without a look

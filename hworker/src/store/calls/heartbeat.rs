@@ -107,6 +107,8 @@ pub(crate) struct Heard {
     pub(crate) is_to_declare: bool,
     /// The ids of the jobs for each worker that it is to take.
     pub(crate) broadcasts: Vec<String>,
+    /// How many notes of batches wait; 0 where this worker does not keep the timer.
+    pub(crate) notes: u64,
     /// Workers that were last heard of more than 2 s ago or in the future, with that heartbeat as the server has it.
     pub(crate) silent: Vec<(String, String)>,
 }
@@ -163,6 +165,7 @@ impl Queue {
             cancelled: reply.text()?.lines().map(Lease::parse).collect(),
             is_to_declare: reply.count()? == 1,
             broadcasts: reply.text()?.lines().map(str::to_owned).collect(),
+            notes: reply.count()?,
             silent: reply.rest(Reply::pair)?,
         }))
     }

@@ -1,6 +1,7 @@
 //! One typed call for each operation.
 
 mod admin;
+mod batch;
 mod broadcast;
 mod charts;
 mod control;
@@ -32,6 +33,7 @@ mod tables;
 mod wait;
 mod watch;
 
+pub(crate) use batch::{BatchEntry, DueCallback, apply_batch, create_batch, did_batch, read_batch};
 pub(crate) use broadcast::{BroadcastEntry, Each, MOST_BROADCASTS, Taken};
 pub(crate) use control::lock;
 pub(crate) use counts::{Load, is_ticket};

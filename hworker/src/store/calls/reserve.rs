@@ -83,12 +83,12 @@ impl Queue {
         session: u64,
         want: Want,
     ) -> Result<(Settled, Reserved), Fault> {
-        let (mut call, sizes) =
+        let (mut call, parts) =
             self.settle_call(Script::SettleAndReserve, &[&worker.inbox], worker, day, batch);
         self.ask(&mut call, session, want);
         let mut reply = on.run(&call, CALL_WITHIN).await?;
         let anew = reply.take_last_word("anew ");
-        let mut settled = settled(reply.split_last("settle", sizes.len())?, &sizes)?;
+        let mut settled = settled(reply.split_last("settle", parts.len())?, &parts)?;
         settled.anew = anew;
         Ok((settled, reserved(reply)?))
     }
@@ -161,6 +161,7 @@ pub(super) fn reserved(mut reply: Reply) -> Result<Reserved, Fault> {
 mod tests {
     use redis::Value;
 
+    use super::super::settle::Part;
     use super::*;
 
     #[test]
@@ -168,8 +169,9 @@ mod tests {
         let word = |text: &str| Value::BulkString(text.into());
         let both = |values: Vec<Value>, sizes: &[u64]| {
             let mut reply = Reply::new("reserve", Value::Array(values));
-            let sizes: Vec<_> = sizes.iter().map(|size| ("a", *size)).collect();
-            let settled = settled(reply.split_last("settle", sizes.len())?, &sizes)?;
+            let part = |size: &u64| Part { job: "a", leases: *size, noted: None };
+            let parts: Vec<_> = sizes.iter().map(part).collect();
+            let settled = settled(reply.split_last("settle", parts.len())?, &parts)?;
             Ok::<_, Fault>((settled, reserved(reply)?))
         };
         let jobs = vec![word("ok"), Value::Int(5), Value::Int(0), Value::Int(100)];

@@ -1,6 +1,7 @@
 //! Ends leases, many in one call.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use redis::Value;
 
@@ -12,6 +13,14 @@ use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, DAY_TTL_S, Script};
+
+/// What one operation of a settle covers.
+pub(super) struct Part<'a> {
+    pub(super) job: &'static str,
+    pub(super) leases: u64,
+    /// The lease with what its batch is to be told, where there is anything.
+    pub(super) noted: Option<(&'a Lease, &'a Arc<str>)>,
+}
 
 /// How many leases of a batch were held when it was settled.
 #[derive(Debug, Default)]
@@ -26,6 +35,8 @@ pub(crate) struct Settled {
     pub(crate) anew: Option<String>,
     /// Why it is not as safe as asked, where it is not.
     pub(crate) not_durable: Option<Fault>,
+    /// What batches are to be told of those that were held, which stands beside the queue now.
+    pub(crate) notes: Vec<(Lease, Arc<str>)>,
 }
 
 impl Settled {
@@ -70,6 +81,7 @@ impl Queue {
                 Ok(some) => {
                     all.held += some.held;
                     all.stale.extend(some.stale);
+                    all.notes.extend(some.notes);
                     all.anew = some.anew.or(all.anew);
                     all.not_durable = some.not_durable.or(all.not_durable);
                 }
@@ -99,10 +111,10 @@ impl Queue {
             let is_recorded = |one: &Settlement| matches!(one.end, End::Recorded { .. });
             let of_records = batch.iter().any(is_recorded).then(|| self.keys.records());
             let of_records = of_records.as_ref().map_or(&[][..], |keys| keys);
-            let (call, sizes) = self.settle_call(Script::Settle, of_records, worker, day, batch);
+            let (call, parts) = self.settle_call(Script::Settle, of_records, worker, day, batch);
             let within = CALL_WITHIN + on.confirms_within();
             let (reply, confirmed) = on.run_confirmed(&call, within).await?;
-            let settled = settled(reply, &sizes)?;
+            let settled = settled(reply, &parts)?;
             Ok(Settled { not_durable: confirmed.err(), ..settled })
         };
         let release = async {
@@ -123,16 +135,15 @@ impl Queue {
         Ok(settle)
     }
 
-    /// The call of a script that settles, with more keys after those that this needs, and for each of its operations of which job type
-    /// and how many are the leases that it covers.
-    pub(super) fn settle_call(
+    /// The call of a script that settles, with more keys after those that this needs, and what each of its operations covers.
+    pub(super) fn settle_call<'a>(
         &self,
         script: Script,
         more: &[&str],
         worker: &WorkerKeys,
         day: &str,
-        batch: &[Settlement],
-    ) -> (Call, Vec<(&'static str, u64)>) {
+        batch: &'a [Settlement],
+    ) -> (Call, Vec<Part<'a>>) {
         let keys = &self.keys;
         let stat_of_day = keys.stat_of(day);
         let of_settle: [&str; _] = [
@@ -149,12 +160,12 @@ impl Queue {
         ];
         let mut call = Call::new(script, &[&of_settle, more].concat());
         call.number(self.limits.broken as u64).number(DAY_TTL_S);
-        let mut sizes = Vec::new();
+        let mut parts = Vec::new();
 
         // The fast path: success. Acks of one job type are one operation.
         let mut acks: Vec<(&'static str, Vec<&Lease>)> = Vec::new();
         for settlement in batch {
-            if let End::Acked { job } = settlement.end {
+            if let End::Acked { job, note: None } = settlement.end {
                 match acks.iter_mut().find(|(name, _)| *name == job) {
                     Some((_, leases)) => leases.push(&settlement.lease),
                     None => acks.push((job, vec![&settlement.lease])),
@@ -162,7 +173,7 @@ impl Queue {
             }
         }
         for (job, leases) in acks {
-            sizes.push((job, leases.len() as u64));
+            parts.push(Part { job, leases: leases.len() as u64, noted: None });
             let spans = spans(leases);
             call.arg("ack").arg(job).number(spans.len() as u64);
             for (first, count) in spans {
@@ -172,10 +183,11 @@ impl Queue {
         for settlement in batch {
             let lease = &settlement.lease;
             let job = match &settlement.end {
-                End::Acked { .. } | End::Released { .. } => continue,
-                End::Retried { job, .. } | End::Recorded { job, .. } | End::Slowed { job, .. } => {
-                    *job
-                }
+                End::Acked { note: None, .. } | End::Released { .. } => continue,
+                End::Acked { job, .. }
+                | End::Retried { job, .. }
+                | End::Recorded { job, .. }
+                | End::Slowed { job, .. } => *job,
                 End::Broken { .. }
                 | End::Parked { .. }
                 | End::Husk
@@ -183,10 +195,13 @@ impl Queue {
                 | End::Submitted(_) => "",
             };
             let halts = matches!(settlement.end, End::Recorded { halts: true, .. });
+            let note = settlement.note();
             // With how many duties.
-            call.arg("end").arg(job).lease(lease).number(1 + u64::from(halts));
+            let duties = 1 + u64::from(halts) + u64::from(note.is_some());
+            call.arg("end").arg(job).lease(lease).number(duties);
             match &settlement.end {
-                End::Acked { .. } | End::Released { .. } => &mut call,
+                End::Released { .. } => &mut call,
+                End::Acked { .. } => call.arg("ack"),
                 End::Retried { delay_ms, envelope, .. } => {
                     call.arg("retry").number(*delay_ms).arg(envelope)
                 }
@@ -216,9 +231,13 @@ impl Queue {
                     call.arg("park").arg(envelope.as_deref().unwrap_or_default())
                 }
             };
-            sizes.push((if job.is_empty() { UNKNOWN } else { job }, 1));
+            if let Some(note) = note {
+                call.arg("note").arg(&**note);
+            }
+            let job = if job.is_empty() { UNKNOWN } else { job };
+            parts.push(Part { job, leases: 1, noted: note.map(|note| (lease, note)) });
         }
-        (call, sizes)
+        (call, parts)
     }
 
     fn release_call(&self, worker: &WorkerKeys, mut batch: Vec<&Settlement>) -> Call {
@@ -261,20 +280,23 @@ fn spans(mut leases: Vec<&Lease>) -> Vec<(&Lease, u64)> {
 }
 
 /// Reads how many leases each operation of a settle found held.
-pub(super) fn settled(mut reply: Reply, sizes: &[(&'static str, u64)]) -> Result<Settled, Fault> {
+pub(super) fn settled(mut reply: Reply, parts: &[Part<'_>]) -> Result<Settled, Fault> {
     let anew = reply.take_last_word("anew ");
-    if reply.left() != sizes.len() {
+    if reply.left() != parts.len() {
         return Err(reply.fault("not one reply for each operation"));
     }
     let mut settled = Settled { anew, ..Settled::default() };
-    for (job, size) in sizes {
+    for Part { job, leases, noted } in parts {
         let held = match reply.value()? {
-            Value::Int(held) => held.unsigned_abs().min(*size),
+            Value::Int(held) => held.unsigned_abs().min(*leases),
             Value::BulkString(word) if word == b"ok" => 1,
             Value::BulkString(word) if word == b"stale" => 0,
             _ => return Err(reply.fault("unknown word")),
         };
-        settled.count(job, held, *size);
+        if let (Some((lease, note)), 1) = (noted, held) {
+            settled.notes.push(((*lease).clone(), Arc::clone(note)));
+        }
+        settled.count(job, held, *leases);
     }
     Ok(settled)
 }

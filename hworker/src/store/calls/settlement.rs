@@ -1,5 +1,7 @@
 //! The end of a lease, as a worker asks for it.
 
+use std::sync::Arc;
+
 use super::lease::Lease;
 use crate::envelope::JobId;
 use crate::keys::{Ended, Keys};
@@ -18,6 +20,8 @@ pub(crate) struct Settlement {
 pub(crate) enum End {
     Acked {
         job: &'static str,
+        /// What its batch is to be told.
+        note: Option<Arc<str>>,
     },
     Retried {
         job: &'static str,
@@ -30,6 +34,8 @@ pub(crate) enum End {
         record: Box<NewRecord>,
         /// No other of its key starts before somebody resumes the key.
         halts: bool,
+        /// What its batch is to be told.
+        note: Option<Arc<str>>,
     },
     Broken {
         reason: String,
@@ -98,7 +104,8 @@ impl End {
     /// The names of the keys that it needs.
     fn needs(&self, keys: &Keys) -> String {
         match self {
-            Self::Acked { .. } => "the leases".into(),
+            Self::Acked { note: None, .. } => "the leases".into(),
+            Self::Acked { note: Some(_), .. } => keys.notes(),
             Self::Routed { list, .. } => keys.list(list),
             Self::Submitted(job) => keys.list(&job.list),
             Self::Slowed { .. } => format!("{} or {}", keys.jobs, keys.bell),
@@ -108,9 +115,11 @@ impl End {
             Self::Retried { .. } | Self::Released { .. } => {
                 format!("{} or {}", keys.scheduled, keys.bell)
             }
-            Self::Recorded { record, halts, .. } => {
+            Self::Recorded { record, halts, note, .. } => {
                 let of_halt = if *halts { keys.overrides() + ", " } else { String::new() };
-                format!("{of_halt}{}, {} or {}", keys.ended(record.ended), keys.record, keys.groups)
+                let of_note = note.as_ref().map_or_else(String::new, |_| keys.notes() + ", ");
+                let (of_outcome, records) = (keys.ended(record.ended), &keys.record);
+                format!("{of_halt}{of_note}{of_outcome}, {records} or {}", keys.groups)
             }
             Self::Broken { .. } | Self::Husk => {
                 format!("{}, {} or {}", keys.broken, keys.parked, keys.token)
@@ -158,6 +167,7 @@ impl Settlement {
     /// Whether it brings bytes along, for which a server may refuse it.
     pub(crate) fn has_bytes(&self) -> bool {
         self.bytes().is_some()
+            || self.note().is_some()
             || matches!(
                 self.end,
                 End::Broken { .. } | End::Parked { .. } | End::Routed { .. } | End::Submitted(_)
@@ -180,6 +190,14 @@ impl Settlement {
 
     /// Whether the job just ends.
     pub(crate) fn is_ack(&self) -> bool {
-        matches!(self.end, End::Acked { .. })
+        matches!(self.end, End::Acked { note: None, .. })
+    }
+
+    /// What its batch is to be told.
+    pub(crate) fn note(&self) -> Option<&Arc<str>> {
+        match &self.end {
+            End::Acked { note, .. } | End::Recorded { note, .. } => note.as_ref(),
+            _ => None,
+        }
     }
 }

@@ -29,6 +29,7 @@ macro_rules! scripts {
 }
 
 scripts! {
+    ApplyBatch = "apply_batch";
     Audit = "audit";
     BreakParked = "break_parked";
     Broadcast = "broadcast";
@@ -36,8 +37,10 @@ scripts! {
     Cancel = "cancel";
     CancelBroadcast = "cancel_broadcast";
     Chart = "chart";
+    CreateBatch = "create_batch";
     Cron = "cron";
     Declare = "declare";
+    DidBatch = "did_batch";
     Edit = "edit";
     FindBroadcasts = "find_broadcasts";
     Fire = "fire";
@@ -52,6 +55,7 @@ scripts! {
     Pause = "pause";
     Promote = "promote";
     Push = "push";
+    PushOnce = "push_once";
     ReadHash = "read_hash";
     ReadList = "read_list";
     ReadSet = "read_set";
@@ -79,6 +83,7 @@ scripts! {
 
 /// What scripts include.
 const PARTS: &[(&str, &str)] = &[
+    ("batch", include_str!("lib/batch.lua")),
     ("broadcast", include_str!("lib/broadcast.lua")),
     ("cancel", include_str!("lib/cancel.lua")),
     ("clock", include_str!("lib/clock.lua")),

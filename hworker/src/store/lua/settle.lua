@@ -33,6 +33,8 @@
 --     'submit', list#id, what its key holds it by and the key, what is done if another holds it, for how long in ms, how long it may be put
 --                                             off: was met in the plain list, and is to be known by its id, see lib/unique.lua
 --     'halt'                                  behind 'record': holds its key up, where its list is one in order
+--     'ack'                                   is done, and has another duty
+--     'note', note                            behind 'ack' or 'record': what its batch is to be told
 --     'husk', reason                          stands for a job that was taken out of the list by hand; for the reason it is broken if not
 --   What needs the payload, which is 'break', 'park', 'route' and 'submit', is the first duty.
 --
@@ -97,7 +99,8 @@ if ARGV[at] then
     if held then
       free(lease, progress)
       local is_copy = broadcast_of(lease)
-      if is_ordered(lease) and duty ~= 'record' and duty ~= 'break' and duty ~= 'halt' and duty ~= 'husk' then
+      if is_ordered(lease) and duty ~= 'record' and duty ~= 'break' and duty ~= 'halt' and duty ~= 'husk' and duty ~= 'ack'
+        and duty ~= 'note' then
         -- Somebody cancelled it, and its worker does not know yet. The last argument is the envelope, but where it goes to another list.
         local envelope = duty ~= 'route' and ARGV[last] ~= '' and ARGV[last] or payload
         -- include mark

@@ -65,6 +65,7 @@ fn without_payload(core: &Core, lease: Lease, payload: &str) -> Result<Job, Unre
         retry_until: envelope.retry_until,
         expires_at: envelope.expires_at,
         waits_since: envelope.waits_since(),
+        of: envelope.of.as_deref().map(Box::from),
         priority: envelope.priority().unwrap_or(definition.priority),
         crashes: envelope.crashes,
         args,

@@ -1,5 +1,6 @@
 //! The only place that makes the end of a job: turns a decision into the input of `settle`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -8,6 +9,7 @@ use serde_json::value::RawValue;
 use crate::envelope::{AttemptError, BACKTRACE_BYTES, Crash, Envelope, JobId, Rewrite, bounded};
 use crate::keys::Ended;
 use crate::limit::List;
+use crate::relay::Note;
 use crate::store::{End, NewRecord};
 use crate::time::millis;
 use crate::unique::KeyLock;
@@ -64,7 +66,7 @@ pub(crate) fn end(
     let name = job.definition.name;
     // The fast path: success of which no record is kept, and which rewrites nothing.
     if matches!(transition, Transition::Ack) && consumer.queue.limits.done == 0 {
-        return End::Acked { job: name };
+        return End::Acked { job: name, note: note(job, Ended::Done) };
     }
     let Some(mut rewrite) = rewrite(job) else {
         return broken("the envelope could be read but not rewritten", job.payload.len());
@@ -78,7 +80,7 @@ pub(crate) fn end(
     };
     match transition {
         Transition::Ack => recorded(core, consumer, job, started_at, now, None, &rewrite)
-            .unwrap_or(End::Acked { job: name }),
+            .unwrap_or_else(|| End::Acked { job: name, note: note(job, Ended::Done) }),
         Transition::Retry(delay, evidence) => {
             rewrite.add_error(&attempt_error(consumer, job, started_at, now, evidence));
             rewrite.set("attempt", &job.number.saturating_add(1));
@@ -165,7 +167,16 @@ fn recorded(
         id: id.as_str().to_owned(),
     };
     let halts = ended == Ended::Failed && halts(job);
-    Some(End::Recorded { job: name, record: Box::new(record), halts })
+    let note = note(job, ended);
+    Some(End::Recorded { job: name, record: Box::new(record), halts, note })
+}
+
+/// What its batch is to be told, where it has one.
+fn note(job: &Job, ended: Ended) -> Option<Arc<str>> {
+    // The fast path: most belong to none.
+    let of = job.of.as_deref()?;
+    let note = Note::of(of, ended == Ended::Done, ended.name(), job.id.as_str())?;
+    Some(note.text().into())
 }
 
 /// Whether its failure holds up the jobs of its key.

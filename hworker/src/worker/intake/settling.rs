@@ -61,6 +61,7 @@ impl Settling {
             let again_at = Instant::now() + REFUSED_PAUSE;
             self.held_up.get_or_insert((again_at, Vec::new())).1.extend(refused);
         }
+        consumer.notes.add(&settled.notes);
         if let Some(anew) = &settled.anew {
             let queue = consumer.queue.name.clone();
             say!(WARN, { anew = anew.clone() }, job.queue = %queue, "what could not be counted up begins anew: {anew}");

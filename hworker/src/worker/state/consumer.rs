@@ -14,6 +14,7 @@ use super::claims::Claims;
 use super::core::Core;
 use super::freshness::Freshness;
 use super::leases::Leases;
+use super::notes::Notes;
 use super::outbox::Outbox;
 use super::pace::Pace;
 use super::parked::Parked;
@@ -46,6 +47,7 @@ pub(crate) struct Consumer {
     pub(crate) suspects: Suspects,
     pub(crate) parked: Parked,
     pub(crate) broadcasts: Broadcasts,
+    pub(crate) notes: Notes,
     /// How many calls are in flight that take parked jobs, or those for each worker.
     takes: AtomicUsize,
     /// No more jobs are reserved.
@@ -131,6 +133,7 @@ impl Consumer {
             suspects,
             parked: Parked::default(),
             broadcasts: Broadcasts::default(),
+            notes: Notes::default(),
             takes: AtomicUsize::new(0),
             fetches_ahead: core.config.prefetch && !core.jobs.values().any(at_most_once),
             scope: Arc::new(Scope {

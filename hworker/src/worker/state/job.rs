@@ -29,6 +29,8 @@ pub(crate) struct Job {
     /// Since when it waits, in ms; 0 where it does not say.
     pub(crate) waits_since: u64,
     pub(crate) priority: Priority,
+    /// The batch that it belongs to, and as what.
+    pub(crate) of: Option<Box<str>>,
     pub(crate) crashes: Vec<Crash>,
     pub(crate) payload: String,
     /// The range of the arguments in the payload, if there are any.

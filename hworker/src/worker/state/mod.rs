@@ -10,6 +10,7 @@ mod job;
 mod leases;
 mod liveness;
 mod log_limit;
+mod notes;
 mod outages;
 mod outbox;
 mod pace;

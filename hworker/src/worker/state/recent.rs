@@ -90,7 +90,7 @@ mod tests {
     use crate::store::End;
 
     fn acked(token: u64) -> Settlement {
-        Settlement { lease: Lease::Token(token), end: End::Acked { job: "a" } }
+        Settlement { lease: Lease::Token(token), end: End::Acked { job: "a", note: None } }
     }
 
     fn retried(token: u64, bytes: usize) -> Settlement {

@@ -267,6 +267,7 @@ impl HeartbeatLoop {
         }
         self.keep_timer(heard.keeps_timer);
         self.consumer.broadcasts.tell(std::mem::take(&mut heard.broadcasts));
+        self.consumer.notes.hear(heard.notes);
         self.consumer.parked.tell(heard.parked, if heard.keeps_timer { heard.overdue } else { 0 });
         let consumers = self.session.consumers();
         let is_first = consumers.first().is_some_and(|first| Arc::ptr_eq(first, &self.consumer));

@@ -4,8 +4,11 @@
 -- broken_limit, and records, groups, ended and outcomes where there are records. Makes duties, arguments: how many each has, look_at,
 -- needed, and where there are records drop, and write_records, which must be the last.
 local duties = {}
-local arguments = {retry = 2, slow = 3, route = 3, submit = 6, record = 7, halt = 0, ['break'] = 1, park = 1, husk = 1}
+local arguments = {retry = 2, slow = 3, route = 3, submit = 6, record = 7, halt = 0, ack = 0, note = 1, ['break'] = 1, park = 1, husk = 1}
 local needed, drop, write_records = {}, nil, nil
+
+-- What batches are still to be told, by the leases: see docs/wire-format.md.
+local notes = jobs .. ':notes'
 
 -- The list with a limit more.
 local function with_limit(name, limit)
@@ -33,6 +36,8 @@ local function look_at(lease, duty, argument, list)
     needed[scheduled], needed[unique] = 'ZCARD', 'HLEN'
   elseif duty == 'halt' then
     needed[overrides] = 'HLEN'
+  elseif duty == 'note' then
+    needed[notes] = 'HLEN'
   elseif duty == 'retry' and not is_in_order(lease) then
     needed[scheduled], needed[bell] = 'ZCARD', 'LLEN'
   elseif duty == 'retry' or duty == 'slow' then
@@ -76,6 +81,14 @@ function duties.slow(_, lease, _, delay, name, envelope)
   if delay ~= '0' then set_timer(name, now + delay, 'GT') end
   push('RPUSH', with_limit(list, name), envelope)
 end
+
+-- It is done, and has another duty beside that.
+function duties.ack(job, lease)
+  count(counted, 'processed', job, 1)
+  finish(list_of(lease), 'done', (progress or '') .. ' ' .. lease)
+end
+
+function duties.note(_, lease, _, text) call('HSET', notes, lease, text) end
 
 -- It was met in the plain list, and belongs to another.
 function duties.route(_, _, payload, how, list, at_once)

@@ -128,5 +128,9 @@ struct Configuration;
 struct Isolation;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/batches.md")]
+struct Batches;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/deploys.md")]
 struct Deploys;

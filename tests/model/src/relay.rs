@@ -80,7 +80,7 @@ pub struct Note {
     pub before: u8,
 }
 
-/// What is enqueued when something is true of the batch.
+/// What is enqueued when something is true of the batch, by the name that its server has for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Callback {
     /// The first member failed.
@@ -89,6 +89,18 @@ pub enum Callback {
     Settled,
     /// All have succeeded.
     Success,
+}
+
+impl Callback {
+    /// As the scripts call it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Failure => "failure",
+            Self::Settled => "settled",
+            Self::Success => "success",
+        }
+    }
 }
 
 const CALLBACKS: [Callback; 3] = [Callback::Failure, Callback::Settled, Callback::Success];
@@ -533,7 +545,48 @@ impl Relay {
     }
 }
 
+/// What the servers have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// How many members have ended.
+    pub ended: u8,
+    /// How many of them not well.
+    pub bad: u8,
+    /// The members that have ended.
+    pub done: Vec<usize>,
+    /// How each callback stands: `waits`, `due` or `pushed`.
+    pub callbacks: [&'static str; 3],
+    /// How often each was enqueued.
+    pub enqueued: [u8; 3],
+    /// How many notes there are.
+    pub notes: usize,
+}
+
 impl State {
+    /// What the servers have.
+    #[must_use]
+    pub fn at_the_servers(&self) -> Shown {
+        let batch = &self.batch;
+        Shown {
+            ended: batch.settled,
+            bad: batch.bads,
+            done: batch.done.iter().copied().collect(),
+            callbacks: batch.callbacks.map(|stands| match stands {
+                Stands::Waits => "waits",
+                Stands::Due => "due",
+                Stands::Pushed => "pushed",
+            }),
+            enqueued: self.enqueued,
+            notes: self.notes.len(),
+        }
+    }
+
+    /// The notes that there are.
+    #[must_use]
+    pub fn notes(&self) -> BTreeSet<Note> {
+        self.notes.clone()
+    }
+
     /// The notes that are old, since none that lives delivers them.
     fn left(&self) -> impl Iterator<Item = Note> {
         let lives = |worker: &&Worker| worker.life == Life::Lives;

@@ -444,6 +444,17 @@ async fn steer(server: &TestServer) {
     unique.on(server.client()).enqueue().await.expect("enqueued");
     let each = act::with("each".into(), Vec::new()).on(server.client()).on_each();
     each.enqueue().await.expect("enqueued");
+    // A batch as its keys are while a callback of it waits, and a note.
+    let member = || act::with("member".into(), Vec::new());
+    let batch = hworker::Batch::new("import").on(server.client()).on_settled(member());
+    let batch = batch.enqueue().await.expect("enqueued");
+    for (what, value) in [("done", "\u{1}"), ("bad", "\u{1}")] {
+        let _: () = server.redis().ask(&["SET", &format!("hworker-batch-{batch}:{what}"), value]);
+    }
+    let fails = format!("hworker-batch-{batch}:fails");
+    let _: u64 = server.redis().ask(&["RPUSH", &fails, "0 failed id"]);
+    let note = format!("{batch} 0 good done id");
+    let _: u64 = server.redis().ask(&["HSET", "hworker-jobs-default:notes", "1", &note]);
     let since = ["HSET", "hworker-jobs-default:control", "since:4", "1798761600000"];
     let _: u64 = server.redis().ask(&since);
     let of_key = act_of_key::with("key".into(), Some("k".into()), Vec::new());
@@ -470,7 +481,12 @@ fn all_are_described(keys: &[String], worker: &str) {
         let digits = |part: &str| part.len() == 8 && part.bytes().all(|byte| byte.is_ascii_digit());
         let name = key.replace(worker, "<w>").replace("default", "<q>").replace("slow", "<q>");
         let name = name.replace("import", "<name>");
+        let name = match name.split_once("-batch-") {
+            Some((_, rest)) => format!("hworker-batch-<id>{}", &rest[32..]),
+            None => name,
+        };
         let name = match name.rsplit_once(':') {
+            Some((stem, _)) if stem.ends_with(":pushed") => format!("{stem}:<batch>"),
             Some((stem, day)) if digits(day) => format!("{stem}:<YYYYMMDD>"),
             Some((stem, _)) if stem.contains("-chart-") => {
                 "hworker-chart-<q>:<minutes>:<s>".to_owned()

@@ -238,6 +238,10 @@ async fn a_producer_of_unique_jobs_reads_and_replaces_them_and_nothing_more() {
     }
     nothing("each").on_each().queue("other").on(&client).enqueue().await.expect("enqueued");
     nothing("own").id("order-7").queue("other").on(&client).enqueue().await.expect("enqueued");
+    let batch = hworker::Batch::new("import").add([nothing("member")]).on(&client);
+    batch.on_settled(nothing("settled")).enqueue().await.expect("enqueued");
+    let empty = hworker::Batch::new("empty").on(&client).on_settled(nothing("empty"));
+    empty.enqueue().await.expect("enqueued, with its callback");
     let control = client.control("other").cron("daily");
     for expression in ["@daily", "@weekly"] {
         control.upsert(nothing("daily").cron(expression)).await.expect("set");
@@ -316,8 +320,11 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
     }
     let each = act::with("each".into(), vec![error(), vec![Act::RetryIn(50)], vec![]]).on_each();
     each.on(server.client()).enqueue().await.expect("enqueued");
+    let batch = hworker::Batch::new("import").add([nothing("member")]).on(server.client());
+    let batch = batch.on_settled(nothing("settled").priority(Priority::High));
+    batch.enqueue().await.expect("enqueued");
     enqueue_limited(server.client()).await;
-    for name in ["each", "retried", "later again", "snoozed", "by another", "delayed"] {
+    for name in ["each", "settled", "retried", "later again", "snoozed", "by another", "delayed"] {
         server.eventually(name, SOON, || server.ended(name) == 1);
     }
     server.eventually("those with limits", SOON, || server.ended("limited") == 4);

@@ -57,6 +57,7 @@
 // A job is async, and owns its arguments, because it is a job, and not because its body needs it.
 #![allow(clippy::unused_async, clippy::needless_pass_by_value)]
 
+mod batches;
 mod broadcast;
 mod cancel;
 mod charts;

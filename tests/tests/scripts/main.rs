@@ -2,6 +2,7 @@
 //! have the same answers and leave the same in every structure, after every step.
 
 mod broadcast;
+mod relay;
 
 use std::collections::HashMap;
 

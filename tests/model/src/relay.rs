@@ -21,12 +21,8 @@ pub struct Guards {
     pub field_at_push: bool,
     /// A note is dropped when all that follows from it is in.
     pub push_before_drop: bool,
-    /// A worker that lost an answer reads its notes.
-    pub notes_at_reconcile: bool,
-    /// Another delivers the notes of a dead worker.
-    pub sweep: bool,
-    /// A worker with notes is not forgotten.
-    pub notes_at_bury: bool,
+    /// Workers deliver notes that others have left.
+    pub look: bool,
     /// What was delivered to a server is delivered to the one in its place.
     pub delivered_again: bool,
 }
@@ -41,9 +37,7 @@ impl Guards {
         due_at_apply: true,
         field_at_push: true,
         push_before_drop: true,
-        notes_at_reconcile: true,
-        sweep: true,
-        notes_at_bury: true,
+        look: true,
         delivered_again: true,
     };
 }
@@ -73,10 +67,10 @@ pub struct Relay {
     pub guards: Guards,
 }
 
-/// The end of a member: in a worker's notes until everything that follows from it is in.
+/// The end of a member: it stands beside its queue until everything that follows from it is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Note {
-    /// The worker in whose relay it stands.
+    /// The worker that held the lease.
     pub of: usize,
     /// Whose end it is.
     pub member: usize,
@@ -114,8 +108,6 @@ pub enum Action {
     End(usize, usize, bool, bool),
     /// Without a guard: the note that the settlement did not write.
     Write(usize, Note),
-    /// `reconcile.lua`
-    Reconcile(usize),
     /// `apply_batch.lua`
     Apply(usize, Note, bool),
     /// `push_once.lua`
@@ -132,10 +124,8 @@ pub enum Action {
     Stall(usize),
     /// `recover.lua`: its members wait again.
     Recover(usize),
-    /// The first reads the notes of the second.
-    Sweep(usize, usize),
-    /// `bury.lua`
-    Bury(usize),
+    /// It reads the notes that there are.
+    Look(usize),
     /// The server of the batch has a replica with all of this.
     Replicate,
     /// The replica takes its place.
@@ -162,14 +152,8 @@ struct Worker {
     life: Life,
     /// What it held was given back.
     recovered: bool,
-    /// Nobody knows of it any more.
-    buried: bool,
-    /// An answer was lost.
-    unsure: bool,
     /// The members whose bodies run.
     runs: BTreeSet<usize>,
-    /// Notes, at the server.
-    relay: BTreeSet<Note>,
     /// In its memory.
     notes: BTreeMap<Note, Step>,
     /// What it has delivered, in its memory.
@@ -211,6 +195,8 @@ struct Batch {
 pub struct State {
     members: Vec<Member>,
     workers: Vec<Worker>,
+    /// At the server of the queue.
+    notes: BTreeSet<Note>,
     batch: Batch,
     replica: Option<Box<Batch>>,
     /// Beside the queue of the callbacks: what was pushed there.
@@ -249,10 +235,7 @@ impl Relay {
         let worker = Worker {
             life: Life::Lives,
             recovered: false,
-            buried: false,
-            unsure: false,
             runs: BTreeSet::new(),
-            relay: BTreeSet::new(),
             notes: BTreeMap::new(),
             delivered: BTreeSet::new(),
             unwritten: BTreeSet::new(),
@@ -270,6 +253,7 @@ impl Relay {
         State {
             members: vec![member; self.members],
             workers: vec![worker; self.workers],
+            notes: BTreeSet::new(),
             batch,
             replica: None,
             pushed: BTreeSet::new(),
@@ -316,12 +300,11 @@ impl Relay {
             actions.extend(worker.unwritten.iter().map(|note| Action::Write(w, *note)));
             self.relays(state, w, worker, actions);
         }
-        let declared = worker.life != Life::Lives;
         if worker.life == Life::Lives {
             let waiting = state.members.iter().enumerate().filter(|(_, member)| member.waits);
             actions.extend(waiting.map(|(m, _)| Action::Reserve(w, m)));
-            if worker.unsure {
-                actions.push(Action::Reconcile(w));
+            if self.guards.look && state.left().next().is_some() {
+                actions.push(Action::Look(w));
             }
             if state.deaths > 0 {
                 actions.push(Action::Die(w));
@@ -329,19 +312,8 @@ impl Relay {
             if state.stalls > 0 {
                 actions.push(Action::Stall(w));
             }
-            let others = state.workers.iter().enumerate();
-            let left = others.filter(|(_, other)| {
-                let unknown = other.relay.iter().any(|note| !worker.notes.contains_key(note));
-                self.guards.sweep && other.recovered && !other.buried && unknown
-            });
-            actions.extend(left.map(|(of, _)| Action::Sweep(w, of)));
-        }
-        if declared && !worker.recovered {
+        } else if !worker.recovered {
             actions.push(Action::Recover(w));
-        }
-        let may_bury = worker.relay.is_empty() || !self.guards.notes_at_bury;
-        if worker.recovered && !worker.buried && may_bury {
-            actions.push(Action::Bury(w));
         }
     }
 
@@ -409,15 +381,11 @@ impl Relay {
             }
             Action::Write(w, note) => {
                 next.workers[w].unwritten.remove(&note);
-                next.workers[w].relay.insert(note);
+                next.notes.insert(note);
                 next.workers[w].notes.insert(note, Step::Known);
             }
-            Action::Reconcile(w) => {
-                let worker = &mut next.workers[w];
-                worker.unsure = false;
-                for note in worker.relay.iter().filter(|_| self.guards.notes_at_reconcile) {
-                    worker.notes.entry(*note).or_insert(Step::Known);
-                }
+            Action::Look(w) => {
+                next.workers[w].notes.extend(state.left().map(|note| (note, Step::Known)));
             }
             Action::Apply(w, note, answered) => {
                 next.lost -= u8::from(!answered);
@@ -447,7 +415,7 @@ impl Relay {
             }
             Action::Drop(w, note) => {
                 next.workers[w].notes.remove(&note);
-                next.workers[note.of].relay.remove(&note);
+                next.notes.remove(&note);
                 if state.failovers > 0 {
                     next.workers[w].delivered.insert(note);
                 }
@@ -481,16 +449,6 @@ impl Relay {
                 for member in next.members.iter_mut().filter(|member| member.lease == Some(w)) {
                     (member.waits, member.lease) = (true, None);
                 }
-            }
-            Action::Sweep(by, of) => {
-                let relay = next.workers[of].relay.clone();
-                for note in relay {
-                    next.workers[by].notes.entry(note).or_insert(Step::Known);
-                }
-            }
-            Action::Bury(w) => {
-                next.workers[w].buried = true;
-                next.workers[w].relay.clear();
             }
             Action::Replicate => next.replica = Some(Box::new(next.batch.clone())),
             Action::FailOver => {
@@ -529,12 +487,10 @@ impl Relay {
             worker.unwritten.insert(note);
             return;
         }
-        worker.relay.insert(note);
         if answered {
             worker.notes.insert(note, Step::Known);
-        } else {
-            worker.unsure = true;
         }
+        next.notes.insert(note);
     }
 
     /// `push_once.lua`
@@ -578,6 +534,15 @@ impl Relay {
 }
 
 impl State {
+    /// The notes that are old, since none that lives delivers them.
+    fn left(&self) -> impl Iterator<Item = Note> {
+        let lives = |worker: &&Worker| worker.life == Life::Lives;
+        let is_known = move |note: &&Note| {
+            self.workers.iter().filter(lives).any(|worker| worker.notes.contains_key(note))
+        };
+        self.notes.iter().filter(move |note| !is_known(note)).copied()
+    }
+
     fn stands(&self, callback: Callback) -> Stands {
         self.batch.callbacks[callback as usize]
     }
@@ -619,7 +584,6 @@ impl State {
         let expected = [has_failed, true, is_well].map(u8::from);
         // One that failed and went well before its first note came may have no failure to tell.
         let failure = self.enqueued[0] == expected[0] || self.members.iter().any(|m| m.ends > 1);
-        let no_note = self.workers.iter().all(|worker| worker.relay.is_empty());
-        failure && self.enqueued[1..] == expected[1..] && no_note
+        failure && self.enqueued[1..] == expected[1..] && self.notes.is_empty()
     }
 }

@@ -103,16 +103,11 @@ fn without_the_push_before_the_drop() {
 }
 
 #[test]
-fn without_the_notes_at_reconcile() {
+fn without_a_look_at_notes_of_others() {
     let model = Relay { lost: 1, ..Relay::new(1, 1) };
-    finds(NO_CALLBACK_MISSING, model, |guards| guards.notes_at_reconcile = false);
-}
-
-#[test]
-fn without_the_notes_of_the_dead() {
+    finds(NO_CALLBACK_MISSING, model, |guards| guards.look = false);
     let model = Relay { deaths: 1, ..Relay::new(1, 2) };
-    finds(NO_CALLBACK_MISSING, model.clone(), |guards| guards.sweep = false);
-    finds(NO_CALLBACK_MISSING, model, |guards| guards.notes_at_bury = false);
+    finds(NO_CALLBACK_MISSING, model, |guards| guards.look = false);
 }
 
 #[test]

@@ -33,6 +33,8 @@ pub enum Harm {
     Say(String),
     /// Starts a program that outlives it, and notes its process as `started <pid>`.
     Start,
+    /// As [`Harm::Start`], once for each socket of its process, which the program holds too, as a process does that was forked off.
+    Hold,
     /// Starts its own program, and notes `child true` or `child false`, as that says whether it runs bodies; then what it reads from its input.
     Ask,
 }
@@ -134,6 +136,12 @@ async fn harm(
                 let program = Command::new("sleep").arg("600").stdin(Stdio::null()).spawn()?;
                 runs.note(&name, &format!("started {}", program.id()), number, &runner);
             }
+            Harm::Hold => {
+                for socket in sockets()? {
+                    let program = Command::new("sleep").arg("600").stdin(socket).spawn()?;
+                    runs.note(&name, &format!("started {}", program.id()), number, &runner);
+                }
+            }
             Harm::Ask => {
                 let own = std::env::current_exe()?;
                 let answer = Command::new(own).arg("--is-child").output()?;
@@ -144,4 +152,28 @@ async fn harm(
         }
     }
     perform(name, vec![acts], runner, Some(context), runs).await
+}
+
+/// All sockets of this process, once more.
+#[cfg(target_os = "linux")]
+fn sockets() -> std::io::Result<Vec<Stdio>> {
+    use rustix::process::{PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+
+    let own = pidfd_open(getpid(), PidfdFlags::empty())?;
+    let mut sockets = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let entry = entry?;
+        let of = std::fs::read_link(entry.path()).unwrap_or_default();
+        if of.to_string_lossy().starts_with("socket:") {
+            let number = entry.file_name().to_string_lossy().parse().unwrap_or(-1);
+            sockets.push(pidfd_getfd(&own, number, PidfdGetfdFlags::empty())?.into());
+        }
+    }
+    Ok(sockets)
+}
+
+/// Nothing here copies them.
+#[cfg(not(target_os = "linux"))]
+fn sockets() -> std::io::Result<Vec<Stdio>> {
+    Ok(Vec::new())
 }

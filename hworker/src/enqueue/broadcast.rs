@@ -76,8 +76,11 @@ impl Ready {
         match self.client.until_sent(queue, self.confirms, send).await {
             Ok(true) => Ok(self.id),
             Ok(false) => {
-                let doing = format!("{}, for each worker", self.doing());
                 let most = MOST_BROADCASTS;
+                let doing = format!(
+                    "{}, for each worker (a queue keeps {most} of these until they expire; a shorter `expires_in`, or `hworker broadcasts cancel`, makes room)",
+                    self.doing()
+                );
                 Err(Error::Full { doing, key: None, waiting: most, max_waiting: most })
             }
             Err(fault) => {

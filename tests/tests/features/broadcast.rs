@@ -395,6 +395,23 @@ async fn p9_what_no_broadcast_can_have_is_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn p9_an_id_that_no_lease_can_name_is_none() {
+    // A job for each worker that another program wrote, with an id of other characters -> no worker runs it, others run.
+    // Guard: the pattern in lib/open_broadcasts.lua: its end could not be noted, so it would run again and again.
+    let server = TestServer::start();
+    let _worker = named(&server, "aaa");
+    let envelope = r#"{"v":1,"id":"x y","job":"act","args":{"name":"foreign","plan":[]}}"#;
+    let _: () = server.redis().ask(&["HSET", "hworker-jobs-default:broadcast:x y", "", envelope]);
+    let all = "hworker-jobs-default:broadcast";
+    let _: () = server.redis().ask(&["HSET", all, "x y", "0 99999999999999 act"]);
+    all_look(&server, 1);
+    let last = job(&server, "last", vec![]).on_each();
+    last.enqueue().await.expect("enqueued");
+    server.eventually("the next runs", SOON, || server.ended("last") == 1);
+    assert_eq!(server.begun("foreign"), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn p9_the_longest_time() {
     // To begin at any time -> it runs, and what the server keeps of it ends within ten years.
     // Guard: `LONGEST_MS` in enqueue/broadcast.rs.

@@ -121,6 +121,26 @@ async fn o11_is1_a_body_that_ends_its_process_fails_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn is1_its_end_is_seen_although_another_process_holds_its_line() {
+    // A body whose process aborts, where what it has started holds its sockets still -> it ends as `killed` with the signal and not by its timeout,
+    // and what it has started is no more.
+    // Guard: `hear` in isolate/child.rs, of the process.
+    let server = TestServer::start();
+    let _worker = worker(&server, &[]);
+    let plan = vec![vec![Harm::Hold, Harm::Abort]];
+    let job = act_bounded::with("holds".into(), plan).on(server.client());
+    let id = job.timeout(Duration::from_secs(60)).enqueue().await.expect("enqueued");
+    let failed = failed(&server, &id).await;
+    assert_eq!(failed.kind, "killed", "{failed:?}");
+    assert!(failed.message.contains("SIGABRT"), "{failed:?}");
+    let runs = server.runs_of("holds");
+    let started = runs.iter().filter_map(|run| run.what.strip_prefix("started "));
+    let started: Vec<u32> = started.filter_map(|id| id.parse().ok()).collect();
+    assert!(!started.is_empty() || !cfg!(target_os = "linux"), "{runs:?}");
+    server.eventually("they end", SOON, || !started.iter().any(|id| lives(*id)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn is1_what_a_body_says_goes_through() {
     // Errors, panics, outcomes and verdicts of a body in a process -> records and attempts as of one in the worker. A body that blocks too.
     // Guard: `Finish::Decided`, `Becomes`.

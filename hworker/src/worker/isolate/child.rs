@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::process::ExitStatus;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -27,6 +28,9 @@ const KEPT: usize = 2_000;
 
 /// How long a process that was killed may take to end, and its last words to come.
 const ENDS_WITHIN: Duration = Duration::from_secs(1);
+
+/// What a process said before it ended is here within this time.
+const LAST_WORD_WITHIN: Duration = Duration::from_millis(100);
 
 /// A process of its own; dropping it kills it, with all that it started.
 #[derive(Debug)]
@@ -86,7 +90,7 @@ impl Child {
         self.stderr.forget();
         self.jobs = self.jobs.saturating_add(1);
         self.orders.write_all(&frame::bytes(order)?).await?;
-        match frame::read_async(&mut self.said).await? {
+        match hear(&mut self.said, &mut self.process).await? {
             Said::Begins => Ok(()),
             Said::Ready | Said::Ended(_) | Said::Unfit(_) => Err(io::ErrorKind::InvalidData.into()),
         }
@@ -94,7 +98,7 @@ impl Child {
 
     /// The halves, for use at once: what it says, which is not cancel safe, and its orders.
     pub(crate) fn talk(&mut self) -> (impl Future<Output = io::Result<Said>>, &mut OwnedWriteHalf) {
-        (frame::read_async(&mut self.said), &mut self.orders)
+        (hear(&mut self.said, &mut self.process), &mut self.orders)
     }
 
     pub(super) fn lives(&mut self) -> bool {
@@ -139,6 +143,18 @@ impl Drop for Child {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// What a process says next; an error once it has ended. What it forked may hold the other end of its line, so that this does not end with it.
+async fn hear(from: &mut OwnedReadHalf, process: &mut tokio::process::Child) -> io::Result<Said> {
+    let mut said = pin!(frame::read_async(from));
+    tokio::select! {
+        biased;
+        said = &mut said => return said,
+        _ = process.wait() => {}
+    }
+    // It may have said it before.
+    timeout(LAST_WORD_WITHIN, said).await.unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
 }
 
 /// Tells it that somebody cancelled the job. One that does not read it learns of it by being killed.

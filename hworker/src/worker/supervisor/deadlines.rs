@@ -33,6 +33,7 @@ pub(crate) async fn keep(session: &Arc<Session>) {
     #[cfg(feature = "metrics")]
     let mut facade = Facade::default();
     loop {
+        let began = Instant::now();
         if session.consumers().iter().all(|consumer| consumer.leases.count() == 0) {
             // With many queues heartbeats come all the time: one check per tick is enough for all of them.
             let looked = Instant::now();
@@ -50,8 +51,10 @@ pub(crate) async fn keep(session: &Arc<Session>) {
             overdue(session, consumer);
             consumer.leases.forget_old();
         }
+        // The whole process may have stood still.
+        let stood_still = began.elapsed() > IDLE_TICK + 4 * TICK;
         let silent = session.runtime.silent();
-        if silent < STUCK {
+        if silent < STUCK || stood_still {
             if std::mem::take(&mut stuck) {
                 say!(INFO, "the runtime of the bodies runs again");
             }

@@ -1,6 +1,6 @@
 //! Jobs for each worker, on the queue of the cron entry: no worker runs one twice, and as many run it as are wanted, whoever dies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::sync::Arc;
@@ -55,6 +55,8 @@ struct Calls {
     client: Client,
     /// When each was seen first, by its id: of some nobody was told that they are in.
     seen: BTreeMap<String, Instant>,
+    /// The numbers of those of which somebody was told.
+    numbers: BTreeMap<String, u32>,
 }
 
 impl Caller {
@@ -85,7 +87,7 @@ fn call(stage: &Stage, stop: &AtomicBool) -> Result<Calls, Failure> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let client =
         Client::builder().redis_url(stage.url()).enqueue_within(Duration::from_secs(1)).build()?;
-    let mut calls = Calls { runtime, client, seen: BTreeMap::new() };
+    let mut calls = Calls { runtime, client, seen: BTreeMap::new(), numbers: BTreeMap::new() };
     let mut n = 0;
     while !stop.load(Ordering::Acquire) {
         sleep(EVERY);
@@ -93,7 +95,9 @@ fn call(stage: &Stage, stop: &AtomicBool) -> Result<Calls, Failure> {
         let job = everywhere::with(n).on(&calls.client).expires_in(EXPIRES_IN);
         let job = if n.is_multiple_of(2) { job.on_each() } else { job.on_each_of(WANTED) };
         // One that has no answer may be in, or not.
-        let _ = calls.runtime.block_on(job.enqueue());
+        if let Ok(id) = calls.runtime.block_on(job.enqueue()) {
+            calls.numbers.insert(id.to_string(), n);
+        }
         calls.look(stage, DONE_WITHIN);
     }
     Ok(calls)
@@ -116,7 +120,15 @@ impl Calls {
         for broadcast in self.list().unwrap_or_default() {
             let id = broadcast.id.to_string();
             let claims = broadcast.running + broadcast.retrying + broadcast.ended;
-            let is_old = self.seen.entry(id).or_insert_with(Instant::now).elapsed() >= ago;
+            let number = self.numbers.get(&id);
+            let age = self.seen.entry(id).or_insert_with(Instant::now).elapsed();
+            let is_old = age >= ago;
+            // A worker leaves its mark before the server is told. What would run again after its time has ended without one.
+            let marks = number.map_or(u64::MAX, |n| marks(stage, *n));
+            if broadcast.ended > marks && age < DONE_WITHIN {
+                let detail = format!("{marks} workers have run {broadcast:?}");
+                stage.checker().wrong("where a broadcast has ended it has run", detail);
+            }
             let Some(wanted) = broadcast.workers else { continue };
             if claims > wanted || is_old && broadcast.ended < wanted {
                 let detail = format!("{broadcast:?}");
@@ -124,6 +136,12 @@ impl Calls {
             }
         }
     }
+}
+
+/// How many workers have left their mark of this one.
+fn marks(stage: &Stage, n: u32) -> u64 {
+    let marks = fs::read_to_string(stage.memory().join(format!("{MARK}{n}")));
+    marks.unwrap_or_default().lines().collect::<BTreeSet<_>>().len() as u64
 }
 
 /// When all have gone: no worker has run one twice, and nothing is left.

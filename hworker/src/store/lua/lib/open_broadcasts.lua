@@ -14,13 +14,14 @@ local function is_open(id, most, expires_at)
   return expires_at > now and type(size) == 'number' and size > 0 and (most == 0 or size <= most)
 end
 
+-- What its leases could not name is none of ours.
 local function open_broadcasts()
   local open, all = {}, redis.pcall('HGETALL', broadcasts)
   for i = 1, #all, 2 do
     local most, expires_at = string.match(all[i + 1], '^(%d+) (%d+) ')
     if not expires_at or tonumber(expires_at) + 60000 <= now then
       call('HDEL', broadcasts, all[i])
-    elseif is_open(all[i], tonumber(most), tonumber(expires_at)) then
+    elseif string.find(all[i], '^[%w._-]+$') and is_open(all[i], tonumber(most), tonumber(expires_at)) then
       open[#open + 1] = all[i]
     end
   end

@@ -7,6 +7,7 @@ use redis::Value;
 use super::lease::Lease;
 use super::settlement::{End, Settlement};
 use crate::charts::UNKNOWN;
+use crate::kept::Kept;
 use crate::keys::WorkerKeys;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
@@ -96,10 +97,12 @@ impl Queue {
             if releases.len() == batch.len() {
                 return Ok(Settled::default());
             }
-            let is_recorded = |one: &Settlement| matches!(one.end, End::Recorded { .. });
-            let of_records = batch.iter().any(is_recorded).then(|| self.keys.records());
-            let of_records = of_records.as_ref().map_or(&[][..], |keys| keys);
-            let (call, sizes) = self.settle_call(Script::Settle, of_records, worker, day, batch);
+            let needs_more = |one: &Settlement| {
+                matches!(one.end, End::Recorded { .. } | End::Broken { kept: Some(_), .. })
+            };
+            let more = batch.iter().any(needs_more).then(|| self.keys.ends());
+            let more = more.as_ref().map_or(&[][..], |keys| keys);
+            let (call, sizes) = self.settle_call(Script::Settle, more, worker, day, batch);
             let within = CALL_WITHIN + on.confirms_within();
             let (reply, confirmed) = on.run_confirmed(&call, within).await?;
             let settled = settled(reply, &sizes)?;
@@ -183,8 +186,10 @@ impl Queue {
                 | End::Submitted(_) => "",
             };
             let halts = matches!(settlement.end, End::Recorded { halts: true, .. });
+            let kept = settlement.end.kept();
             // With how many duties.
-            call.arg("end").arg(job).lease(lease).number(1 + u64::from(halts));
+            let duties = 1 + u64::from(halts) + u64::from(kept.is_some());
+            call.arg("end").arg(job).lease(lease).number(duties);
             match &settlement.end {
                 End::Acked { .. } | End::Released { .. } => &mut call,
                 End::Retried { delay_ms, envelope, .. } => {
@@ -216,6 +221,9 @@ impl Queue {
                     call.arg("park").arg(envelope.as_deref().unwrap_or_default())
                 }
             };
+            if let Some(Kept { id, ms, text }) = kept {
+                call.arg("keep").arg(id).number(*ms).arg(text);
+            }
             sizes.push((if job.is_empty() { UNKNOWN } else { job }, 1));
         }
         (call, sizes)

@@ -2,6 +2,7 @@
 
 use super::lease::Lease;
 use crate::envelope::JobId;
+use crate::kept::Kept;
 use crate::keys::{Ended, Keys};
 use crate::limit::List;
 use crate::unique::KeyLock;
@@ -30,9 +31,13 @@ pub(crate) enum End {
         record: Box<NewRecord>,
         /// No other of its key starts before somebody resumes the key.
         halts: bool,
+        /// What is kept of it, where its result is.
+        kept: Option<Box<Kept>>,
     },
     Broken {
         reason: String,
+        /// The same.
+        kept: Option<Box<Kept>>,
         /// Of the payload, which stays at the server.
         bytes: usize,
     },
@@ -94,7 +99,23 @@ pub(crate) struct NewRecord {
     pub(crate) text: Vec<u8>,
 }
 
+impl NewRecord {
+    /// None, of a job that ended so: it is counted alone.
+    pub(crate) fn none(ended: Ended, id: &JobId) -> Self {
+        let (group, id) = ("-".to_owned(), id.as_str().to_owned());
+        Self { ended, id, group, sample: Vec::new(), text: Vec::new() }
+    }
+}
+
 impl End {
+    /// What is kept of the job, where it ends with this and its result is kept.
+    pub(crate) fn kept(&self) -> Option<&Kept> {
+        match self {
+            Self::Recorded { kept, .. } | Self::Broken { kept, .. } => kept.as_deref(),
+            _ => None,
+        }
+    }
+
     /// The names of the keys that it needs.
     fn needs(&self, keys: &Keys) -> String {
         match self {
@@ -152,7 +173,7 @@ impl Settlement {
             End::Broken { reason, .. } => reason.len(),
             _ => self.bytes().map_or(0, <[u8]>::len),
         };
-        brought + self.lease.name_length()
+        brought + self.end.kept().map_or(0, |kept| kept.text.len()) + self.lease.name_length()
     }
 
     /// Whether it brings bytes along, for which a server may refuse it.
@@ -176,6 +197,12 @@ impl Settlement {
             | End::Routed { .. }
             | End::Submitted(_) => None,
         }
+    }
+
+    /// How many bytes the largest has of what it brings along.
+    pub(crate) fn largest(&self) -> usize {
+        let kept = self.end.kept().map_or(0, |kept| kept.text.len());
+        self.bytes().map_or(0, <[u8]>::len).max(kept)
     }
 
     /// Whether the job just ends.

@@ -29,6 +29,8 @@ pub(crate) struct Job {
     /// Since when it waits, in ms; 0 where it does not say.
     pub(crate) waits_since: u64,
     pub(crate) priority: Priority,
+    /// How long its result is kept, in ms.
+    pub(crate) keep: Option<u64>,
     pub(crate) crashes: Vec<Crash>,
     pub(crate) payload: String,
     /// The range of the arguments in the payload, if there are any.

@@ -120,7 +120,7 @@ fn fitting<'a>(settlements: impl ExactSizeIterator<Item = &'a Settlement>) -> us
 
 /// Whether a server may refuse it for its size.
 pub(crate) fn is_large(settlement: &Settlement) -> bool {
-    settlement.bytes().is_some_and(|bytes| bytes.len() >= LARGE)
+    settlement.largest() >= LARGE
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 -- duties: what remains to be done for a job that has left its place: each duty a function of the job's name, its lease, the payload where
 -- the duty needs it, and its own arguments.
 -- Needs call, now, count, counted, jobs and lib/lists, lib/limits, lib/finish, scheduled, bell, broken, parked, token_key, time,
--- broken_limit, and records, groups, ended and outcomes where there are records. Makes duties, arguments: how many each has, look_at,
+-- broken_limit, and kept, records, groups, ended and outcomes where there are records. Makes duties, arguments: how many each has, look_at,
 -- needed, and where there are records drop, and write_records, which must be the last.
 local duties = {}
-local arguments = {retry = 2, slow = 3, route = 3, submit = 6, record = 7, halt = 0, ['break'] = 1, park = 1, husk = 1}
+local arguments = {retry = 2, slow = 3, route = 3, submit = 6, record = 7, halt = 0, keep = 3, ['break'] = 1, park = 1, husk = 1}
 local needed, drop, write_records = {}, nil, nil
 
 -- The list with a limit more.
@@ -99,6 +99,9 @@ function duties.halt(_, lease)
   local of = read(list_of(lease))
   if of and of.in_order then call('HSET', overrides, 'paused:' .. of.limits[#of.limits], '0') end
 end
+
+-- Whoever waits for its result reads this. It needs no look: `SET` takes the place of a key of any type.
+function duties.keep(_, _, _, id, ms, text) call('SET', kept .. id, text, 'PX', ms) end
 
 -- Under a token above all that were given before, so no worker has looked past it.
 function duties.park(_, lease, payload, envelope)

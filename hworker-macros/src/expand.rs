@@ -151,7 +151,7 @@ fn ending(
     setting: &TokenStream,
 ) -> TokenStream {
     let (private, vis) = (&model.private, visibility(model));
-    let name = method(model, name);
+    let (name, handle) = (method(model, name), handle(model));
     let accepted = first.into_iter().chain(model.arguments().map(Param::accepted));
     let names = model.arguments().map(|param| &param.name);
     quote! {
@@ -163,7 +163,7 @@ fn ending(
         #vis fn #name(
             #(#accepted),*
         ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<<Self as #private::Job>::Handle, #private::Error>,
+            Output = ::core::result::Result<#handle, #private::Error>,
         > + ::core::marker::Send + 'static {
             Self::with(#(#names),*)#setting.enqueue()
         }
@@ -197,12 +197,12 @@ pub(crate) fn implementation(model: &JobModel, definition: &TokenStream) -> Toke
 
 /// What is kept of its end. The compiler complains about it at the return type.
 fn results(model: &JobModel) -> TokenStream {
-    let private = &model.private;
-    if !model.sound || model.args.keep_result_ms.is_none() {
+    let (private, handle) = (&model.private, handle(model));
+    if !keeps_result(model) {
         return quote! {
             type Output = ();
             type Failure = ();
-            type Handle = #private::JobId;
+            type Handle = #handle;
         };
     }
     let returned = match &model.function.sig.output {
@@ -223,8 +223,19 @@ fn results(model: &JobModel) -> TokenStream {
     quote! {
         type Output = #output;
         type Failure = #failure;
-        type Handle = #private::Handle<Self>;
+        type Handle = #handle;
     }
+}
+
+/// Nothing in a job that is refused can be relied on.
+fn keeps_result(model: &JobModel) -> bool {
+    model.sound && model.args.keep_result_ms.is_some()
+}
+
+/// What an enqueue gives.
+fn handle(model: &JobModel) -> TokenStream {
+    let private = &model.private;
+    if keeps_result(model) { quote!(#private::Handle<Self>) } else { quote!(#private::JobId) }
 }
 
 fn definition(model: &JobModel) -> TokenStream {

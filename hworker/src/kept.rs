@@ -45,6 +45,9 @@ impl Kept {
 #[derive(Serialize, Deserialize)]
 pub(crate) struct KeptRecord {
     pub(crate) state: String,
+    /// The name of its type, where that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) job: Option<String>,
     /// In ms since 1970, by the server's clock.
     pub(crate) at: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,6 +79,7 @@ impl KeptRecord {
     pub(crate) fn new(state: JobState, at: u64) -> Self {
         Self {
             state: state.name().to_owned(),
+            job: None,
             at,
             attempt: None,
             worker: None,

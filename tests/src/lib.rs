@@ -131,5 +131,9 @@ struct Configuration;
 struct Isolation;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/results.md")]
+struct Results;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/deploys.md")]
 struct Deploys;

@@ -162,8 +162,9 @@ async fn rs2_another_process_waits() {
     let json = serde_json::to_string(&handle).expect("written");
     assert_eq!(serde_json::from_str::<Handle<keep>>(&json).expect("read"), handle);
     let proxy = Proxy::before(&server);
+    let url = proxy.url();
+    let through = [("HWORKER_REDIS_URL", &*url)];
     let waits = std::thread::scope(|scope| {
-        let through = [("HWORKER_REDIS_URL", proxy.url())];
         let waits = scope.spawn(|| produce(&server, &through, &[&text]));
         server.eventually("it reads", SOON, || proxy.count("GET") > 0);
         server.open("a");

@@ -27,6 +27,7 @@ pub(super) fn of(
         Transition::Retry(..) | Transition::Snooze(_) | Transition::SlowDown(_) => return None,
     };
     let mut record = KeptRecord::new(state, now);
+    record.job = Some(job.definition.name.to_owned());
     record.attempt = Some(job.number);
     record.worker = Some(consumer.worker.to_string());
     if let Some(evidence) = evidence {

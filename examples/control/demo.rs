@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use hworker::{Bulk, Client, Control, Inspect};
+use hworker::{Bulk, Client, Control, Handle, Inspect, ResultError};
 use tokio::time::sleep;
 
 use crate::jobs::{
-    book, charge, count_stock, export, gift, index, order_pickup, pack, preview, publish,
+    book, charge, count_stock, export, gift, index, order_pickup, pack, preview, publish, quote,
     recommend, report, resize, send_mail, sync,
 };
 use crate::shop::Shop;
@@ -30,6 +30,7 @@ pub async fn run(client: &Client, shop: &Shop) -> anyhow::Result<()> {
     stage.only_the_newest_preview().await?;
     stage.one_at_a_time().await?;
     stage.after_the_last_change().await?;
+    stage.somebody_waits_for_the_answer().await?;
     stage.again_and_again().await?;
     stage.a_job_of_the_release_before(client).await?;
     stage.the_mail_is_held_up().await
@@ -184,6 +185,22 @@ impl Stage<'_> {
         }
         self.drained().await?;
         println!("  published: {}", self.shop.begun("publish").join(", "));
+        Ok(())
+    }
+
+    /// Any process can wait that has the text of the handle.
+    async fn somebody_waits_for_the_answer(&self) -> anyhow::Result<()> {
+        self.begin("keep_result = \"10m\"").await?;
+        let cents = quote::enqueue("NZ").await?.await?;
+        println!("  a parcel to New Zealand: {cents} cents");
+        let text = quote::enqueue("AQ").await?.to_string();
+        let handle: Handle<quote> = text.parse()?;
+        match handle.await {
+            Err(ResultError::Job(failure)) => {
+                println!("  one to the south pole: {}", failure.message)
+            }
+            other => println!("  one to the south pole: {other:?}"),
+        }
         Ok(())
     }
 

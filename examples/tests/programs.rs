@@ -58,6 +58,8 @@ fn the_shop_keeps_to_its_limits() {
         "drawn: home, version 1 > home, version 6; 4 were cancelled",
         "10 times this week and next",
         "from the release before and from this one: 500 cents for Ada, 700 cents for Bob",
+        "a parcel to New Zealand: 2890 cents",
+        "one to the south pole: nobody carries parcels to AQ",
         "counted: shelf 3, shelf 3; removed",
         "held up: 0 of 3 mails sent, 1 order packed",
         "resumed: 3 of 3 mails sent",

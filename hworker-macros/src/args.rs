@@ -41,6 +41,8 @@ pub(crate) struct Args {
     pub(crate) priority: Option<Ident>,
     pub(crate) backoff: Option<OrPath<Backoff>>,
     pub(crate) encrypted: Option<Encrypted>,
+    pub(crate) keep_result_ms: Option<u64>,
+    pub(crate) keep_error: Option<Span>,
     /// The arguments that no tool shows.
     pub(crate) redact: Vec<LitStr>,
     pub(crate) limits: Vec<Entry>,
@@ -118,6 +120,10 @@ impl Args {
             self.encrypted = Some(Encrypted::Yes);
             return Ok(());
         }
+        if name == "keep_error" {
+            self.keep_error = Some(key.span());
+            return Ok(());
+        }
         let needs_value = |span: Span| {
             let example = keys::example(&name, example);
             Error::new(span, format!("`{name}` needs a value, as in `{example}`"))
@@ -175,6 +181,7 @@ impl Args {
             "priority" => self.priority = Some(priority(value)?),
             "backoff" => self.backoff = Some(backoff(value)?),
             "encrypted" => self.encrypted = Some(encrypted(value)?),
+            "keep_result" => self.keep_result_ms = Some(keep_result(value)?),
             "timezone" => self.timezone = Some(schedule::timezone(value)?),
             "redact" => self.redact = redact(value)?,
             _ => self.krate = Some(krate(value)?),
@@ -294,6 +301,14 @@ fn expires(value: &Expr) -> Result<u64> {
     let text = string(value, duration::FORM)?;
     match duration::parse(&text.value()) {
         Ok(0) => Err(Error::new_spanned(text, "a job that expires has a time longer than zero")),
+        parsed => parsed.map_err(|message| Error::new_spanned(text, message)),
+    }
+}
+
+fn keep_result(value: &Expr) -> Result<u64> {
+    let text = string(value, duration::FORM)?;
+    match duration::parse(&text.value()) {
+        Ok(0) => Err(Error::new_spanned(text, "a result is kept for longer than no time")),
         parsed => parsed.map_err(|message| Error::new_spanned(text, message)),
     }
 }

@@ -151,7 +151,7 @@ fn ending(
     setting: &TokenStream,
 ) -> TokenStream {
     let (private, vis) = (&model.private, visibility(model));
-    let name = method(model, name);
+    let (name, handle) = (method(model, name), handle(model));
     let accepted = first.into_iter().chain(model.arguments().map(Param::accepted));
     let names = model.arguments().map(|param| &param.name);
     quote! {
@@ -163,7 +163,7 @@ fn ending(
         #vis fn #name(
             #(#accepted),*
         ) -> impl ::core::future::Future<
-            Output = ::core::result::Result<#private::JobId, #private::Error>,
+            Output = ::core::result::Result<#handle, #private::Error>,
         > + ::core::marker::Send + 'static {
             Self::with(#(#names),*)#setting.enqueue()
         }
@@ -178,11 +178,13 @@ pub(crate) fn implementation(model: &JobModel, definition: &TokenStream) -> Toke
     // Nothing in a job that is refused can be relied on.
     let limit_values = model.sound.then(|| limits::code::method(model)).flatten();
     let unique_key = model.sound.then(|| unique::method(model)).flatten();
+    let results = results(model);
     job.set_span(job.span().located_at(model.function.sig.paren_token.span.join()));
     quote! {
         #(#[#attrs])*
         #[automatically_derived]
         impl #private::Job for #job {
+            #results
             const NAME: &'static ::core::primitive::str = Self::NAME;
             const DEFINITION: &'static #private::Definition = &#definition;
 
@@ -193,6 +195,49 @@ pub(crate) fn implementation(model: &JobModel, definition: &TokenStream) -> Toke
     }
 }
 
+/// What is kept of its end. The compiler complains about it at the return type.
+fn results(model: &JobModel) -> TokenStream {
+    let (private, handle) = (&model.private, handle(model));
+    if !keeps_result(model) {
+        return quote! {
+            type Output = ();
+            type Failure = ();
+            type Handle = #handle;
+        };
+    }
+    let returned = match &model.function.sig.output {
+        ReturnType::Default => quote!(()),
+        ReturnType::Type(_, ty) => quote!(#ty),
+    };
+    let place = match &model.function.sig.output {
+        ReturnType::Default => model.job.span(),
+        ReturnType::Type(_, ty) => ty.span(),
+    };
+    let there = respan(private.clone(), &|_| place);
+    let of = |name| {
+        let name = Ident::new(name, place);
+        quote_spanned!(place=> <#returned as #there::Returns>::#name)
+    };
+    let output = of("Value");
+    let failure = model.args.keep_error.map_or_else(|| quote!(()), |_| of("Error"));
+    quote! {
+        type Output = #output;
+        type Failure = #failure;
+        type Handle = #handle;
+    }
+}
+
+/// Nothing in a job that is refused can be relied on.
+fn keeps_result(model: &JobModel) -> bool {
+    model.sound && model.args.keep_result_ms.is_some()
+}
+
+/// What an enqueue gives.
+fn handle(model: &JobModel) -> TokenStream {
+    let private = &model.private;
+    if keeps_result(model) { quote!(#private::Handle<Self>) } else { quote!(#private::JobId) }
+}
+
 fn definition(model: &JobModel) -> TokenStream {
     let private = &model.private;
     let (policy, needs, start) = (policy(model), needs(model), start(model));
@@ -201,6 +246,10 @@ fn definition(model: &JobModel) -> TokenStream {
     let (crons, isolate) = (schedule::definition(model), isolate::definition(model));
     let (redact, schema) = (schema::redacted(model), schema(model));
     let (version, parameters) = (model.args.version.unwrap_or(1), schema::parameters(model));
+    let keep = match model.args.keep_result_ms {
+        None => quote!(::core::option::Option::None),
+        Some(ms) => quote!(::core::option::Option::Some(#ms)),
+    };
     let upgrade = match &model.args.upgrade {
         None => quote!(::core::option::Option::None),
         Some(path) => quote!(::core::option::Option::Some(#path)),
@@ -236,6 +285,7 @@ fn definition(model: &JobModel) -> TokenStream {
             redact: &[#(#redact),*],
             parameters: #parameters,
             schema: #schema,
+            keep_ms: #keep,
             blocking: #blocking,
             isolate: #isolate,
             needs: #needs,
@@ -377,7 +427,13 @@ fn end(model: &JobModel, returned: &TokenStream) -> TokenStream {
     };
     let place = Span::mixed_site().located_at(place);
     let value = Ident::new("returned", place);
-    let told = quote_spanned!(place=> (&&&&#private::tag(&#value)).form().returned(#value));
+    let method = match (model.args.keep_result_ms, model.args.keep_error) {
+        (None, _) => "returned",
+        (Some(_), None) => "kept",
+        (Some(_), Some(_)) => "kept_with_error",
+    };
+    let method = Ident::new(method, place);
+    let told = quote_spanned!(place=> (&&&&#private::tag(&#value)).form().#method(#value));
     quote! {
         use #private::{IsNested as _, IsOutcome as _, IsResult as _, IsValue as _};
         let #value = #returned;

@@ -39,6 +39,7 @@ fn definition(model: &JobModel) -> TokenStream {
             redact: &[],
             parameters: "[]",
             schema: #private::schema!("{}", [], []),
+            keep_ms: ::core::option::Option::None,
             blocking: false,
             needs: |_| {},
             decode: #private::decode::<Self>,

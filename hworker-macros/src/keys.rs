@@ -1,7 +1,7 @@
 //! The keys of the attribute, and what is said of others.
 
 /// The keys that work, each with an example of its value.
-pub(crate) const KEYS: [(&str, &str); 29] = [
+pub(crate) const KEYS: [(&str, &str); 31] = [
     ("name", "\"mail.welcome\""),
     ("aliases", "[\"old_name\"]"),
     ("version", "2"),
@@ -20,6 +20,8 @@ pub(crate) const KEYS: [(&str, &str); 29] = [
     ("priority", "\"high\""),
     ("encrypted", "\"only\""),
     ("redact", "\"card, to\""),
+    ("keep_result", "\"1h\""),
+    ("keep_error", ""),
     ("concurrency", "5"),
     ("rate_limit", "\"100/m\""),
     ("fair", "(key = tenant)"),
@@ -33,15 +35,9 @@ pub(crate) const KEYS: [(&str, &str); 29] = [
     ("crate", "path::to::hworker"),
 ];
 
-/// The keys that are reserved for what is to come.
-const NOT_YET: [&str; 1] = ["keep_result"];
-
 pub(crate) fn unknown(key: &str) -> String {
-    if NOT_YET.contains(&key) {
-        return format!("`{key}` is not yet supported");
-    }
     let known = KEYS.iter().map(|(known, _)| *known);
-    let hint = meant(key).map(str::to_owned).or_else(|| near(key, known.clone().chain(NOT_YET)));
+    let hint = meant(key).map(str::to_owned).or_else(|| near(key, known.clone()));
     message(key, hint, "the keys are", known)
 }
 

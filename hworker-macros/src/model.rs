@@ -79,6 +79,12 @@ impl JobModel {
         let sound = errors.count() == before;
         check_redacted(&args, &params, errors);
         check_upgrade(&args, errors);
+        if let (Some(span), None) = (args.keep_error, args.keep_result_ms) {
+            errors.push(Error::new(
+                span,
+                "`keep_error` keeps the error beside the result: add `keep_result = \"1h\"`",
+            ));
+        }
         let name = wire_name(&function.sig.ident, &args, errors);
         let limits = Limits::new(&args, &params, &name, errors);
         let unique =

@@ -102,6 +102,19 @@ fn every_policy() {
 }
 
 #[test]
+fn a_job_that_keeps_its_result() {
+    check(
+        "kept",
+        quote!(keep_result = "1h", keep_error),
+        quote! {
+            async fn thumbnail(path: String) -> Result<Thumb, ImageError> {
+                draw(path)
+            }
+        },
+    );
+}
+
+#[test]
 fn limits() {
     check(
         "limits",

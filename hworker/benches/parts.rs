@@ -55,6 +55,7 @@ fn encode(args: &Arguments) -> Vec<u8> {
         retry_until: None,
         expires_at: None,
         priority: None,
+        keep: None,
     };
     strict_json::to_vec(&envelope).expect("JSON").0
 }

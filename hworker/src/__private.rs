@@ -24,8 +24,9 @@ pub mod limit {
         AtOnce, Key, Limit, LimitValues, OfOption, OfValue, Rate, Scope, WhenFull, key, limit,
     };
 }
-pub use crate::outcome::{IsNested, IsOutcome, IsResult, IsValue, Returned, tag};
+pub use crate::outcome::{IsNested, IsOutcome, IsResult, IsValue, Returned, Returns, tag};
 pub use crate::priority::Priority;
+pub use crate::results::Handle;
 
 /// Unique jobs.
 pub mod unique {

@@ -1,5 +1,6 @@
 //! The client: where the server is, and the connections to it.
 
+mod awaited;
 mod builder;
 mod coalesce;
 mod connections;
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 
+use self::awaited::Awaited;
 use self::coalesce::Coalescers;
 use self::connections::{Connections, Purpose};
 use self::room::Bounds;
@@ -68,6 +70,7 @@ struct Inner {
     connections: Connections,
     coalescers: Coalescers,
     bounds: Bounds,
+    awaited: Awaited,
 }
 
 impl fmt::Debug for Inner {

@@ -82,18 +82,29 @@ pub(crate) fn is_sealed(args: &str) -> bool {
     inside.trim_ascii_start().starts_with(br#""$sealed""#)
 }
 
-/// Whose arguments they are: they can be read nowhere else.
+/// Whose arguments they are, or whose result: they can be read nowhere else.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Owner<'a> {
+    pub(crate) what: What,
     /// The name of the job type as the envelope has it.
     pub(crate) job: &'a str,
     pub(crate) id: &'a str,
+}
+
+/// What of a job is encrypted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum What {
+    Args,
+    Result,
 }
 
 /// What is authenticated besides the arguments. No name of a job type has a line break, so this is the text of one owner
 /// alone.
 impl Owner<'_> {
     fn text(&self) -> String {
+        if self.what == What::Result {
+            return format!("hworker-result-1\n{}\n{}", self.job, self.id);
+        }
         // All runs of a cron entry have the arguments that were encrypted for the entry.
         let id = match self.id.rsplit_once(':') {
             Some((entry, _)) if entry.starts_with("cron:") => entry,

@@ -2,6 +2,7 @@
 
 mod schema;
 
+use std::any::Any;
 use std::future::Future;
 use std::pin::Pin;
 
@@ -13,7 +14,7 @@ use crate::backoff::Backoff;
 use crate::calendar::Timing;
 use crate::context::{Context, Inject, Needs, States};
 use crate::encryption::Encrypted;
-use crate::envelope::describe;
+use crate::envelope::{JobId, describe};
 use crate::error::BoxError;
 use crate::limit::{Limit, LimitValues};
 use crate::outcome::Returned;
@@ -34,6 +35,12 @@ pub use schema::{IsDeep, IsShallow, Tag};
 pub trait Job: for<'de> Arguments<'de> + Send + Sized + 'static {
     /// The name that travels with each job of this type.
     const NAME: &'static str;
+    /// What [`Handle::result`](crate::Handle::result) gives: what the function returns where `keep_result` is set, else `()`.
+    type Output;
+    /// The error with which the function fails, where `keep_error` is set, else `()`.
+    type Failure;
+    /// What an enqueue gives: a [`Handle`](crate::Handle) where `keep_result` is set, else a [`JobId`].
+    type Handle: OfJob;
     /// Everything the runtime knows about the type.
     #[doc(hidden)]
     const DEFINITION: &'static Definition;
@@ -49,6 +56,29 @@ pub trait Job: for<'de> Arguments<'de> + Send + Sized + 'static {
     fn limit_values(&self) -> LimitValues {
         LimitValues::default()
     }
+}
+
+/// What an enqueue gives: the id of the job, or what has it and more.
+pub trait OfJob: Sized + Send + 'static {
+    /// That of a job with this id. `at`: where it is.
+    #[doc(hidden)]
+    fn of(id: JobId, at: impl FnOnce() -> Whereabouts) -> Self;
+}
+
+impl OfJob for JobId {
+    fn of(id: JobId, _: impl FnOnce() -> Whereabouts) -> Self {
+        id
+    }
+}
+
+/// Where a job was enqueued to.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Whereabouts {
+    /// The name of the shard, which is that of the queue where it is not spread.
+    pub(crate) shard: Box<str>,
+    /// The client, which is nothing to this module.
+    pub(crate) client: Box<dyn Any + Send>,
 }
 
 /// A type that an argument of a job may have: anything that serde can write and read back.
@@ -105,6 +135,8 @@ pub struct Definition {
     pub parameters: &'static str,
     /// The JSON Schema of the arguments.
     pub schema: Schema,
+    /// How long its result is kept, in milliseconds.
+    pub keep_ms: Option<u64>,
     /// Whether the body is not async and so runs on a thread of its own.
     pub blocking: bool,
     /// Whether it runs in a process of its own, and what bounds that.

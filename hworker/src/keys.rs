@@ -71,6 +71,8 @@ pub(crate) struct Keys {
     pub(crate) token: String,
     pub(crate) stat: String,
     pub(crate) chart: String,
+    /// What all keys of kept results begin with: behind it stands an id.
+    pub(crate) kept: String,
 }
 
 /// The keys of one worker in one queue.
@@ -102,7 +104,7 @@ impl Ended {
 }
 
 /// Every word that stands between the prefix and the queue.
-const KINDS: [&str; 19] = [
+const KINDS: [&str; 20] = [
     "jobs",
     "progress",
     "inbox",
@@ -122,6 +124,7 @@ const KINDS: [&str; 19] = [
     "token",
     "stat",
     "chart",
+    "job",
 ];
 
 impl Keys {
@@ -143,6 +146,7 @@ impl Keys {
             token: key("token"),
             stat: key("stat"),
             chart: key("chart"),
+            kept: key("job") + ":",
             prefix: prefix.into(),
             queue: queue.into_boxed_str(),
         }
@@ -268,6 +272,17 @@ impl Keys {
     pub(crate) fn records(&self) -> [&str; 6] {
         let [failed, cancelled, expired, done] = &self.ended;
         [&self.record, &self.groups, failed, cancelled, expired, done]
+    }
+
+    /// The same, and what all kept results begin with: what a script needs that ends jobs.
+    pub(crate) fn ends(&self) -> [&str; 7] {
+        let [record, groups, failed, cancelled, expired, done] = self.records();
+        [record, groups, failed, cancelled, expired, done, &self.kept]
+    }
+
+    /// The kept result of a job.
+    pub(crate) fn kept_of(&self, id: &str) -> String {
+        [&*self.kept, id].concat()
     }
 
     /// The statistics of one day, `YYYYMMDD`.

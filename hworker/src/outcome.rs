@@ -5,7 +5,13 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::time::Duration;
 
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::envelope::describe;
 use crate::error::BoxError;
+use crate::guarded::guarded;
+use crate::strict_json;
 
 /// What a job may return to say how its attempt ended, where `Ok` and `Err` are not enough.
 ///
@@ -186,7 +192,75 @@ pub enum Returned {
     Failure(String),
     /// It returned an error.
     Error(BoxError),
+    /// It is done, and its result is kept.
+    Value(ReturnValue),
+    /// It returned an error that is kept.
+    ErrorValue(Box<(BoxError, ReturnValue)>),
 }
+
+/// A value that a body returned, as JSON; else why it cannot be written.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReturnValue(pub(crate) Result<String, String>);
+
+impl fmt::Debug for ReturnValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What jobs return stays out of logs.
+        f.write_str("ReturnValue")
+    }
+}
+
+impl ReturnValue {
+    /// The value as JSON. That it cannot be written, or panics, is no failure of the job: its effects have happened.
+    fn of<T: Returnable>(value: &T) -> Self {
+        let mut written = Err("its type panics".to_owned());
+        guarded(|| written = written_as_json(value));
+        Self(written)
+    }
+}
+
+fn written_as_json<T: Returnable>(value: &T) -> Result<String, String> {
+    let (json, is_doubtful) = strict_json::to_vec(value).map_err(|error| describe(&error))?;
+    if is_doubtful {
+        serde_json::from_slice::<T>(&json)
+            .map_err(|error| format!("nobody could read it: {}", describe(&error)))?;
+    }
+    String::from_utf8(json).map_err(|_| "it is no UTF-8".to_owned())
+}
+
+/// What a job that keeps its result returns.
+#[diagnostic::on_unimplemented(
+    message = "a job that keeps its result returns `Result<T, E>`",
+    label = "`{Self}` is no such type",
+    note = "return `()` where there is nothing to keep but the end of the job"
+)]
+pub trait Returns {
+    /// What it returns when it is done.
+    type Value;
+    /// What it returns when it has failed.
+    type Error;
+}
+
+impl Returns for () {
+    type Value = ();
+    type Error = ();
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Returnable, E> Returns for Result<T, E> {
+    type Value = T;
+    type Error = E;
+}
+
+/// A value that can be kept.
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` cannot be kept as a result",
+    label = "this type does not implement both `serde::Serialize` and `serde::Deserialize`",
+    note = "derive both for it; where its crate has a feature `serde`, switch that on"
+)]
+pub trait Returnable: Serialize + DeserializeOwned {}
+
+#[diagnostic::do_not_recommend]
+impl<T: Serialize + DeserializeOwned> Returnable for T {}
 
 impl From<Outcome> for Returned {
     fn from(outcome: Outcome) -> Self {
@@ -225,7 +299,7 @@ impl<E: Into<BoxError>> JobError for E {
 pub trait JobOutput {}
 
 #[diagnostic::do_not_recommend]
-impl<T: serde::Serialize> JobOutput for T {}
+impl<T: Serialize> JobOutput for T {}
 
 // Which form a return type has is decided by its type: method lookup tries the impl with the most references
 // first, so `(&&&&tag).form()` picks `Outcome` before a `Result` in a `Result` before `Result<T, E>` before any `T`, whatever
@@ -351,6 +425,61 @@ impl ResultForm {
             Err(error) => Returned::Error(error.boxed()),
         }
     }
+
+    /// The end of the body of a job that keeps its result.
+    pub fn kept<T: Returnable, E: JobError>(self, value: Result<T, E>) -> Returned {
+        match value {
+            Ok(value) => Returned::Value(ReturnValue::of(&value)),
+            Err(error) => Returned::Error(error.boxed()),
+        }
+    }
+
+    /// The same of a job that keeps its error too.
+    pub fn kept_with_error<T: Returnable, E: JobError + Returnable>(
+        self,
+        value: Result<T, E>,
+    ) -> Returned {
+        match value {
+            Ok(value) => Returned::Value(ReturnValue::of(&value)),
+            Err(error) => {
+                let written = ReturnValue::of(&error);
+                Returned::ErrorValue(Box::new((error.boxed(), written)))
+            }
+        }
+    }
+}
+
+/// No type has it: what a job that keeps its result does not return.
+#[diagnostic::on_unimplemented(
+    message = "a job that keeps its result returns `Result<T, E>`",
+    label = "`{Self}` is no such type"
+)]
+pub trait NotKept {}
+
+#[allow(clippy::unused_self)]
+impl OutcomeForm {
+    /// None.
+    pub fn kept<R: NotKept>(self, _: R) -> Returned {
+        Returned::Success
+    }
+
+    /// None.
+    pub fn kept_with_error<R: NotKept>(self, _: R) -> Returned {
+        Returned::Success
+    }
+}
+
+#[allow(clippy::unused_self)]
+impl NestedForm {
+    /// None.
+    pub fn kept<R: NotKept>(self, _: R) -> Returned {
+        Returned::Success
+    }
+
+    /// None.
+    pub fn kept_with_error<R: NotKept>(self, _: R) -> Returned {
+        Returned::Success
+    }
 }
 
 #[allow(clippy::unused_self)]
@@ -358,5 +487,15 @@ impl ValueForm {
     /// The end of the body.
     pub fn returned<T: JobOutput>(self, _: T) -> Returned {
         Returned::Success
+    }
+
+    /// The end of the body of a job that keeps its result.
+    pub fn kept<R: Returns<Value = ()>>(self, _: R) -> Returned {
+        Returned::Value(ReturnValue::of(&()))
+    }
+
+    /// The same of a job that keeps its error too.
+    pub fn kept_with_error<R: Returns<Value = ()>>(self, value: R) -> Returned {
+        self.kept(value)
     }
 }

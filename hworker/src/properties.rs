@@ -299,6 +299,7 @@ mod tests {
                 retry_until,
                 expires_at: retry_until,
                 priority,
+                keep: timeout,
             };
             let (payload, _) = strict_json::to_vec(&new).expect("written");
             envelope(&payload);
@@ -309,7 +310,7 @@ mod tests {
             prop_assert_eq!(read.args_version(), args_v.unwrap_or(1));
             prop_assert_eq!((read.attempt, read.max_attempts), (1, max_attempts));
             prop_assert_eq!((read.timeout, read.retry_until), (timeout, retry_until));
-            prop_assert_eq!(read.expires_at, retry_until);
+            prop_assert_eq!((read.expires_at, read.keep), (retry_until, timeout));
             prop_assert_eq!(read.priority(), priority);
             prop_assert_eq!(read.backoff, backoff);
         }
@@ -345,6 +346,7 @@ mod tests {
                 retry_until: None,
                 expires_at: None,
                 priority: None,
+                keep: None,
             };
             let (payload, _) = strict_json::to_vec(&new).expect("written");
             let read = Envelope::decode(&payload).expect("read");

@@ -10,6 +10,7 @@ use rustix::process::{Signal, getpid, kill_process};
 use serde::{Deserialize, Serialize};
 
 use crate::jobs::{Act, perform};
+use crate::kept::{keep, keep_isolated, wait_for};
 use crate::runs::{Runner, Runs};
 
 /// What such a body does.
@@ -91,7 +92,8 @@ pub fn act_isolated_blocking(name: &str, ms: u64, context: &Context, #[inject] r
 /// These, and the common ones.
 pub fn isolated_jobs() -> Registry {
     let registry = crate::jobs::common_jobs().with::<act_isolated>().with::<act_bounded>();
-    registry.with::<act_until_cancelled>().with::<act_isolated_blocking>()
+    let registry = registry.with::<act_until_cancelled>().with::<act_isolated_blocking>();
+    registry.with::<keep>().with::<keep_isolated>().with::<wait_for>()
 }
 
 async fn harm(

@@ -20,6 +20,8 @@ mod errors;
 mod eventually;
 mod isolated;
 mod jobs;
+#[allow(missing_docs, reason = "results say what they are")]
+mod kept;
 mod node;
 mod open_metrics;
 mod process;
@@ -48,6 +50,7 @@ pub use jobs::{
     Act, act, act_alone, act_blocking, act_by_rate, act_by_twos, act_in_order, act_of_key,
     act_once, act_unless_crashed, act_without_context, common_jobs, weigh,
 };
+pub use kept::{Ending, NoSum, Sum, keep, keep_isolated, wait_for};
 pub use open_metrics::open_metrics;
 pub use process::{Process, binary, produce};
 pub use proxy::{Fault, Proxy, SCRIPTS};
@@ -130,6 +133,10 @@ struct Isolation;
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/batches.md")]
 struct Batches;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/results.md")]
+struct Results;
 
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/deploys.md")]

@@ -80,6 +80,8 @@ struct State {
     /// The bytes of the largest reply.
     largest: usize,
     unreachable: bool,
+    /// What the server says unasked does not come through.
+    swallows_pushes: bool,
     /// How many requests and replies were held.
     held: usize,
     released: bool,
@@ -281,6 +283,11 @@ impl Proxy {
         self.shared.changed.notify_all();
     }
 
+    /// From now on nothing comes through that the server says unasked, as with a proxy that knows of no such thing.
+    pub fn swallow_pushes(&self) {
+        self.shared.state().swallows_pushes = true;
+    }
+
     /// From now on so many bytes a second pass to the server and so many to the clients, over all connections together: a slow
     /// line. Zero is no limit.
     pub fn limit_rates(&self, to_server: u32, to_clients: u32) {
@@ -455,6 +462,7 @@ impl Link {
             state.largest = state.largest.max(reply.len());
             drop(state);
             let fault = match reply[0] {
+                b'>' if self.shared.state().swallows_pushes => continue,
                 // What the server says unasked.
                 b'>' => None,
                 _ => self

@@ -94,6 +94,9 @@ impl send_old {
 #[allow(clippy::unused_async, reason = "the same as others")]
 #[automatically_derived]
 impl ::hworker::__private::Job for send_old {
+    type Output = ();
+    type Failure = ();
+    type Handle = ::hworker::__private::JobId;
     const NAME: &'static ::core::primitive::str = Self::NAME;
     const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
         name: Self::NAME,
@@ -120,6 +123,7 @@ impl ::hworker::__private::Job for send_old {
             "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
             ["to" : String,], []
         ),
+        keep_ms: ::core::option::Option::None,
         blocking: false,
         isolate: ::core::option::Option::None,
         needs: |needs| {},

@@ -90,6 +90,9 @@ impl sync {
 }
 #[automatically_derived]
 impl ::hworker::__private::Job for sync {
+    type Output = ();
+    type Failure = ();
+    type Handle = ::hworker::__private::JobId;
     const NAME: &'static ::core::primitive::str = Self::NAME;
     const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
         name: Self::NAME,
@@ -148,6 +151,7 @@ impl ::hworker::__private::Job for sync {
             "{\"type\":\"object\",\"properties\":{\"tenant\":{\"type\":\"string\"},\"plan_limit\":{\"type\":\"integer\"}},\"required\":[\"tenant\",\"plan_limit\"]}",
             ["tenant" : ::std::string::String, "plan_limit" : u8,], []
         ),
+        keep_ms: ::core::option::Option::None,
         blocking: false,
         isolate: ::core::option::Option::None,
         needs: |needs| {},

@@ -62,6 +62,9 @@ impl tick {
 }
 #[automatically_derived]
 impl ::hworker::__private::Job for tick {
+    type Output = ();
+    type Failure = ();
+    type Handle = ::hworker::__private::JobId;
     const NAME: &'static ::core::primitive::str = Self::NAME;
     const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
         name: Self::NAME,
@@ -87,6 +90,7 @@ impl ::hworker::__private::Job for tick {
         schema: ::hworker::__private::schema!(
             "{\"type\":\"object\",\"properties\":{},\"required\":[]}", [], []
         ),
+        keep_ms: ::core::option::Option::None,
         blocking: true,
         isolate: ::core::option::Option::None,
         needs: |needs| {},

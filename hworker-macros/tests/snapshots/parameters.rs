@@ -135,6 +135,9 @@ impl report {
 }
 #[automatically_derived]
 impl ::hworker::__private::Job for report {
+    type Output = ();
+    type Failure = ();
+    type Handle = ::hworker::__private::JobId;
     const NAME: &'static ::core::primitive::str = Self::NAME;
     const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
         name: Self::NAME,
@@ -162,6 +165,7 @@ impl ::hworker::__private::Job for report {
             ["who" : ::std::string::String, "ids" : ::std::vec::Vec < u64 >, "limits" :
             Limits, "page" : u32, "type" : Option < String >,], []
         ),
+        keep_ms: ::core::option::Option::None,
         blocking: false,
         isolate: ::core::option::Option::None,
         needs: |needs| {

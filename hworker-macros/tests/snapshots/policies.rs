@@ -73,6 +73,9 @@ impl Send {
 }
 #[automatically_derived]
 impl crate::background::__private::Job for Send {
+    type Output = ();
+    type Failure = ();
+    type Handle = crate::background::__private::JobId;
     const NAME: &'static ::core::primitive::str = Self::NAME;
     const DEFINITION: &'static crate::background::__private::Definition = &crate::background::__private::Definition {
         name: Self::NAME,
@@ -109,6 +112,7 @@ impl crate::background::__private::Job for Send {
             "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
             ["to" : String,], []
         ),
+        keep_ms: ::core::option::Option::None,
         blocking: false,
         isolate: ::core::option::Option::None,
         needs: |needs| {},

@@ -79,6 +79,9 @@ impl send {
 }
 #[automatically_derived]
 impl ::hworker::__private::Job for send {
+    type Output = ();
+    type Failure = ();
+    type Handle = ::hworker::__private::JobId;
     const NAME: &'static ::core::primitive::str = Self::NAME;
     const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
         name: Self::NAME,
@@ -100,6 +103,7 @@ impl ::hworker::__private::Job for send {
         redact: &[],
         parameters: "[]",
         schema: ::hworker::__private::schema!("{}", [], []),
+        keep_ms: ::core::option::Option::None,
         blocking: false,
         needs: |_| {},
         decode: ::hworker::__private::decode::<Self>,

@@ -73,6 +73,9 @@ impl send {
 }
 #[automatically_derived]
 impl ::hworker::__private::Job for send {
+    type Output = ();
+    type Failure = ();
+    type Handle = ::hworker::__private::JobId;
     const NAME: &'static ::core::primitive::str = Self::NAME;
     const DEFINITION: &'static ::hworker::__private::Definition = &::hworker::__private::Definition {
         name: Self::NAME,
@@ -100,6 +103,7 @@ impl ::hworker::__private::Job for send {
             "{\"type\":\"object\",\"properties\":{\"to\":{\"type\":\"string\"}},\"required\":[\"to\"]}",
             ["to" : String,], []
         ),
+        keep_ms: ::core::option::Option::None,
         blocking: false,
         isolate: ::core::option::Option::None,
         needs: |needs| {},
@@ -126,5 +130,5 @@ const _: () = {
     }
 };
 ::core::compile_error! {
-    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `version`, `upgrade`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `on_cancel`, `max_attempts`, `expires`, `backoff`, `priority`, `encrypted`, `redact`, `concurrency`, `rate_limit`, `fair`, `unique`, `debounce`, `throttle`, `cron`, `every`, `timezone`, `isolate`, `crate`"
+    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `version`, `upgrade`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `on_cancel`, `max_attempts`, `expires`, `backoff`, `priority`, `encrypted`, `redact`, `keep_result`, `keep_error`, `concurrency`, `rate_limit`, `fair`, `unique`, `debounce`, `throttle`, `cron`, `every`, `timezone`, `isolate`, `crate`"
 }

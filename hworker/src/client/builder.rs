@@ -166,6 +166,7 @@ impl ClientBuilder {
                 connections: Connections::default(),
                 coalescers: Coalescers::default(),
                 bounds: super::Bounds::default(),
+                awaited: super::Awaited::default(),
             }),
         })
     }

@@ -26,6 +26,8 @@ pub(super) enum Purpose {
     Write(Option<Durability>),
     /// To look into queues.
     Inspect,
+    /// To wait for keys.
+    Await,
 }
 
 /// The connection of one runtime to one server.

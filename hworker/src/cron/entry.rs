@@ -167,6 +167,7 @@ impl Entry {
             retry_until: None,
             expires_at: self.expires_in.map(|time| now.saturating_add(time)),
             priority: self.priority,
+            keep: None,
         };
         let Timing { cron, every, timezone, .. } = self.when.clone();
         serde_json::to_vec(&Run { envelope, cron: When { cron, every, timezone } })

@@ -6,7 +6,7 @@ use serde_json::value::RawValue;
 
 use crate::backoff::CallBackoff;
 use crate::client::Client;
-use crate::encryption::Owner;
+use crate::encryption::{Owner, What};
 use crate::envelope::{check_meta, check_tags, describe};
 use crate::error::{Cause, Error};
 use crate::job::Definition;
@@ -136,7 +136,7 @@ impl Template {
                     entry.hash = keys.digest(&entry.hash).unwrap_or_default();
                     // As that of a run: the time is not part of what is authenticated.
                     let id = format!("{PREFIX}{name}:0");
-                    let owner = Owner { job: &entry.job, id: &id };
+                    let owner = Owner { what: What::Args, job: &entry.job, id: &id };
                     let sealed = keys.seal(&args, owner).and_then(|(sealed, _)| {
                         serde_json::value::to_raw_value(&sealed).map_err(Into::into)
                     });

@@ -2,10 +2,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::cipher::{Key, parse};
-use super::{KeyRing, Opened, Owner, Sealed, Unopened, is_sealed, open};
+use super::{KeyRing, Opened, Owner, Sealed, Unopened, What, is_sealed, open};
 use crate::error::Problems;
 
-const OWNER: Owner<'_> = Owner { job: "send_welcome", id: "order-7-welcome" };
+const OWNER: Owner<'_> = Owner { what: What::Args, job: "send_welcome", id: "order-7-welcome" };
 
 /// The vector of `docs/wire-format.md`, made with libsodium.
 const VECTOR: &str = include_str!("../../../tests/golden/encrypted.json");
@@ -76,7 +76,8 @@ fn what_belongs_to_another_job_or_key_does_not_open() {
     for owner in [
         Owner { id: "order-8-welcome", ..OWNER },
         Owner { job: "send_bill", ..OWNER },
-        Owner { job: "send_welcome\norder-7", id: "-welcome" },
+        Owner { what: What::Result, ..OWNER },
+        Owner { job: "send_welcome\norder-7", id: "-welcome", ..OWNER },
     ] {
         assert!(matches!(open(Some(&ring), &args, owner), Err(Unopened::Lacking(_))), "{owner:?}");
     }

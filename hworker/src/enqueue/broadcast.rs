@@ -1,7 +1,8 @@
 //! Enqueueing a job that each worker runs once, or each of so many.
 
-use super::ready::Ready;
-use crate::envelope::JobId;
+use std::sync::Arc;
+
+use super::ready::{Placed, Ready};
 use crate::error::Error;
 use crate::job::{Definition, OnFault};
 use crate::store::{Connection, Each, MOST_BROADCASTS};
@@ -21,6 +22,9 @@ const NOT_ALONE: &str = "a job for each worker runs beside itself: its type has 
 
 const NO_REPLACEMENT: &str = "a type with `on_crash = \"fail\"` is not for so many workers, as another would take the place of one that died; \
      `.on_each()` is for all";
+
+const NO_RESULT: &str =
+    "a job for each worker has no result that is kept: its type has no `keep_result`";
 
 pub(super) const NOT_IN_BULK: &str =
     "a job for each worker is enqueued by itself: call its `.enqueue()`";
@@ -56,6 +60,9 @@ impl Workers {
         if !definition.limits.is_empty() || definition.unique.is_some() {
             problems.push(NOT_ALONE.into());
         }
+        if definition.keep_ms.is_some() {
+            problems.push(NO_RESULT.into());
+        }
         if matches!(self, Self::SoMany(_)) && definition.policy.on_crash == OnFault::Fail {
             problems.push(NO_REPLACEMENT.into());
         }
@@ -64,7 +71,7 @@ impl Workers {
 
 impl Ready {
     /// Of a job for each worker, which waits in the first shard of a queue that is spread: a worker serves all of them.
-    pub(super) async fn broadcast(self, each: Each) -> Result<JobId, Error> {
+    pub(super) async fn broadcast(self, each: Each) -> Result<Placed, Error> {
         let mut shards = self.client.shards(&self.queue, self.client.limits()).into_iter();
         let Some(queue) = &shards.next() else { return Err(Error::config("it has no queue")) };
         let (named, envelope) = ((self.id.as_str(), &*self.job), &*self.envelope);
@@ -74,7 +81,7 @@ impl Ready {
             both.1.and(both.0)
         };
         match self.client.until_sent(queue, self.confirms, send).await {
-            Ok(true) => Ok(self.id),
+            Ok(true) => Ok(Placed::new(self.id, Arc::clone(&queue.label), self.client)),
             Ok(false) => {
                 let most = MOST_BROADCASTS;
                 let doing = format!(

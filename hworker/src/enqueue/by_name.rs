@@ -166,7 +166,7 @@ impl EnqueueByName {
         if waits && let Some(no_room) = ready.client.no_room(&ready.queue, 1, true).await {
             return Err(ready.full(no_room, None));
         }
-        ready.send(runtime).await
+        Ok(ready.send(runtime).await?.receipt.id)
     }
 
     /// Enqueues the job as [`enqueue`](Self::enqueue) does, and says what became of it: whether it is new, or another of its key or id was
@@ -242,6 +242,7 @@ impl EnqueueByName {
             retry_until: over_at,
             expires_at: over_at,
             priority: self.priority,
+            keep: None,
         };
         let envelope =
             serde_json::to_vec(&envelope).map_err(|error| Error::config(describe(&error)))?;

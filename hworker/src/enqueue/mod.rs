@@ -26,7 +26,7 @@ use self::ready::{Place, Ready, check_size};
 use crate::backoff::CallBackoff;
 use crate::client::Client;
 use crate::durability::Durability;
-use crate::encryption::{Owner, Sealed};
+use crate::encryption::{Owner, Sealed, What};
 use crate::envelope::{JobId, NewEnvelope, VERSION, check_meta, check_tags, describe};
 use crate::error::{BoxError, Cause, Error, Problems};
 use crate::job::Job;
@@ -108,7 +108,7 @@ pub trait NotEnqueuedYet {}
 
 #[doc(hidden)]
 impl<J: Job + NotEnqueuedYet> Future for Enqueue<J> {
-    type Output = Result<JobId, Error>;
+    type Output = Result<J::Handle, Error>;
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Self::Output> {
         Poll::Pending
@@ -319,7 +319,8 @@ impl<J: Job> Enqueue<J> {
         self.client.is_none()
     }
 
-    /// Enqueues the job: one round trip. `Ok` means that the server has it.
+    /// Enqueues the job: one round trip. `Ok` means that the server has it, and gives its [`JobId`]; of a type with
+    /// [`keep_result`](macro@crate::job#options) a [`Handle`](crate::Handle), with which to wait for its result.
     ///
     /// Concurrent enqueues of one runtime may share a write. None waits for another, and dropping or refusing one does not affect the
     /// others. For many jobs at once there is [`Bulk`](crate::Bulk).
@@ -330,9 +331,9 @@ impl<J: Job> Enqueue<J> {
     /// [`Error::Uncertain`] where the server may have it but its answer was lost, [`Error::NotDurable`] where it has it, but
     /// not as safely as asked; with every other error the job is not enqueued. [`Error::Conflict`] where it is unique, and another holds its
     /// key, if it is to be refused then; else the id is that of the job that is kept.
-    pub async fn enqueue(self) -> Result<JobId, Error> {
+    pub async fn enqueue(self) -> Result<J::Handle, Error> {
         let runtime = in_a_runtime()?;
-        self.encode(None)?.send(runtime).await
+        Ok(self.encode(None)?.send(runtime).await?.handle())
     }
 
     /// Enqueues the job as [`enqueue`](Self::enqueue) does, and says what became of it: whether it is new, or another of its key or id was
@@ -349,9 +350,9 @@ impl<J: Job> Enqueue<J> {
     ///
     /// # Errors
     /// As [`Enqueue::enqueue`]; [`Error::Config`] also in a process that was forked after its first blocking enqueue.
-    pub fn enqueue_blocking(self) -> Result<JobId, Error> {
+    pub fn enqueue_blocking(self) -> Result<J::Handle, Error> {
         let ready = self.encode(None)?;
-        block_on(async { ready.send(in_a_runtime()?).await })
+        block_on(async { Ok(ready.send(in_a_runtime()?).await?.handle()) })
     }
 
     /// Checks everything and writes the envelope, for the given client if the call names none.
@@ -413,7 +414,7 @@ impl<J: Job> Enqueue<J> {
         let (args, check_sealed) = match client.keys_for(J::DEFINITION)? {
             None => (Args::Plain(&self.job), false),
             Some(keys) => {
-                let owner = Owner { job: J::NAME, id: id.as_str() };
+                let owner = Owner { what: What::Args, job: J::NAME, id: id.as_str() };
                 let (sealed, check) = keys.seal(&self.job, owner).map_err(refused)?;
                 (Args::Sealed(sealed), check)
             }
@@ -437,6 +438,7 @@ impl<J: Job> Enqueue<J> {
                 due.map_or(millis(now), |due| due.by_clock(millis(now))).saturating_add(time)
             })),
             priority: self.priority.filter(|priority| *priority != J::DEFINITION.priority),
+            keep: J::DEFINITION.keep_ms,
         };
         let priority = self.priority.unwrap_or(J::DEFINITION.priority);
         let mut place = place::<J>(&client, priority, values, self.front)?;

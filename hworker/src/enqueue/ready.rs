@@ -1,6 +1,7 @@
 //! A job that only has to be sent.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use tokio::runtime;
 
@@ -8,6 +9,7 @@ use crate::client::Client;
 use crate::durability::Durability;
 use crate::envelope::JobId;
 use crate::error::{Cause, Error, Refusal};
+use crate::job::{OfJob, Whereabouts};
 use crate::job_state::JobState;
 use crate::limit::List;
 use crate::store::{Answer, Connection, Due, Each, NoRoom, Submission, Word};
@@ -65,10 +67,29 @@ impl Ready {
     }
 }
 
+/// A job that is enqueued, or the one that was kept in its place.
+pub(super) struct Placed {
+    pub(super) receipt: Receipt,
+    pub(super) shard: Arc<str>,
+    client: Client,
+}
+
+impl Placed {
+    /// What its enqueue gives.
+    pub(super) fn handle<H: OfJob>(self) -> H {
+        let Self { receipt, shard, client } = self;
+        H::of(receipt.id, || Whereabouts { shard: (*shard).into(), client: Box::new(client) })
+    }
+
+    pub(super) fn new(id: JobId, shard: Arc<str>, client: Client) -> Self {
+        Self { receipt: Receipt { id, submitted: Submitted::New }, shard, client }
+    }
+}
+
 impl Ready {
-    pub(super) async fn send(self, runtime: runtime::Id) -> Result<JobId, Error> {
+    pub(super) async fn send(self, runtime: runtime::Id) -> Result<Placed, Error> {
         if self.place.lock.is_some() {
-            return Box::pin(self.submit_by_id()).await.map(|receipt| receipt.id);
+            return Box::pin(self.submit_by_id()).await;
         }
         if let Some(each) = self.place.each {
             return Box::pin(self.broadcast(each)).await;
@@ -91,7 +112,7 @@ impl Ready {
                 };
                 match self.client.until_sent(queue, self.confirms, push).await {
                     Ok(Some(no_room)) => return Err(self.full(no_room, self.key())),
-                    Ok(None) => Ok(()),
+                    Ok(None) => Ok(Arc::clone(&queue.label)),
                     Err(fault) => Err(fault),
                 }
             }
@@ -105,11 +126,12 @@ impl Ready {
                 let schedule = |connection, within| async move {
                     queue.schedule(&connection, &[(due, *at_once, &**envelope)], within).await
                 };
-                self.client.until_sent(queue, self.confirms, schedule).await
+                let sent = self.client.until_sent(queue, self.confirms, schedule).await;
+                sent.map(|()| Arc::clone(&queue.label))
             }
         };
         match sent {
-            Ok(()) => Ok(self.id),
+            Ok(shard) => Ok(Placed::new(self.id, shard, self.client)),
             Err(fault) => {
                 let (job, queue, fault) = (&self.job, &self.queue, fault.at(self.client.address()));
                 let doing = |id: &JobId| format!("enqueue job {job} {id} on the queue {queue}");
@@ -130,15 +152,15 @@ impl Ready {
 
     /// Sends it, and says what became of it.
     pub(super) async fn submit(self, runtime: runtime::Id) -> Result<Receipt, Error> {
-        if self.place.lock.is_some() {
-            return self.submit_by_id().await;
-        }
-        let id = self.send(runtime).await?;
-        Ok(Receipt { id, submitted: Submitted::New })
+        let placed = match self.place.lock {
+            Some(_) => self.submit_by_id().await,
+            None => self.send(runtime).await,
+        };
+        Ok(placed?.receipt)
     }
 
     /// Of a job that is known by its id.
-    async fn submit_by_id(self) -> Result<Receipt, Error> {
+    async fn submit_by_id(self) -> Result<Placed, Error> {
         if let Some(no_room) = self.client.no_room(&self.queue, 1, false).await {
             return Err(self.full(no_room, None));
         }
@@ -153,7 +175,10 @@ impl Ready {
         match self.client.until_sent(queue, self.confirms, submit).await {
             Ok(Err(no_room)) => Err(self.full(no_room, self.key())),
             Ok(Ok(mut answers)) => match answers.pop() {
-                Some(answer) => self.receipt(answer),
+                Some(answer) => {
+                    let (receipt, shard) = (self.receipt(answer)?, Arc::clone(&queue.label));
+                    Ok(Placed { receipt, shard, client: self.client })
+                }
                 None => Err(Error::Protocol { operation: "submit", detail: "no answer".into() }),
             },
             Err(fault) => {

@@ -72,6 +72,9 @@ pub(crate) struct Envelope<'a> {
     /// Where it is another than that of its type.
     #[serde(default, deserialize_with = "priority")]
     priority: Named,
+    /// How long its result is kept, in ms.
+    #[serde(default)]
+    pub(crate) keep: Option<u64>,
 }
 
 /// What the field `priority` says. What it says instead of one is not kept: most envelopes have none, and this costs them nothing.
@@ -204,6 +207,7 @@ impl<'a> Envelope<'a> {
             ready_at: 0,
             of: None,
             priority: Named::Nothing,
+            keep: None,
         })
     }
 
@@ -284,6 +288,19 @@ pub(crate) fn tags(payload: &str) -> Vec<String> {
         return Vec::new();
     }
     serde_json::from_str(payload).map_or_else(|_| Vec::new(), |Tagged { tags }| tags)
+}
+
+/// The id in a payload and for how many ms its result is kept, where it has both: also of one that no worker can run.
+pub(crate) fn keeps(payload: &[u8]) -> Option<(JobId, u64)> {
+    #[derive(Deserialize)]
+    struct Keeps {
+        id: JobId,
+        keep: u64,
+    }
+    // Nearly all have no such field, and need not be read for that.
+    memchr::memmem::find(payload, br#""keep""#)?;
+    let Keeps { id, keep } = serde_json::from_slice(payload).ok()?;
+    Some((id, keep))
 }
 
 /// Whether JSON is an object: serde would also take a list of the fields in their order, which no rewrite could keep.
@@ -377,4 +394,7 @@ pub(crate) struct NewEnvelope<'a, A> {
     pub(crate) expires_at: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) priority: Option<Priority>,
+    /// How long its result is kept, in ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) keep: Option<u64>,
 }

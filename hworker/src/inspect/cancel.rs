@@ -5,6 +5,9 @@ use crate::envelope::{Rewrite, VERSION};
 use crate::job_state::JobState;
 use crate::store::Duty;
 
+/// Why it does not run.
+pub(super) const CANCELLED: &str = "somebody cancelled it";
+
 /// It does not run: its record, as a worker would write it.
 pub(super) fn cancelled(job: &JobInfo, now: u64) -> Option<Duty> {
     let envelope = Rewrite::of(job.payload())?;
@@ -20,7 +23,7 @@ pub(super) fn cancelled(job: &JobInfo, now: u64) -> Option<Duty> {
         "queue": job.queue,
         "outcome": JobState::Cancelled.name(),
         "kind": "cancelled",
-        "message": "somebody cancelled it",
+        "message": CANCELLED,
         "ended_at": now,
         "attempts": job.attempt,
         "crashes": job.crashes,

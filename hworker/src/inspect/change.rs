@@ -5,18 +5,19 @@ use std::time::{Duration, SystemTime};
 use serde::Serialize;
 
 use super::budget::waiting_again;
-use super::cancel::cancelled;
+use super::cancel::{CANCELLED, cancelled};
 use super::job::{JobInfo, Stands};
 use super::{Doing, Inspect};
 use crate::encryption::is_sealed;
-use crate::envelope::{Envelope, JobId, Rewrite, describe, edit_args};
+use crate::envelope::{Envelope, JobId, Rewrite, describe, edit_args, keeps};
 use crate::error::{Cause, Error, Refusal};
 use crate::guarded::guarded;
 use crate::job::Definition;
 use crate::job_state::JobState;
+use crate::kept::KeptRecord;
 use crate::priority::Priority;
 use crate::registry::Registry;
-use crate::store::{Connection, Duty, Edited, Fault, From, Queue, server_time};
+use crate::store::{Connection, Duty, Edited, Fault, From, Keeping, Queue, server_time};
 use crate::time::{day, local_unix_ms, millis};
 
 /// So many jobs are changed by one call.
@@ -301,12 +302,14 @@ impl Inspect {
         });
         let (day, to) = (day(now), &to.unwrap_or(shard).clone().at(list));
         let id = job.id.as_ref();
-        let mut edited = shard.edit(&on, &day, (id, seen), to, &duty).await?;
+        let keeping = keeping(job, &duty, now);
+        let todo = (&duty, &keeping);
+        let mut edited = shard.edit(&on, &day, (id, seen), to, todo).await?;
         if edited == Edited::Missing && job.state == JobState::Waiting {
             // It may only have moved far since it was seen.
             let again = waiting_again(shard, &on, job).await.map_err(Fault::certainly_not_done)?;
             if let Some(seen) = again.and_then(from) {
-                edited = shard.edit(&on, &day, (id, seen), to, &duty).await?;
+                edited = shard.edit(&on, &day, (id, seen), to, todo).await?;
             }
         }
         Ok(edited)
@@ -392,6 +395,20 @@ fn duty(job: &JobInfo, action: &Action, now: u64, limit: usize) -> Option<Duty> 
             })
         }
     }
+}
+
+/// What becomes of what is kept of its end, where its result is.
+fn keeping(job: &JobInfo, duty: &Duty, now: u64) -> Keeping {
+    let Some((id, ms)) = keeps(job.payload()) else { return Keeping::Nothing };
+    let has_ended = job.state.ended().is_some() || job.state == JobState::Broken;
+    let kept = |what| KeptRecord::new(JobState::Cancelled, now).because("cancelled", what);
+    let kept = match duty {
+        Duty::Push { .. } | Duty::At { .. } if has_ended => return Keeping::Forget(id),
+        Duty::Cancel { .. } => kept(CANCELLED),
+        Duty::Nothing if !has_ended => kept("somebody deleted it"),
+        _ => return Keeping::Nothing,
+    };
+    kept.into_kept(id.as_str(), ms).map_or(Keeping::Nothing, Keeping::Keep)
 }
 
 /// The same duty with an envelope that says since when its job waits, where that changes.

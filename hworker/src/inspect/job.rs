@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use crate::envelope::{AttemptError, Crash, Envelope, JobId, NO_ARGS};
 use crate::fnv;
 use crate::job_state::JobState;
+use crate::kept::KeptRecord;
 use crate::limit::List;
 use crate::priority::Priority;
 use crate::store::{Lease, Place};
@@ -56,6 +57,8 @@ pub struct JobInfo {
     pub crashes: Vec<Crash>,
     /// How many bytes it takes in the list, set or hash where it stands.
     pub bytes: u64,
+    /// What it returned, where that is kept.
+    result: Option<Box<RawValue>>,
     /// Its bytes as they are stored; empty where they were too many to be read for a list.
     payload: Vec<u8>,
     /// False for an ended job of which only its place was read.
@@ -153,6 +156,7 @@ impl JobInfo {
             times: None,
             crashes: Vec::new(),
             bytes: payload.len() as u64,
+            result: None,
             payload: Vec::new(),
             is_read: true,
             holds: None,
@@ -236,6 +240,42 @@ impl JobInfo {
             is_read: true,
             ..self
         }
+    }
+
+    /// The same with what is kept of its end.
+    pub(super) fn with_kept(self, kept: KeptRecord) -> Self {
+        let why = match (kept.too_large, kept.unavailable) {
+            (Some(bytes), _) => {
+                Some(format!("its result of {bytes} bytes was too large to be kept"))
+            }
+            (None, Some(why)) => Some(format!("its result could not be kept: {why}")),
+            (None, None) => None,
+        };
+        Self { result: kept.result, message: self.message.or(why), ..self }
+    }
+
+    /// A job that has ended, and of which no more is left than what is kept of its end.
+    pub(super) fn of_kept(queue: &str, shard: usize, id: &JobId, kept: KeptRecord) -> Option<Self> {
+        let (state, at) = (kept.state()?, Some(kept.at));
+        // It stands nowhere, so nothing can be done to it.
+        let guard = Guard::of(shard, Stands::Broken);
+        let none = Self::of_payload(queue, state, at, Vec::new(), guard);
+        let job = Self {
+            id: Some(id.clone()),
+            job: kept.job.clone(),
+            attempt: kept.attempt.unwrap_or(1),
+            worker: kept.worker.clone(),
+            kind: kept.kind.clone(),
+            message: kept.message.clone(),
+            ..none
+        };
+        Some(job.with_kept(kept))
+    }
+
+    /// What it returned, as JSON, as long as that is kept (`keep_result`) and where it is found by its id. That of an encrypted job is shown as it is stored.
+    #[must_use]
+    pub fn result(&self) -> Option<&str> {
+        self.result.as_deref().map(RawValue::get)
     }
 
     /// The arguments, as JSON: `null` where they cannot be read. Encrypted ones are shown as they are stored.
@@ -354,7 +394,7 @@ fn readable(json: Option<Box<RawValue>>) -> Option<Box<RawValue>> {
 
 impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_struct("JobInfo", 25)?;
+        let mut map = serializer.serialize_struct("JobInfo", 26)?;
         map.serialize_field("id", &self.id)?;
         map.serialize_field("job", &self.job)?;
         map.serialize_field("queue", &self.queue)?;
@@ -380,6 +420,7 @@ impl Serialize for JobInfo {
         let args = RawValue::from_string(self.args().to_owned()).ok();
         map.serialize_field("args", &readable(args))?;
         map.serialize_field("args_v", &self.args_version())?;
+        map.serialize_field("result", &readable(self.result.clone()))?;
         let digest = (self.state == JobState::Broken).then(|| self.digest());
         map.serialize_field("digest", &digest)?;
         map.end()

@@ -24,8 +24,9 @@ use serde::Serialize;
 use crate::client::Client;
 use crate::envelope::JobId;
 use crate::error::{Cause, Error, Refusal};
+use crate::kept::KeptRecord;
 use crate::keys::check_queue;
-use crate::store::{Connection, Fault, Queue};
+use crate::store::{Connection, Fault, FaultKind, Queue};
 
 pub use change::{Action, Changed, Edit, When};
 pub use filter::Filter;
@@ -217,13 +218,46 @@ impl Inspect {
     /// Finds a job by its id, wherever it is. Reads the whole queue in portions if it must, over its own connection. If the job is not there,
     /// it reads the queue twice.
     ///
-    /// `None` for a job that is done, was never enqueued here, or whose record was dropped. A job that moves again and again while it is
+    /// What a job returned comes with it, where that is kept.
+    ///
+    /// `None` for a job that is done and whose result is not kept, was never enqueued here, or whose record was dropped. A job that moves again and again while it is
     /// looked for, as from a worker that stops back to its queue, may be missed, though it is looked for twice.
     ///
     /// # Errors
     /// Where the server cannot be asked. [`Error::Unanswered`] where more than 4 million jobs wait and it is not among those that can be
     /// read, from both ends: whether it is among the others is not known.
     pub async fn find(&self, id: &JobId) -> Result<Option<JobInfo>, Error> {
+        let found = self.look_for(id).await?;
+        match found {
+            Some(job) if job.state.ended().is_none() => Ok(Some(job)),
+            found => self.with_kept(id, found).await,
+        }
+    }
+
+    /// The job with what is kept of its end.
+    async fn with_kept(
+        &self,
+        id: &JobId,
+        found: Option<JobInfo>,
+    ) -> Result<Option<JobInfo>, Error> {
+        for (number, shard) in self.shards.iter().enumerate() {
+            let kept = self.client.kept(shard, id.as_str()).await;
+            let kept = match kept {
+                // The user may look at jobs, and not at results.
+                Err(fault) if fault.kind == FaultKind::Denied => None,
+                kept => kept.map_err(|fault| self.error(Doing::Look, fault))?,
+            };
+            let Some(kept) = kept.and_then(|text| KeptRecord::read(&text).ok()) else { continue };
+            return Ok(match found {
+                Some(job) => Some(job.with_kept(kept)),
+                None => JobInfo::of_kept(&self.name, number, id, kept),
+            });
+        }
+        Ok(found)
+    }
+
+    /// The job wherever it stands.
+    async fn look_for(&self, id: &JobId) -> Result<Option<JobInfo>, Error> {
         self.check()?;
         let is_cut = AtomicBool::new(false);
         for _ in 0..2 {

@@ -10,7 +10,7 @@ use crate::inspect::{Filter, Group, JobInfo};
 use crate::manifest::{HIDDEN, JobType};
 
 /// The fields of a job that hold arguments, or may.
-const TELLING: &[&str] = &["args", "meta", "message", "backtrace", "errors", "crashes"];
+const TELLING: &[&str] = &["args", "result", "meta", "message", "backtrace", "errors", "crashes"];
 
 impl Site {
     /// The job types that workers wrote down, to hide what is not to be shown.
@@ -41,6 +41,11 @@ pub(super) fn job(job: &JobInfo, types: &[JobType], asked: &Asked) -> Value {
             // None where no worker has written down which they are: then none is shown.
             None => *args = HIDDEN.into(),
         }
+    }
+    if let Some(result) = value.get_mut("result").filter(|result| !result.is_null())
+        && !types.iter().any(|known| known.is_called(name))
+    {
+        *result = HIDDEN.into();
     }
     value
 }

@@ -238,10 +238,8 @@ mod server {
                 let Ok(Reserved::Jobs { jobs, .. }) = reserved else { panic!("{reserved:?}") };
                 assert_eq!(jobs.len(), at_once);
                 if settles {
-                    let end = |(lease, _)| Settlement {
-                        lease,
-                        end: End::Acked { job: plain::NAME, note: None },
-                    };
+                    let end =
+                        |(lease, _)| Settlement { lease, end: End::Acked { job: plain::NAME } };
                     done = jobs.into_iter().map(end).collect();
                 }
             }

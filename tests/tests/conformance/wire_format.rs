@@ -423,7 +423,7 @@ async fn limit(server: &TestServer) {
     let _: u64 = server.redis().ask(&lists);
     let cancelled = || server.redis().len("hworker-cancelled-default") == 1;
     server.eventually("it is cancelled", SOON, cancelled);
-    let late = r#"{"id":"late","job":"act","args":{"name":"late","plan":[]},"expires_at":1}"#;
+    let late = r#"{"id":"late","job":"act","args":{"name":"late","plan":[]},"expires_at":1,"keep":3600000}"#;
     let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", late]);
     let expired = || server.redis().len("hworker-expired-default") == 1;
     server.eventually("it expired", SOON, expired);
@@ -492,6 +492,7 @@ fn all_are_described(keys: &[String], worker: &str) {
                 "hworker-chart-<q>:<minutes>:<s>".to_owned()
             }
             Some((stem, "low" | "*" | "+act_of_key=k")) => format!("{stem}:<list>"),
+            Some((stem, _)) if stem == "hworker-job-<q>" => format!("{stem}:<id>"),
             Some((stem, _)) if stem.ends_with(":broadcast") => format!("{stem}:<id>"),
             Some((stem, "+act_of_key=")) => format!("{stem}:<group>"),
             _ => name,

@@ -3,12 +3,10 @@
 use std::time::Duration;
 
 use hworker::{
-    Action, Batch, BatchId, BatchState, BatchStatus, CallbackState, Enqueue, Error, JobState, Priority, Unique,
-    Worker,
+    Action, Batch, BatchId, BatchState, BatchStatus, CallbackState, Enqueue, Error, JobState,
+    Priority, Unique, Worker,
 };
-use hworker_tests::{
-    Act, InProcess, TestServer, act, act_by_twos, act_isolated, common_jobs,
-};
+use hworker_tests::{Act, InProcess, TestServer, act, act_by_twos, act_isolated, common_jobs};
 
 use crate::SOON;
 

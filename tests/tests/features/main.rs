@@ -80,6 +80,7 @@ mod pause;
 mod priority;
 mod queues;
 mod records;
+mod results;
 mod retries;
 mod schema;
 mod server;

@@ -40,7 +40,12 @@ fn of_worker(kind: &str, id: Id) -> String {
     format!("hworker-{kind}-{QUEUE}:w.{id}")
 }
 
-fn keys_of_settle(id: Id) -> [String; 16] {
+/// What the keys of kept results begin with.
+fn kept() -> String {
+    key("job") + ":"
+}
+
+fn keys_of_settle(id: Id) -> [String; 17] {
     [
         of_worker("progress", id),
         key("jobs"),
@@ -58,6 +63,7 @@ fn keys_of_settle(id: Id) -> [String; 16] {
         key("cancelled"),
         key("expired"),
         key("done"),
+        kept(),
     ]
 }
 
@@ -178,7 +184,9 @@ impl Both {
                 let day = key("stat") + ":20260101";
                 let keys = ["parked", "broken", "stat", "day", "jobs", "bell"];
                 let keys = keys.map(|kind| if kind == "day" { day.clone() } else { key(kind) });
-                let args = ["1000", "1000", &self.lease(*token), "why"].map(str::to_owned);
+                let keys = [&keys[..], &[kept()]].concat();
+                let lease = self.lease(*token);
+                let args = ["1000", "1000", &lease, "why", "", "", ""].map(str::to_owned);
                 Answered::Held(list(&self.script("break_parked", &keys, &args)) == ["ok", "1"])
             }
             Call::ReturnInbox { id } => {
@@ -345,6 +353,7 @@ impl Both {
         let kinds = kinds.split(' ');
         let keys: Vec<_> = kinds
             .map(|kind| if kind == "day" { key("stat") + ":20260101" } else { key(kind) })
+            .chain([kept()])
             .collect();
         let (state, bytes, place, job) = match seen {
             Seen::Waiting { job, before } => ("waiting", envelope(job), before.to_string(), job),
@@ -778,6 +787,17 @@ fn an_end_carries_out_all_its_duties_or_none() {
         let lengths = lengths.map(|length| both.ask::<u64>(&length));
         assert_eq!(lengths, [1, 1]);
     }
+    // What is kept of it is written with its end, for its time, and only if it was held.
+    let keep = ["keep", "id", "60000", "the end"];
+    let key = kept() + "id";
+    for (answer, is_there) in [("stale", 0), ("ok", 1)] {
+        let duties = [&["2"], &record[..], &keep].concat();
+        assert_eq!(list(&settle(&mut both, &duties).expect("a reply")), [answer]);
+        assert_eq!(both.ask::<u64>(&["EXISTS", &key]), is_there, "{answer}");
+        let _: u64 = both.ask(&["HSET", &progress, "7", "{}"]);
+    }
+    let left: i64 = both.ask(&["PTTL", &key]);
+    assert!((1..=60_000).contains(&left), "{left}");
 }
 
 #[test]

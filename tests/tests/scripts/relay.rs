@@ -114,8 +114,8 @@ impl All {
                 let lease = self.leases.remove(&(worker, member)).expect("it runs");
                 let word = if good { "good" } else { "bad" };
                 let note = format!("{BATCH} {member} {word} ended j{member}");
-                let record = ["record", "failed", "j", "-", "1000", "100000", "{}", ""];
-                let duties: &[&str] = if good { &["ack"] } else { &record };
+                let (outcome, most) = if good { ("done", "0") } else { ("failed", "1000") };
+                let duties = ["record", outcome, "j", "-", most, "100000", "{}", ""];
                 let settle = ["1000", "1000", "end", "act", &lease, "2"];
                 let words: Vec<_> = settle
                     .iter()

@@ -11,7 +11,6 @@ async fn of_another_queue() {}
     cron = "* * * * *",
     every = "1h",
     timezone = "UTC",
-    keep_result = "1d",
     expires = "1h",
     isolate = true
 )]

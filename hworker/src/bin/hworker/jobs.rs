@@ -165,6 +165,11 @@ pub(crate) fn in_json(job: &JobInfo, types: &[JobType]) -> Result<Value, Stop> {
             None => *args = Value::String("•••".to_owned()),
         }
     }
+    if let Some(result) = value.get_mut("result").filter(|result| !result.is_null())
+        && redacted(job, types).is_none()
+    {
+        *result = Value::String("•••".to_owned());
+    }
     Ok(value)
 }
 
@@ -219,6 +224,12 @@ async fn show(context: &Context, queue: &str, id: &str, dump: bool) -> Result<()
             },
         ),
     ];
+    if let Some(result) = job.result() {
+        let is_shown = redacted(&job, &types).is_some();
+        lines.push(("result", if is_shown { result.to_owned() } else { "•••".to_owned() }));
+    } else if job.state == JobState::Done {
+        lines.push(("message", job.message.clone().unwrap_or_default()));
+    }
     let name = job.job.as_deref().unwrap_or_default();
     let has_versions = types.iter().any(|known| known.is_called(name) && known.version > 1);
     if has_versions || job.args_version() > 1 {

@@ -24,7 +24,8 @@ use crate::store::{Fault, FaultKind, LAST_MOMENT, Queue};
 pub(super) use waiting::Coalescers;
 
 impl Client {
-    /// Puts a job at the back of those of its priority in a queue, with those that others put there at the same time.
+    /// Puts a job at the back of those of its priority in a queue, with those that others put there at the same time. Gives the name of its
+    /// shard.
     ///
     /// # Cancel safety
     /// When it is dropped, the job is enqueued or not, and certainly not if its turn had not come.
@@ -34,7 +35,7 @@ impl Client {
         (queue, priority): (&str, Priority),
         envelope: Vec<u8>,
         confirms: Option<Durability>,
-    ) -> Result<(), Fault> {
+    ) -> Result<Arc<str>, Fault> {
         let coalescers = &self.inner.coalescers;
         let coalescer = match self.next_shard(queue) {
             None => coalescers.of(runtime, (queue, priority), confirms, || self.queue(queue)),
@@ -43,10 +44,12 @@ impl Client {
             }
         };
         if coalescer.registered.initialized() {
-            return self.push_to(&coalescer, envelope).await;
+            self.push_to(&coalescer, envelope).await?;
+        } else {
+            let pushed = Box::pin(self.push_to(&coalescer, envelope));
+            Box::pin(self.register_beside(&coalescer, pushed)).await?;
         }
-        let pushed = Box::pin(self.push_to(&coalescer, envelope));
-        Box::pin(self.register_beside(&coalescer, pushed)).await
+        Ok(Arc::clone(&coalescer.queue.label))
     }
 
     /// The coalescer of this queue, if the registry may not have the queue yet.

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::lease::Lease;
 use super::scan::{SCAN, Scan};
+use crate::envelope::{JobId, keeps};
 use crate::keys::WorkerKeys;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
@@ -17,8 +18,10 @@ impl Queue {
         on: &Connection,
         payload: &[u8],
     ) -> Result<bool, Fault> {
-        let mut call = Call::new(Script::RequeueBroken, &[&self.keys.broken, &self.keys.jobs]);
-        call.arg(payload);
+        let keys = &self.keys;
+        let mut call = Call::new(Script::RequeueBroken, &[&keys.broken, &keys.jobs, &keys.kept]);
+        let of_result = keeps(payload).map(|(id, _)| id);
+        call.arg(payload).arg(of_result.as_ref().map_or("", JobId::as_str));
         Ok(on.run(&call, CALL_WITHIN).await?.text()? == "ok")
     }
 

@@ -3,6 +3,7 @@
 use super::records::Place;
 use super::schedule::scheduled;
 use crate::envelope::JobId;
+use crate::kept::Kept;
 use crate::keys::Ended;
 use crate::limit::List;
 use crate::store::net::{Call, Connection, Fault};
@@ -58,6 +59,16 @@ pub(crate) enum Duty {
     Cancel { job: String, id: String, record: Vec<u8> },
 }
 
+/// What becomes of what is kept of its end, for those who wait for its result.
+#[derive(Debug)]
+pub(crate) enum Keeping {
+    Nothing,
+    /// It does not run, and this is kept.
+    Keep(Box<Kept>),
+    /// It runs again.
+    Forget(JobId),
+}
+
 /// What an edit did.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Edited {
@@ -80,14 +91,14 @@ impl Queue {
         day: &str,
         (id, from): (Option<&JobId>, From<'_>),
         to: &Self,
-        duty: &Duty,
+        (duty, keeping): (&Duty, &Keeping),
     ) -> Result<Edited, Fault> {
         let keys = &self.keys;
         let stat_of_day = keys.stat_of(day);
         let targets: [&str; _] = [&to.keys.jobs, &to.keys.scheduled, &to.keys.bell];
         let own: [&str; _] = [&keys.broken, &keys.stat, &stat_of_day, &keys.parked, &keys.token];
         let list = keys.list(&self.list);
-        let places: [&str; _] = [&list, &keys.scheduled, &to.keys.token];
+        let places: [&str; _] = [&list, &keys.scheduled, &to.keys.token, &keys.kept];
         let all = [&targets[..], &own, &keys.records(), &places].concat();
         let mut call = Call::new(Script::Edit, &all);
         let instead = if let Duty::Stay(envelope) = duty { envelope } else { HUSK };
@@ -134,6 +145,7 @@ impl Queue {
             let due = if let Duty::At { due, .. } = duty { due.to_string() } else { String::new() };
             call.arg("again").arg(due).arg(format!("{}#{}", to.list.clone().by_id(), id.as_str()));
             call.lock(lock).arg(envelope);
+            keeping.add_to(&mut call);
             return edited(&mut on.run(&call, CALL_WITHIN).await?);
         }
         match duty {
@@ -150,7 +162,18 @@ impl Queue {
                 call.arg("at").number(*due).arg(named(&to.list)).arg(at_once).arg(envelope);
             }
         }
+        keeping.add_to(&mut call);
         edited(&mut on.run(&call, CALL_WITHIN).await?)
+    }
+}
+
+impl Keeping {
+    fn add_to(&self, call: &mut Call) {
+        match self {
+            Self::Nothing => call,
+            Self::Keep(kept) => call.arg("keep").arg(&kept.id).number(kept.ms).arg(&kept.text),
+            Self::Forget(id) => call.arg("forget").arg(id.as_str()),
+        };
     }
 }
 

@@ -40,14 +40,14 @@ pub(crate) use counts::{Load, is_ticket};
 #[cfg(feature = "cron")]
 pub(crate) use cron::{Firing, KnownEntry, Ordered, Run};
 pub(crate) use doctor::{info, own_user, refused, set_aside, slow_calls, types, users};
-pub(crate) use edit::{Duty, Edited, From, HUSK};
+pub(crate) use edit::{Duty, Edited, From, HUSK, Keeping};
 pub(crate) use enqueue::{Bound, NoRoom};
 pub(crate) use heartbeat::{Asked, Beat, Declares, Heard, MOST_SLOTS, Orders};
 pub(crate) use ids::{HeldKey, Stand};
 pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry};
 pub(crate) use lease::{Lease, LeaseMap};
 pub(crate) use meta::{ListedQueues, Meta, MetaKey};
-pub(crate) use parked::ParkedEntry;
+pub(crate) use parked::{Overdue, ParkedEntry};
 pub(crate) use read::{DEEPEST, Places, Range, read_set};
 pub(crate) use records::{Place, Trimmed};
 pub(crate) use recover::{Recovered, Who};

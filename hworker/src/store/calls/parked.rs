@@ -2,6 +2,7 @@
 
 use super::lease::Lease;
 use super::reserve::Reserved;
+use crate::kept::Kept;
 use crate::keys::WorkerKeys;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
@@ -17,6 +18,15 @@ pub(crate) struct ParkedEntry {
     pub(crate) token: u64,
     /// `None` where it is larger than a worker takes.
     pub(crate) payload: Option<Vec<u8>>,
+}
+
+/// A parked job that no worker could run for long.
+#[derive(Debug)]
+pub(crate) struct Overdue {
+    pub(crate) token: u64,
+    pub(crate) reason: String,
+    /// What is kept of it, where its result is.
+    pub(crate) kept: Option<Box<Kept>>,
 }
 
 impl Queue {
@@ -82,15 +92,27 @@ impl Queue {
         &self,
         on: &Connection,
         day: &str,
-        overdue: &[(u64, String)],
+        overdue: &[Overdue],
     ) -> Result<bool, Fault> {
         let keys = &self.keys;
         let stat_of_day = keys.stat_of(day);
-        let all = [&keys.parked, &keys.broken, &keys.stat, &stat_of_day, &keys.jobs, &keys.bell];
-        let mut call = Call::new(Script::BreakParked, &all.map(String::as_str));
+        let all: [&str; _] = [
+            &keys.parked,
+            &keys.broken,
+            &keys.stat,
+            &stat_of_day,
+            &keys.jobs,
+            &keys.bell,
+            &keys.kept,
+        ];
+        let mut call = Call::new(Script::BreakParked, &all);
         call.number(self.limits.broken as u64).number(DAY_TTL_S);
-        for (token, reason) in overdue {
+        for Overdue { token, reason, kept } in overdue {
             call.number(*token).arg(reason);
+            match kept {
+                Some(kept) => call.arg(&kept.id).number(kept.ms).arg(&kept.text),
+                None => call.arg("").arg("").arg(""),
+            };
         }
         let mut reply = on.run(&call, CALL_WITHIN).await?;
         match reply.text()?.as_str() {

@@ -8,6 +8,7 @@ use redis::Value;
 use super::lease::Lease;
 use super::settlement::{End, Settlement};
 use crate::charts::UNKNOWN;
+use crate::kept::Kept;
 use crate::keys::WorkerKeys;
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
@@ -108,10 +109,12 @@ impl Queue {
             if releases.len() == batch.len() {
                 return Ok(Settled::default());
             }
-            let is_recorded = |one: &Settlement| matches!(one.end, End::Recorded { .. });
-            let of_records = batch.iter().any(is_recorded).then(|| self.keys.records());
-            let of_records = of_records.as_ref().map_or(&[][..], |keys| keys);
-            let (call, parts) = self.settle_call(Script::Settle, of_records, worker, day, batch);
+            let needs_more = |one: &Settlement| {
+                matches!(one.end, End::Recorded { .. } | End::Broken { kept: Some(_), .. })
+            };
+            let more = batch.iter().any(needs_more).then(|| self.keys.ends());
+            let more = more.as_ref().map_or(&[][..], |keys| keys);
+            let (call, parts) = self.settle_call(Script::Settle, more, worker, day, batch);
             let within = CALL_WITHIN + on.confirms_within();
             let (reply, confirmed) = on.run_confirmed(&call, within).await?;
             let settled = settled(reply, &parts)?;
@@ -165,7 +168,7 @@ impl Queue {
         // The fast path: success. Acks of one job type are one operation.
         let mut acks: Vec<(&'static str, Vec<&Lease>)> = Vec::new();
         for settlement in batch {
-            if let End::Acked { job, note: None } = settlement.end {
+            if let End::Acked { job } = settlement.end {
                 match acks.iter_mut().find(|(name, _)| *name == job) {
                     Some((_, leases)) => leases.push(&settlement.lease),
                     None => acks.push((job, vec![&settlement.lease])),
@@ -183,11 +186,10 @@ impl Queue {
         for settlement in batch {
             let lease = &settlement.lease;
             let job = match &settlement.end {
-                End::Acked { note: None, .. } | End::Released { .. } => continue,
-                End::Acked { job, .. }
-                | End::Retried { job, .. }
-                | End::Recorded { job, .. }
-                | End::Slowed { job, .. } => *job,
+                End::Acked { .. } | End::Released { .. } => continue,
+                End::Retried { job, .. } | End::Recorded { job, .. } | End::Slowed { job, .. } => {
+                    *job
+                }
                 End::Broken { .. }
                 | End::Parked { .. }
                 | End::Husk
@@ -195,13 +197,13 @@ impl Queue {
                 | End::Submitted(_) => "",
             };
             let halts = matches!(settlement.end, End::Recorded { halts: true, .. });
-            let note = settlement.note();
+            let (kept, note) = (settlement.end.kept(), settlement.note());
             // With how many duties.
-            let duties = 1 + u64::from(halts) + u64::from(note.is_some());
+            let more = [halts, kept.is_some(), note.is_some()];
+            let duties = 1 + more.into_iter().map(u64::from).sum::<u64>();
             call.arg("end").arg(job).lease(lease).number(duties);
             match &settlement.end {
-                End::Released { .. } => &mut call,
-                End::Acked { .. } => call.arg("ack"),
+                End::Acked { .. } | End::Released { .. } => &mut call,
                 End::Retried { delay_ms, envelope, .. } => {
                     call.arg("retry").number(*delay_ms).arg(envelope)
                 }
@@ -231,6 +233,9 @@ impl Queue {
                     call.arg("park").arg(envelope.as_deref().unwrap_or_default())
                 }
             };
+            if let Some(Kept { id, ms, text }) = kept {
+                call.arg("keep").arg(id).number(*ms).arg(text);
+            }
             if let Some(note) = note {
                 call.arg("note").arg(&**note);
             }

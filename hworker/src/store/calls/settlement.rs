@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::lease::Lease;
 use crate::envelope::JobId;
+use crate::kept::Kept;
 use crate::keys::{Ended, Keys};
 use crate::limit::List;
 use crate::unique::KeyLock;
@@ -20,8 +21,6 @@ pub(crate) struct Settlement {
 pub(crate) enum End {
     Acked {
         job: &'static str,
-        /// What its batch is to be told.
-        note: Option<Arc<str>>,
     },
     Retried {
         job: &'static str,
@@ -34,11 +33,15 @@ pub(crate) enum End {
         record: Box<NewRecord>,
         /// No other of its key starts before somebody resumes the key.
         halts: bool,
+        /// What is kept of it, where its result is.
+        kept: Option<Box<Kept>>,
         /// What its batch is to be told.
         note: Option<Arc<str>>,
     },
     Broken {
         reason: String,
+        /// The same.
+        kept: Option<Box<Kept>>,
         /// Of the payload, which stays at the server.
         bytes: usize,
     },
@@ -100,12 +103,27 @@ pub(crate) struct NewRecord {
     pub(crate) text: Vec<u8>,
 }
 
+impl NewRecord {
+    /// None, of a job that ended so: it is counted alone.
+    pub(crate) fn none(ended: Ended, id: &JobId) -> Self {
+        let (group, id) = ("-".to_owned(), id.as_str().to_owned());
+        Self { ended, id, group, sample: Vec::new(), text: Vec::new() }
+    }
+}
+
 impl End {
+    /// What is kept of the job, where it ends with this and its result is kept.
+    pub(crate) fn kept(&self) -> Option<&Kept> {
+        match self {
+            Self::Recorded { kept, .. } | Self::Broken { kept, .. } => kept.as_deref(),
+            _ => None,
+        }
+    }
+
     /// The names of the keys that it needs.
     fn needs(&self, keys: &Keys) -> String {
         match self {
-            Self::Acked { note: None, .. } => "the leases".into(),
-            Self::Acked { note: Some(_), .. } => keys.notes(),
+            Self::Acked { .. } => "the leases".into(),
             Self::Routed { list, .. } => keys.list(list),
             Self::Submitted(job) => keys.list(&job.list),
             Self::Slowed { .. } => format!("{} or {}", keys.jobs, keys.bell),
@@ -161,13 +179,12 @@ impl Settlement {
             End::Broken { reason, .. } => reason.len(),
             _ => self.bytes().map_or(0, <[u8]>::len),
         };
-        brought + self.lease.name_length()
+        brought + self.end.kept().map_or(0, |kept| kept.text.len()) + self.lease.name_length()
     }
 
     /// Whether it brings bytes along, for which a server may refuse it.
     pub(crate) fn has_bytes(&self) -> bool {
         self.bytes().is_some()
-            || self.note().is_some()
             || matches!(
                 self.end,
                 End::Broken { .. } | End::Parked { .. } | End::Routed { .. } | End::Submitted(_)
@@ -188,15 +205,21 @@ impl Settlement {
         }
     }
 
+    /// How many bytes the largest has of what it brings along.
+    pub(crate) fn largest(&self) -> usize {
+        let kept = self.end.kept().map_or(0, |kept| kept.text.len());
+        self.bytes().map_or(0, <[u8]>::len).max(kept)
+    }
+
     /// Whether the job just ends.
     pub(crate) fn is_ack(&self) -> bool {
-        matches!(self.end, End::Acked { note: None, .. })
+        matches!(self.end, End::Acked { .. })
     }
 
     /// What its batch is to be told.
     pub(crate) fn note(&self) -> Option<&Arc<str>> {
         match &self.end {
-            End::Acked { note, .. } | End::Recorded { note, .. } => note.as_ref(),
+            End::Recorded { note, .. } => note.as_ref(),
             _ => None,
         }
     }

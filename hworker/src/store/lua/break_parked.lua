@@ -6,14 +6,15 @@
 -- KEYS[4] day     HASH  the same of one day
 -- KEYS[5] jobs    LIST+ waiting envelopes; behind `:ids` those of jobs that are known by their ids
 -- KEYS[6] bell    LIST  at most one token; wakes the process that keeps the timer
+-- KEYS[7] kept_of PREFIX of a STRING each `<id>`: how a job ended that keeps its result
 -- ARGV[1] broken_limit  how many payloads are kept; 0 keeps none
 -- ARGV[2] day_ttl       seconds that the counters of a day are kept
--- ARGV[3] now token, reason; repeated
+-- ARGV[3] now token, reason, and of a job that keeps its result the id, for how many ms and what is kept, else '' three times; repeated
 --
 -- Returns {'ok', how many were broken}; {'full', how many} where `broken` has no room for the next, which stays parked.
 -- Invariant: an envelope leaves `parked` and enters `broken` in the same script, unless the user has it keep none.
 local call = redis.call
-local parked, broken, stat, day, jobs, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
+local parked, broken, stat, day, jobs, bell, kept_of = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 -- It holds no lease.
 local progress = ''
 local broken_limit, day_ttl = tonumber(ARGV[1]), ARGV[2]
@@ -27,7 +28,7 @@ local kept = call('HLEN', broken)
 -- include whole
 
 local word, counter, n = 'ok', 'broken', 0
-for i = 3, #ARGV, 2 do
+for i = 3, #ARGV, 5 do
   local member, reason = call('ZRANGEBYSCORE', parked, ARGV[i], ARGV[i], 'LIMIT', 0, 1)[1], ARGV[i + 1]
   local name, payload = whole(member or '')
   payload = member and payload
@@ -43,6 +44,7 @@ for i = 3, #ARGV, 2 do
       -- include quarantine
       kept = kept + (old and 0 or 1)
     end
+    if ARGV[i + 2] ~= '' then call('SET', kept_of .. ARGV[i + 2], ARGV[i + 4], 'PX', ARGV[i + 3]) end
     n = n + 1
   end
 end

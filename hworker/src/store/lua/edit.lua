@@ -17,6 +17,7 @@
 -- KEYS[15] own_jobs    LIST    in which it is, if it waits
 -- KEYS[16] own_scheduled  ZSET  of the queue on which it is
 -- KEYS[17] to_token    STRING  the last token of the queue to which it goes
+-- KEYS[18] kept        PREFIX  of a STRING each `<id>`: how a job ended that keeps its result
 -- ARGV[1] state        'waiting', 'scheduled', 'parked', 'broken', or how it ended
 -- ARGV[2] bytes        its payload; of an ended one its member
 -- ARGV[3] seen         how many were to be taken before it if it waits, or '=<list>#<id>' where it is known by its id; else its score; '' if
@@ -30,6 +31,7 @@
 --   'again', due in ms or '', list and id, what its key holds it by and the key, what is done if another holds it (nothing here), how long a
 --     period lasts, how long it may be put off, envelope                         an ended one that is unique waits, or is scheduled
 --   'cancel', job type, id, most records, most bytes, record                     does not run
+--   'forget', id                                                                 behind the others: runs again, so nothing is kept of its end
 --
 -- Returns {'done'}; {'missing'} when it is not there any more; {'changed'} when it is there with another score; {'conflict', id, how that
 -- stands or ''} when another holds its key.
@@ -37,7 +39,7 @@
 local call = redis.call
 local jobs, scheduled, bell, broken, stat, day = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6]
 local parked, token_key, records, groups = KEYS[7], KEYS[8], KEYS[9], KEYS[10]
-local own_jobs, own_scheduled = KEYS[15], KEYS[16]
+local own_jobs, own_scheduled, kept = KEYS[15], KEYS[16], KEYS[18]
 local ended, outcomes = {KEYS[11], KEYS[12], KEYS[13], KEYS[14]}, {failed = 1, cancelled = 2, expired = 3, done = 4}
 local state, bytes, seen, instead = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local broken_limit, day_ttl = tonumber(ARGV[5]), ARGV[6]
@@ -57,7 +59,10 @@ local cancelled_name
 -- include finish
 -- include duties
 
-arguments.push, arguments.at, arguments.again, arguments.cancel = 4, 4, 7, 5
+arguments.push, arguments.at, arguments.again, arguments.cancel, arguments.forget = 4, 4, 7, 5, 1
+-- Without a first duty but 'keep' it is deleted, or stays.
+local is_deleted = not ARGV[7] or ARGV[7] == 'keep'
+function duties.forget(_, _, _, id) call('DEL', kept .. id) end
 function duties.push(_, _, _, how, list, at_once, envelope)
   if list ~= '' then
     local token_key = KEYS[17]
@@ -107,7 +112,7 @@ local seat, score, follows
 if state == 'waiting' and own_name then
   local stands, _, _, envelope = standing(read(own_name).id)
   -- One that follows another is in no list.
-  follows = stands == 'f' and instead == '-' and (not ARGV[7] or ARGV[7] == 'cancel')
+  follows = stands == 'f' and instead == '-' and (is_deleted or ARGV[7] == 'cancel')
   envelope = follows and string.match(envelope, '^%d*\n(.*)$') or envelope
   if stands ~= 'w' and not follows or envelope ~= bytes then return {'missing'} end
 elseif state == 'waiting' then
@@ -179,7 +184,7 @@ else
   drop(state, bytes)
 end
 
-if own_name and (state ~= 'waiting' or instead == '-') and not ARGV[7] then finish(own_name, 'deleted', nil, true) end
+if own_name and (state ~= 'waiting' or instead == '-') and is_deleted then finish(own_name, 'deleted', nil, true) end
 i = 7
 while ARGV[i] do
   local duty = ARGV[i]

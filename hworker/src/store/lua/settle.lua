@@ -10,13 +10,14 @@
 -- KEYS[8] own        HASH  the worker's own counters
 -- KEYS[9] parked     ZSET  envelope -> token: jobs that some worker could not run
 -- KEYS[10] token     STRING  the last token of the queue
---   The others are there only where an end has the duty 'record':
+--   The others are there only where an end has the duty 'record' or 'keep':
 -- KEYS[11] records   HASH  id -> record of an ended job
 -- KEYS[12] groups    HASH  group -> how many, when and what; bytes of records by outcome
 -- KEYS[13] failed    ZSET  '<group> <job> <id>' -> end in ms
 -- KEYS[14] cancelled ZSET  the same
 -- KEYS[15] expired   ZSET  the same
 -- KEYS[16] done      ZSET  the same
+-- KEYS[17] kept      PREFIX of a STRING each `<id>`: how a job ended that keeps its result
 -- ARGV[1] broken_limit  how many payloads are kept
 -- ARGV[2] day_ttl       seconds that the counters of a day are kept
 -- ARGV[3] then, repeated:
@@ -33,8 +34,8 @@
 --     'submit', list#id, what its key holds it by and the key, what is done if another holds it, for how long in ms, how long it may be put
 --                                             off: was met in the plain list, and is to be known by its id, see lib/unique.lua
 --     'halt'                                  behind 'record': holds its key up, where its list is one in order
---     'ack'                                   is done, and has another duty
---     'note', note                            behind 'ack' or 'record': what its batch is to be told
+--     'keep', id, for how many ms, text       behind 'record' or 'break': how the job ended, for those who wait for its result
+--     'note', note                            behind 'record': what the batch of the job is to be told
 --     'husk', reason                          stands for a job that was taken out of the list by hand; for the reason it is broken if not
 --   What needs the payload, which is 'break', 'park', 'route' and 'submit', is the first duty.
 --
@@ -71,7 +72,7 @@ local run_duty, write_all
 local at = 3
 while ARGV[at] == 'ack' do at = at + 3 + 2 * ARGV[at + 2] end
 if ARGV[at] then
-  local records, groups = KEYS[11], KEYS[12]
+  local records, groups, kept = KEYS[11], KEYS[12], KEYS[17]
   local ended, outcomes = {KEYS[13], KEYS[14], KEYS[15], KEYS[16]}, {failed = 1, cancelled = 2, expired = 3, done = 4}
   -- include clock
   -- include lists
@@ -99,8 +100,8 @@ if ARGV[at] then
     if held then
       free(lease, progress)
       local is_copy = broadcast_of(lease)
-      if is_ordered(lease) and duty ~= 'record' and duty ~= 'break' and duty ~= 'halt' and duty ~= 'husk' and duty ~= 'ack'
-        and duty ~= 'note' then
+      if is_ordered(lease) and duty ~= 'record' and duty ~= 'break' and duty ~= 'halt' and duty ~= 'keep' and duty ~= 'note'
+        and duty ~= 'husk' then
         -- Somebody cancelled it, and its worker does not know yet. The last argument is the envelope, but where it goes to another list.
         local envelope = duty ~= 'route' and ARGV[last] ~= '' and ARGV[last] or payload
         -- include mark

@@ -15,6 +15,7 @@ use super::call::Call;
 use super::fault::{Fault, FaultKind};
 use super::meter::Meter;
 use super::slots::{Node, Slots};
+use super::tracking::Tracking;
 use crate::durability::Durability;
 use crate::store::bounds::CALL_WITHIN;
 use crate::store::reply::Reply;
@@ -42,6 +43,7 @@ pub(crate) struct Connection {
     barriers: Option<Arc<Barriers>>,
     /// The scripts that were sent by their text.
     sent: Arc<Sent>,
+    tracking: Arc<Tracking>,
 }
 
 /// Ends the connection and the task that drives it with the last clone.
@@ -80,7 +82,17 @@ impl Connection {
             home: None,
             barriers: None,
             sent: Arc::default(),
+            tracking: Arc::default(),
         }
+    }
+
+    /// With what is done when the server tells of keys.
+    pub(super) fn tracked(self, tracking: Arc<Tracking>) -> Self {
+        Self { tracking, ..self }
+    }
+
+    pub(super) fn tracking(&self) -> &Tracking {
+        &self.tracking
     }
 
     /// Reports what it learns about slots to all connections of the same cluster.

@@ -19,6 +19,7 @@ mod server;
 mod slots;
 #[cfg_attr(not(feature = "tls"), path = "tls/without.rs")]
 mod tls;
+mod tracking;
 mod url;
 
 pub(crate) use address::{Address, Home};

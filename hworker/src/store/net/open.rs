@@ -15,6 +15,7 @@ use super::line::Endpoint;
 use super::meter::Meter;
 use super::name;
 use super::probe::refusal;
+use super::tracking::Tracking;
 use crate::store::bounds::CALLS_IN_FLIGHT;
 use crate::time::within;
 
@@ -37,14 +38,17 @@ pub(super) async fn open_with(
     meter: Option<&Arc<Meter>>,
 ) -> Result<Connection, Fault> {
     let notice = ended.clone();
+    let tracking = Arc::<Tracking>::default();
+    let tracked = Arc::clone(&tracking);
     let config = AsyncConnectionConfig::new()
         // The crate's own limit would also end blocking commands; every call here has its own.
         .set_response_timeout(None)
         .set_pipeline_buffer_size(CALLS_IN_FLIGHT)
         .set_push_sender(move |push: redis::PushInfo| {
-            match (push.kind, &told) {
+            match (&push.kind, &told) {
                 (PushKind::Disconnection, _) => notice.cancel(),
                 (PushKind::Message, Some(told)) => told.notify_one(),
+                (PushKind::Invalidate, _) => tracked.told(&push.data),
                 _ => {}
             }
             Ok::<(), redis::aio::SendError>(())
@@ -69,5 +73,6 @@ pub(super) async fn open_with(
         driver.abort();
         return Err(refusal(server.info.addr(), None, CONNECT_WITHIN).await);
     }
-    Ok(Connection::new(inner, driver, ended, meter, server.info.addr().clone()))
+    let connection = Connection::new(inner, driver, ended, meter, server.info.addr().clone());
+    Ok(connection.tracked(tracking))
 }

@@ -60,6 +60,8 @@ pub(super) struct JobSchema {
     args: Value,
     /// The version of the arguments.
     args_v: u32,
+    /// What it returned, where its type keeps that and it was asked for by its id; `•••` where it is not shown.
+    result: Option<Value>,
     /// What names a broken payload.
     digest: Option<String>,
 }

@@ -39,7 +39,7 @@ pub(super) async fn show(
         p.crumb { a href=(view.at("/jobs")) { "Jobs" } span { "/" } a href=(view.jobs_link(&queue, state, "")) { (state) } }
         (head(&html! { (name(title)) " " (badge(state)) }, &page.verdict(), &page.actions()))
         div.two {
-            div.stack { (timeline(&all, enqueued, view.now)) (page.attempts(&all)) (page.args()) }
+            div.stack { (timeline(&all, enqueued, view.now)) (page.attempts(&all)) (page.result()) (page.args()) }
             div.stack { (page.facts()) (page.commands()) }
         }
     };
@@ -151,6 +151,18 @@ impl Shown<'_> {
                     @if !attempt.backtrace.is_empty() {
                         details.fold open[is_open] { summary { "Backtrace" } pre.code tabindex="0" { (backtrace(&attempt.backtrace)) } }
                     }
+                }
+            }
+        }
+    }
+
+    fn result(&self) -> Markup {
+        let result = &self.job["result"];
+        html! {
+            @if !result.is_null() {
+                section.panel {
+                    header { h2 { "Result" } }
+                    div.body { pre.code.wrap tabindex="0" { (json(result, MOST)) } }
                 }
             }
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::backoff::{self, CallBackoff};
 use crate::error::BoxError;
 use crate::job::{OnError, OnFault, Policy};
-use crate::outcome::{self, Decision, Returned, Verdict};
+use crate::outcome::{self, Decision, ReturnValue, Returned, Verdict};
 use crate::worker::attempt::panic::{self, Panic};
 
 /// How many bytes of an error's text are logged and go into a record.
@@ -37,7 +37,8 @@ impl From<Result<Returned, Panic>> for Finish {
 /// What happens to the job.
 #[derive(Debug, Clone)]
 pub(crate) enum Transition {
-    Ack,
+    /// It is done; with its result, where that is kept.
+    Ack(Option<ReturnValue>),
     /// Runs again after the delay, as the next attempt.
     Retry(Duration, Evidence),
     /// Runs again after the delay, as the same attempt.
@@ -57,11 +58,13 @@ pub(crate) struct Evidence {
     pub(crate) message: String,
     pub(crate) place: Option<String>,
     pub(crate) backtrace: Option<String>,
+    /// The error itself, where it is kept.
+    pub(crate) error: Option<ReturnValue>,
 }
 
 impl Evidence {
     pub(crate) fn new(kind: &'static str, message: impl Into<String>) -> Self {
-        Self { kind, message: message.into(), place: None, backtrace: None }
+        Self { kind, message: message.into(), place: None, backtrace: None, error: None }
     }
 }
 
@@ -79,17 +82,23 @@ pub(crate) struct Attempts<'a> {
 pub(crate) fn decide(finish: &Finish, attempts: &Attempts<'_>) -> Transition {
     let policy = attempts.policy;
     match finish {
-        Finish::Returned(Returned::Success) => Transition::Ack,
+        Finish::Returned(Returned::Success) => Transition::Ack(None),
+        Finish::Returned(Returned::Value(value)) => Transition::Ack(Some(value.clone())),
         Finish::Returned(Returned::Failure(message)) => {
             Transition::Fail(Evidence::new("failure", message.as_str()))
         }
         Finish::Returned(Returned::Retry(message)) => {
             attempts.after(OnFault::Retry, Evidence::new("retry", message.as_str()))
         }
-        Finish::Returned(Returned::Error(error)) => attempts.after_error(error),
+        Finish::Returned(Returned::Error(error)) => attempts.after_error(error, None),
+        Finish::Returned(Returned::ErrorValue(both)) => {
+            let (error, value) = &**both;
+            attempts.after_error(error, Some(value.clone()))
+        }
         Finish::Panicked(panic) => {
             let Panic { message, place, backtrace } = panic.clone();
-            attempts.after(policy.on_panic, Evidence { kind: "panic", message, place, backtrace })
+            let evidence = Evidence { place, backtrace, ..Evidence::new("panic", message) };
+            attempts.after(policy.on_panic, evidence)
         }
         Finish::TimedOut(timeout) => {
             let message = format!("ran longer than its timeout of {timeout:?}");
@@ -109,8 +118,8 @@ impl Attempts<'_> {
         self.again(fault, evidence, &error)
     }
 
-    fn after_error(&self, error: &BoxError) -> Transition {
-        let evidence = Evidence::new("error", chain(error));
+    fn after_error(&self, error: &BoxError, value: Option<ReturnValue>) -> Transition {
+        let evidence = Evidence { error: value, ..Evidence::new("error", chain(error)) };
         // If the chain panics there is no verdict, and the evidence says so.
         match panic::catch(|| Verdict::find(error.as_ref())).unwrap_or_default() {
             Some(Decision::Fail) => Transition::Fail(evidence),

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use crate::backoff::CallBackoff;
 use crate::charts::{Rare, UNKNOWN};
-use crate::encryption::{self, Encrypted, KeyRing, Opened, Owner, Unopened, is_sealed};
+use crate::encryption::{self, Encrypted, KeyRing, Opened, Owner, Unopened, What, is_sealed};
 use crate::envelope::{Envelope, Header, JobId, bounded, not_utf8};
 use crate::job::Definition;
 use crate::store::{End, HUSK, Lease};
-use crate::worker::attempt::{panic, record};
+use crate::worker::attempt::{kept, panic, record};
 use crate::worker::state::{Consumer, Core, Job, Reason, Warning};
 
 /// How many bytes are kept and logged of the reason why arguments could not be read.
@@ -67,6 +67,8 @@ fn without_payload(core: &Core, lease: Lease, payload: &str) -> Result<Job, Unre
         waits_since: envelope.waits_since(),
         of: envelope.of.as_deref().map(Box::from),
         priority: envelope.priority().unwrap_or(definition.priority),
+        // Of the copies for each worker none has a result that is the job's.
+        keep: envelope.keep.or(definition.keep_ms).filter(|_| !lease.is_copy()),
         crashes: envelope.crashes,
         args,
         opened,
@@ -113,7 +115,7 @@ fn open(
     let Some(id) = envelope.id.as_deref() else {
         return broken("encrypted arguments belong to an id, and the field `id` is missing".into());
     };
-    let owner = Owner { job: &envelope.job, id };
+    let owner = Owner { what: What::Args, job: &envelope.job, id };
     match encryption::open(keys, args, owner) {
         Ok(opened) => Ok(Some(opened)),
         Err(Unopened::Refused(why)) => broken(why),
@@ -167,7 +169,10 @@ impl Unread {
     /// The end of the lease. A job that another worker may be able to run is parked.
     pub(crate) fn end(self, core: &Core, consumer: &Consumer, payload: &[u8]) -> End {
         match self {
-            Self::Broken(reason) => record::broken(&reason, payload.len()),
+            Self::Broken(reason) => {
+                let kept = kept::of_broken(core.clock.unix_ms(), payload, &reason);
+                record::broken(&reason, payload.len(), kept)
+            }
             Self::Husk => End::Husk,
             Self::Elsewhere { reason, what } => {
                 let advice = match reason {

@@ -19,9 +19,11 @@ use crate::worker::state::{Consumer, Core, Job};
 /// Decides what happens to the job, with the user's `backoff` and `on_error`.
 pub(crate) fn decided(core: &Core, job: &Job, finish: Finish, policy: &Policy) -> Transition {
     // The fast path: success.
-    if matches!(finish, Finish::Returned(Returned::Success)) {
-        return Transition::Ack;
-    }
+    let finish = match finish {
+        Finish::Returned(Returned::Success) => return Transition::Ack(None),
+        Finish::Returned(Returned::Value(value)) => return Transition::Ack(Some(value)),
+        finish => finish,
+    };
     let time_left = |until: u64| Duration::from_millis(until.saturating_sub(core.clock.unix_ms()));
     let attempts = Attempts {
         policy,
@@ -45,7 +47,7 @@ pub(crate) fn decided(core: &Core, job: &Job, finish: Finish, policy: &Policy) -
 fn count(core: &Core, consumer: &Consumer, job: &Job, ran: Option<Duration>, end: &Transition) {
     let rare = |what| consumer.charts.totals().add(job.definition.name, what, 1);
     let counted = match end {
-        Transition::Ack => Counted::Ok,
+        Transition::Ack(_) => Counted::Ok,
         Transition::Retry(..) => Counted::Retried,
         Transition::Fail(_) => Counted::Failed,
         Transition::Cancel(_) => return rare(Rare::Cancelled),

@@ -10,6 +10,7 @@ pub(crate) mod decide;
 pub(crate) mod decode;
 pub(crate) mod finish;
 pub(crate) mod group;
+pub(crate) mod kept;
 pub(crate) mod panic;
 pub(crate) mod record;
 pub(crate) mod run;

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::envelope::{AttemptError, BACKTRACE_BYTES, Crash, Envelope, JobId, Rewrite, bounded};
+use crate::kept::Kept;
 use crate::keys::Ended;
 use crate::limit::List;
 use crate::relay::Note;
@@ -14,7 +15,7 @@ use crate::store::{End, NewRecord};
 use crate::time::millis;
 use crate::unique::KeyLock;
 use crate::worker::attempt::decide::{Evidence, Transition};
-use crate::worker::attempt::group;
+use crate::worker::attempt::{group, kept};
 use crate::worker::state::{Consumer, Core, Job};
 
 /// How many bytes are kept of the reason why a payload is broken.
@@ -64,23 +65,42 @@ pub(crate) fn end(
     transition: Transition,
 ) -> End {
     let name = job.definition.name;
-    // The fast path: success of which no record is kept, and which rewrites nothing.
-    if matches!(transition, Transition::Ack) && consumer.queue.limits.done == 0 {
-        return End::Acked { job: name, note: note(job, Ended::Done) };
+    // The fast path: success of which no record and no result is kept, which belongs to no batch, and which rewrites nothing.
+    let is_done = matches!(transition, Transition::Ack(_));
+    let is_plain = job.keep.is_none() && job.of.is_none();
+    if is_done && is_plain && consumer.queue.limits.done == 0 {
+        return End::Acked { job: name };
     }
-    let Some(mut rewrite) = rewrite(job) else {
-        return broken("the envelope could be read but not rewritten", job.payload.len());
-    };
     let now = core.clock.unix_ms();
+    let kept = kept::of(core, consumer, job, now, &transition);
+    let cannot = |why| {
+        let kept = kept::of_broken(now, job.payload.as_bytes(), why);
+        broken(why, job.payload.len(), kept)
+    };
+    let Some(mut rewrite) = rewrite(job) else {
+        return cannot("the envelope could be read but not rewritten");
+    };
     let started_at = ran.map(|ran| now.saturating_sub(millis(ran)));
-    let without_run = |ended, evidence| {
+    let times = (started_at, now);
+    let ended = |record: NewRecord, kept| {
+        let halts = record.ended == Ended::Failed && halts(job);
+        let note = note(job, record.ended);
+        End::Recorded { job: name, record: Box::new(record), halts, kept, note }
+    };
+    let without_run = |how, evidence, kept| {
         let why = attempt_error(consumer, job, started_at, now, evidence);
-        recorded(core, consumer, job, started_at, now, Some((ended, &why)), &rewrite)
-            .unwrap_or_else(|| broken("its end could not be recorded", job.payload.len()))
+        match recorded(core, consumer, job, times, Some((how, &why)), &rewrite) {
+            Some(record) => ended(record, kept),
+            None => cannot("its end could not be recorded"),
+        }
     };
     match transition {
-        Transition::Ack => recorded(core, consumer, job, started_at, now, None, &rewrite)
-            .unwrap_or_else(|| End::Acked { job: name, note: note(job, Ended::Done) }),
+        Transition::Ack(_) => {
+            let are_kept = consumer.queue.limits.done > 0;
+            let record = are_kept.then(|| recorded(core, consumer, job, times, None, &rewrite));
+            let none = || NewRecord::none(Ended::Done, &rewrite.id());
+            ended(record.flatten().unwrap_or_else(none), kept)
+        }
         Transition::Retry(delay, evidence) => {
             rewrite.add_error(&attempt_error(consumer, job, started_at, now, evidence));
             rewrite.set("attempt", &job.number.saturating_add(1));
@@ -102,28 +122,29 @@ pub(crate) fn end(
             rewrite.set("ready_at", &now.saturating_add(millis(delay)));
             End::Slowed { job: name, delay_ms: millis(delay), envelope: rewrite.to_bytes() }
         }
-        Transition::Cancel(evidence) => without_run(Ended::Cancelled, evidence),
-        Transition::Expire(evidence) => without_run(Ended::Expired, evidence),
+        Transition::Cancel(evidence) => without_run(Ended::Cancelled, evidence, kept),
+        Transition::Expire(evidence) => without_run(Ended::Expired, evidence, kept),
         Transition::Fail(evidence) => {
             let error = attempt_error(consumer, job, started_at, now, evidence);
             rewrite.add_error(&error);
             let failed = Some((Ended::Failed, &error));
-            recorded(core, consumer, job, started_at, now, failed, &rewrite)
-                .unwrap_or_else(|| broken("its failure could not be recorded", job.payload.len()))
+            match recorded(core, consumer, job, times, failed, &rewrite) {
+                Some(record) => ended(record, kept),
+                None => cannot("its failure could not be recorded"),
+            }
         }
     }
 }
 
-/// The end of a job that is done, or ended so for this reason. `None` if its record cannot be written.
+/// The record of a job that is done, or ended so for this reason. `None` if it cannot be written.
 fn recorded(
     core: &Core,
     consumer: &Consumer,
     job: &Job,
-    started_at: Option<u64>,
-    ended_at: u64,
+    (started_at, ended_at): (Option<u64>, u64),
     otherwise: Option<(Ended, &AttemptError)>,
     rewrite: &Rewrite<'_>,
-) -> Option<End> {
+) -> Option<NewRecord> {
     let envelope = serde_json::value::to_raw_value(rewrite).ok()?;
     let (name, id) = (job.definition.name, rewrite.id());
     let (ended, error) = match otherwise {
@@ -157,7 +178,7 @@ fn recorded(
             .or_else(|| job.lease.id().map(|_| KeyLock::default())),
         envelope: &envelope,
     };
-    let record = NewRecord {
+    Some(NewRecord {
         ended,
         text: serde_json::to_vec(&stored).ok()?,
         sample: error
@@ -165,15 +186,11 @@ fn recorded(
             .map_or_else(Vec::new, |error| group::sample(name, &id, error)),
         group: group.unwrap_or_else(|| "-".to_owned()),
         id: id.as_str().to_owned(),
-    };
-    let halts = ended == Ended::Failed && halts(job);
-    let note = note(job, ended);
-    Some(End::Recorded { job: name, record: Box::new(record), halts, note })
+    })
 }
 
 /// What its batch is to be told, where it has one.
 fn note(job: &Job, ended: Ended) -> Option<Arc<str>> {
-    // The fast path: most belong to none.
     let of = job.of.as_deref()?;
     let note = Note::of(of, ended == Ended::Done, ended.name(), job.id.as_str())?;
     Some(note.text().into())
@@ -241,6 +258,6 @@ pub(crate) fn interrupted(job: &Job) -> End {
 }
 
 /// The end of a job whose payload of this many bytes cannot run.
-pub(crate) fn broken(reason: &str, bytes: usize) -> End {
-    End::Broken { reason: bounded(reason, REASON_BYTES), bytes }
+pub(crate) fn broken(reason: &str, bytes: usize, kept: Option<Box<Kept>>) -> End {
+    End::Broken { reason: bounded(reason, REASON_BYTES), bytes, kept }
 }

@@ -123,7 +123,7 @@ impl Started {
         });
         // Somebody cancelled the job: what succeeded all the same is done, and all else does not run again.
         let transition = match transition {
-            Some(Transition::Ack) => Some(Transition::Ack),
+            Some(Transition::Ack(value)) => Some(Transition::Ack(value)),
             _ if is_cancelled => Some(Transition::Cancel(Evidence::new("cancelled", CANCELLED))),
             transition => transition,
         };

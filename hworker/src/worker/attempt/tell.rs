@@ -93,7 +93,7 @@ pub(super) fn concluded(
     }
     #[cfg(feature = "cron")]
     match end {
-        Transition::Ack => check_in(core, consumer, job, CheckinState::Ok, ran),
+        Transition::Ack(_) => check_in(core, consumer, job, CheckinState::Ok, ran),
         Transition::Fail(_) | Transition::Cancel(_) | Transition::Expire(_) => {
             check_in(core, consumer, job, CheckinState::Failed, ran);
         }
@@ -104,7 +104,7 @@ pub(super) fn concluded(
 fn log(core: &Core, consumer: &Consumer, job: &Job, ran: Option<Duration>, end: &Transition) {
     let facts = || Facts::of(core, consumer, job, ran);
     match end {
-        Transition::Ack => {}
+        Transition::Ack(_) => {}
         Transition::Snooze(delay) | Transition::SlowDown(delay) => {
             let says = match end {
                 Transition::Snooze(_) => "job snoozed",

@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 
 use crate::charts::{Rare, UNKNOWN};
 use crate::log::say;
-use crate::store::{Connection, Fault, ParkedEntry, Reserved};
+use crate::store::{Connection, Fault, Overdue, ParkedEntry, Reserved};
 use crate::time::{day, millis};
+use crate::worker::attempt::kept;
 use crate::worker::attempt::run::why_not;
 use crate::worker::intake::accept::accept;
 use crate::worker::state::{Consumer, Core, Slot};
@@ -141,11 +142,14 @@ async fn break_overdue(
         let overdue: Vec<_> = page
             .into_iter()
             .filter_map(|ParkedEntry { token, payload }| {
-                let why = match payload {
-                    Some(payload) => why_not(core, consumer, payload)?,
+                let why = match &payload {
+                    Some(payload) => why_not(core, consumer, payload.clone())?,
                     None => TOO_LARGE.to_owned(),
                 };
-                Some((token, format!("{why}; parked for {:?} before", core.config.unknown_for)))
+                let reason = format!("{why}; parked for {:?} before", core.config.unknown_for);
+                let now = core.clock.unix_ms();
+                let kept = payload.and_then(|payload| kept::of_broken(now, &payload, &reason));
+                Some(Overdue { token, reason, kept })
             })
             .collect();
         let today = day(core.clock.unix_ms());

@@ -54,8 +54,10 @@ impl Refused {
         why: &str,
     ) -> Vec<Settlement> {
         let [one] = batch.as_mut_slice() else { return batch };
-        let Some(bytes) = one.bytes().filter(|_| is_large(one)) else { return batch };
-        let (length, id) = (bytes.len(), id_of(bytes));
+        if !is_large(one) {
+            return batch;
+        }
+        let (length, id) = (one.largest(), one.bytes().and_then(id_of));
         let times = self.0.entry(one.lease.clone()).or_default();
         *times += 1;
         if *times < 3 {
@@ -66,12 +68,17 @@ impl Refused {
                 *envelope = None;
                 "it goes back as it came"
             }
+            End::Recorded { kept: Some(kept), .. } if kept.text.len() == length => {
+                kept.leave_out();
+                "its result is not kept"
+            }
             end => {
                 let reason = format!(
                     "the server ends the connection when it is told how the job ended ({length} bytes): {why}; its \
                      `proto-max-bulk-len` may be too low"
                 );
-                *end = End::Broken { reason, bytes: length };
+                let kept = end.kept().and_then(|kept| kept.broken(&reason));
+                *end = End::Broken { reason, bytes: length, kept };
                 "it is broken"
             }
         };

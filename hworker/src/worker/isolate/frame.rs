@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
+use crate::outcome::ReturnValue;
 use crate::worker::attempt::decide::{Evidence, Transition};
 
 /// No payload is longer, and nothing else is nearly as long.
@@ -50,7 +51,7 @@ pub(crate) enum Said {
 /// A [`Transition`], as it is sent.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Becomes {
-    Ack,
+    Ack(Option<ReturnValue>),
     Retry(Duration, Why),
     Snooze(Duration),
     SlowDown(Duration),
@@ -63,13 +64,14 @@ pub(crate) struct Why {
     message: String,
     place: Option<String>,
     backtrace: Option<String>,
+    error: Option<ReturnValue>,
 }
 
 impl Becomes {
     /// None of what no body leads to.
     pub(crate) fn of(transition: Transition) -> Option<Self> {
         Some(match transition {
-            Transition::Ack => Self::Ack,
+            Transition::Ack(value) => Self::Ack(value),
             Transition::Retry(delay, why) => Self::Retry(delay, why.into()),
             Transition::Snooze(delay) => Self::Snooze(delay),
             Transition::SlowDown(delay) => Self::SlowDown(delay),
@@ -80,7 +82,7 @@ impl Becomes {
 
     pub(crate) fn transition(self) -> Transition {
         match self {
-            Self::Ack => Transition::Ack,
+            Self::Ack(value) => Transition::Ack(value),
             Self::Retry(delay, why) => Transition::Retry(delay, why.into()),
             Self::Snooze(delay) => Transition::Snooze(delay),
             Self::SlowDown(delay) => Transition::SlowDown(delay),
@@ -91,17 +93,17 @@ impl Becomes {
 
 impl From<Evidence> for Why {
     fn from(evidence: Evidence) -> Self {
-        let Evidence { kind, message, place, backtrace } = evidence;
-        Self { kind: kind.to_owned(), message, place, backtrace }
+        let Evidence { kind, message, place, backtrace, error } = evidence;
+        Self { kind: kind.to_owned(), message, place, backtrace, error }
     }
 }
 
 impl From<Why> for Evidence {
     fn from(why: Why) -> Self {
-        let Why { kind, message, place, backtrace } = why;
+        let Why { kind, message, place, backtrace, error } = why;
         let kinds = ["error", "panic", "failure", "retry", "timeout"];
         let kind = kinds.into_iter().find(|known| *known == kind).unwrap_or("error");
-        Self { kind, message, place, backtrace }
+        Self { kind, message, place, backtrace, error }
     }
 }
 

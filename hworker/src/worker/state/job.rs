@@ -31,6 +31,8 @@ pub(crate) struct Job {
     pub(crate) priority: Priority,
     /// The batch that it belongs to, and as what.
     pub(crate) of: Option<Box<str>>,
+    /// How long its result is kept, in ms.
+    pub(crate) keep: Option<u64>,
     pub(crate) crashes: Vec<Crash>,
     pub(crate) payload: String,
     /// The range of the arguments in the payload, if there are any.

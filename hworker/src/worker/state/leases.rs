@@ -274,7 +274,7 @@ mod tests {
     fn what_was_settled_lately_is_settled_again_where_the_server_holds_it_still() {
         let leases = Leases::new(Arc::default(), "a".into());
         let [settled, other] = [1, 2].map(Lease::Token);
-        let end = End::Acked { job: "a", note: None };
+        let end = End::Acked { job: "a" };
         leases.settled(vec![Settlement { lease: settled.clone(), end }]);
         // It is not old yet.
         leases.forget_old();

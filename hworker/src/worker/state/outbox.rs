@@ -120,7 +120,7 @@ fn fitting<'a>(settlements: impl ExactSizeIterator<Item = &'a Settlement>) -> us
 
 /// Whether a server may refuse it for its size.
 pub(crate) fn is_large(settlement: &Settlement) -> bool {
-    settlement.bytes().is_some_and(|bytes| bytes.len() >= LARGE)
+    settlement.largest() >= LARGE
 }
 
 #[cfg(test)]
@@ -129,7 +129,7 @@ mod tests {
     use crate::store::{End, Lease};
 
     fn ack(token: u64) -> Settlement {
-        Settlement { lease: Lease::Token(token), end: End::Acked { job: "a", note: None } }
+        Settlement { lease: Lease::Token(token), end: End::Acked { job: "a" } }
     }
 
     #[test]
@@ -160,9 +160,9 @@ mod tests {
                 outbox.push(Settlement { lease: Lease::Token(token), end: end.clone() }, false);
             }
         };
-        put(End::Acked { job: "a", note: None }, 900);
+        put(End::Acked { job: "a" }, 900);
         put(End::Released { delay_ms: 0, envelope: None }, 600);
-        put(End::Acked { job: "a", note: None }, 1100);
+        put(End::Acked { job: "a" }, 1100);
         let taken: Vec<_> = std::iter::repeat_with(|| outbox.take().len()).take(5).collect();
         assert_eq!(taken, [1000, 250, 1000, 350, 0]);
     }

@@ -90,7 +90,7 @@ mod tests {
     use crate::store::End;
 
     fn acked(token: u64) -> Settlement {
-        Settlement { lease: Lease::Token(token), end: End::Acked { job: "a", note: None } }
+        Settlement { lease: Lease::Token(token), end: End::Acked { job: "a" } }
     }
 
     fn retried(token: u64, bytes: usize) -> Settlement {
@@ -129,7 +129,7 @@ mod tests {
         recent.add(&label, (0..2 * SETTLEMENTS as u64).map(acked).collect());
         assert_eq!(count(), SETTLEMENTS);
         // The payload stays at the server.
-        let end = End::Broken { reason: "why".into(), bytes: BYTES };
+        let end = End::Broken { reason: "why".into(), bytes: BYTES, kept: None };
         recent.add(&label, vec![Settlement { lease: Lease::Token(2), end }]);
         assert_eq!(count(), SETTLEMENTS);
     }

@@ -1,10 +1,10 @@
 -- duties: what remains to be done for a job that has left its place: each duty a function of the job's name, its lease, the payload where
 -- the duty needs it, and its own arguments.
 -- Needs call, now, count, counted, jobs and lib/lists, lib/limits, lib/finish, scheduled, bell, broken, parked, token_key, time,
--- broken_limit, and records, groups, ended and outcomes where there are records. Makes duties, arguments: how many each has, look_at,
+-- broken_limit, and kept, records, groups, ended and outcomes where there are records. Makes duties, arguments: how many each has, look_at,
 -- needed, and where there are records drop, and write_records, which must be the last.
 local duties = {}
-local arguments = {retry = 2, slow = 3, route = 3, submit = 6, record = 7, halt = 0, ack = 0, note = 1, ['break'] = 1, park = 1, husk = 1}
+local arguments = {retry = 2, slow = 3, route = 3, submit = 6, record = 7, halt = 0, keep = 3, note = 1, ['break'] = 1, park = 1, husk = 1}
 local needed, drop, write_records = {}, nil, nil
 
 -- What batches are still to be told, by the leases: see docs/wire-format.md.
@@ -82,12 +82,6 @@ function duties.slow(_, lease, _, delay, name, envelope)
   push('RPUSH', with_limit(list, name), envelope)
 end
 
--- It is done, and has another duty beside that.
-function duties.ack(job, lease)
-  count(counted, 'processed', job, 1)
-  finish(list_of(lease), 'done', (progress or '') .. ' ' .. lease)
-end
-
 function duties.note(_, lease, _, text) call('HSET', notes, lease, text) end
 
 -- It was met in the plain list, and belongs to another.
@@ -112,6 +106,9 @@ function duties.halt(_, lease)
   local of = read(list_of(lease))
   if of and of.in_order then call('HSET', overrides, 'paused:' .. of.limits[#of.limits], '0') end
 end
+
+-- Whoever waits for its result reads this. It needs no look: `SET` takes the place of a key of any type.
+function duties.keep(_, _, _, id, ms, text) call('SET', kept .. id, text, 'PX', ms) end
 
 -- Under a token above all that were given before, so no worker has looked past it.
 function duties.park(_, lease, payload, envelope)

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::client::Client;
+use crate::envelope::belongs;
 use crate::shards;
 use crate::store::{
     Connection, DueCallback, Fault, Queue, apply_batch, create_batch, did_batch, read_batch,
@@ -36,6 +37,12 @@ impl<'a> Note<'a> {
         let is_callback = |text: &str| matches!(text, "c0" | "c1" | "c2");
         let is_sound = is_id(batch) && (is_number(which) || is_callback(which));
         is_sound.then_some(Self { batch, which, is_good, how, id })
+    }
+
+    /// What the batch of a payload is to be told that did not end well, if it has one.
+    pub(crate) fn of_payload(payload: &[u8], how: &str) -> Option<String> {
+        let (id, of) = belongs(payload)?;
+        Some(Note::of(&of, false, how, id.as_str())?.text())
     }
 
     pub(crate) fn text(&self) -> String {

@@ -303,6 +303,19 @@ pub(crate) fn keeps(payload: &[u8]) -> Option<(JobId, u64)> {
     Some((id, keep))
 }
 
+/// The id in a payload, and the batch that it belongs to and as what, where it has both: also of one that no worker can run.
+pub(crate) fn belongs(payload: &[u8]) -> Option<(JobId, String)> {
+    #[derive(Deserialize)]
+    struct Belongs {
+        id: JobId,
+        of: String,
+    }
+    // Nearly all have no such field, and need not be read for that.
+    memchr::memmem::find(payload, br#""of""#)?;
+    let Belongs { id, of } = serde_json::from_slice(payload).ok()?;
+    Some((id, of))
+}
+
 /// Whether JSON is an object: serde would also take a list of the fields in their order, which no rewrite could keep.
 fn is_object(json: &str) -> bool {
     json.trim_start().starts_with('{')

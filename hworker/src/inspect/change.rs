@@ -17,6 +17,7 @@ use crate::job_state::JobState;
 use crate::kept::KeptRecord;
 use crate::priority::Priority;
 use crate::registry::Registry;
+use crate::relay::Note;
 use crate::store::{Connection, Duty, Edited, Fault, From, Keeping, Queue, server_time};
 use crate::time::{day, local_unix_ms, millis};
 
@@ -303,7 +304,8 @@ impl Inspect {
         let (day, to) = (day(now), &to.unwrap_or(shard).clone().at(list));
         let id = job.id.as_ref();
         let keeping = keeping(job, &duty, now);
-        let todo = (&duty, &keeping);
+        let note = note(job, &duty);
+        let todo = (&duty, &keeping, note.as_deref());
         let mut edited = shard.edit(&on, &day, (id, seen), to, todo).await?;
         if edited == Edited::Missing && job.state == JobState::Waiting {
             // It may only have moved far since it was seen.
@@ -409,6 +411,17 @@ fn keeping(job: &JobInfo, duty: &Duty, now: u64) -> Keeping {
         _ => return Keeping::Nothing,
     };
     kept.into_kept(id.as_str(), ms).map_or(Keeping::Nothing, Keeping::Keep)
+}
+
+/// What its batch is to be told: it does not run.
+fn note(job: &JobInfo, duty: &Duty) -> Option<String> {
+    match duty {
+        Duty::Cancel { .. } => Note::of_payload(job.payload(), "cancelled"),
+        Duty::Nothing if job.state.ended().is_none() && job.state != JobState::Broken => {
+            Note::of_payload(job.payload(), "deleted")
+        }
+        _ => None,
+    }
 }
 
 /// The same duty with an envelope that says since when its job waits, where that changes.

@@ -98,19 +98,34 @@ async fn ba1_the_first_failure_and_what_follows_later() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ba1_cancelled_and_expired_members_have_ended() {
-    // One is cancelled while it waits, one expires -> both count as ended, and not well.
+    // One is cancelled while it waits, one is deleted, one expires, one has arguments that no worker can read -> all count as ended, and not well.
+    // Guard: `note` in inspect/change.rs and in `Overdue`; `Note::of_payload`.
     let server = TestServer::start();
     let gone = job("expires", vec![]).expires_in(Duration::from_millis(1));
     let held = job("held", vec![]).delay(Duration::from_secs(3600));
-    let id = batch(&server, "none runs").add([gone]).add([held]).enqueue().await;
-    let id = id.expect("enqueued");
+    let id = batch(&server, "none runs").add([gone]).add([held]);
+    let id = id.add([job("deleted", vec![]).delay(Duration::from_secs(7200))]);
+    let id = id.add([job("broken", vec![])]).enqueue().await.expect("enqueued");
     let waiting = server.inspect().jobs(JobState::Scheduled).page().await.expect("listed");
-    let held = waiting.items[0].id.clone().expect("an id");
+    let [held, deleted] = [0, 1].map(|at: usize| waiting.items[at].id.clone().expect("an id"));
+    server.inspect().change_by_id(&deleted, &Action::Delete).await.expect("deleted");
+    // As an older build would have written it.
+    let broken: String = server.redis().ask(&["LPOP", "hworker-jobs-default"]);
+    assert!(broken.contains(r#""name":"broken""#), "{broken}");
+    let broken = broken.replace(r#""name":"broken""#, r#""nom":"broken""#);
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", &broken]);
+    // Until the first has expired.
     tokio::time::sleep(Duration::from_millis(5)).await;
-    let _worker = InProcess::run(server.worker().registry(common_jobs()));
+    let worker = server.worker().registry(common_jobs()).unknown_for(Duration::from_millis(100));
+    let _worker = InProcess::run(worker);
     server.inspect().cancel(&held).await.expect("cancelled");
     let status = finished(&server, &id).await;
-    assert_eq!((status.ended, status.bad), (2, 2));
+    assert_eq!((status.ended, status.bad), (4, 4));
+    let mut outcomes: Vec<_> =
+        status.failures.iter().map(|failure| (failure.member, &*failure.outcome)).collect();
+    outcomes.sort_unstable();
+    let expected = [(0, "expired"), (1, "cancelled"), (2, "deleted"), (3, "broken")];
+    assert_eq!(outcomes, expected);
     assert_eq!(ran(&server, "none runs"), [1, 1, 0]);
     assert_eq!(server.begun("expires") + server.begun("held"), 0);
 }

@@ -186,7 +186,7 @@ impl Both {
                 let keys = keys.map(|kind| if kind == "day" { day.clone() } else { key(kind) });
                 let keys = [&keys[..], &[kept()]].concat();
                 let lease = self.lease(*token);
-                let args = ["1000", "1000", &lease, "why", "", "", ""].map(str::to_owned);
+                let args = ["1000", "1000", &lease, "why", "", "", "", ""].map(str::to_owned);
                 Answered::Held(list(&self.script("break_parked", &keys, &args)) == ["ok", "1"])
             }
             Call::ReturnInbox { id } => {

@@ -91,7 +91,7 @@ impl Queue {
         day: &str,
         (id, from): (Option<&JobId>, From<'_>),
         to: &Self,
-        (duty, keeping): (&Duty, &Keeping),
+        (duty, keeping, note): (&Duty, &Keeping, Option<&str>),
     ) -> Result<Edited, Fault> {
         let keys = &self.keys;
         let stat_of_day = keys.stat_of(day);
@@ -146,6 +146,9 @@ impl Queue {
             call.arg("again").arg(due).arg(format!("{}#{}", to.list.clone().by_id(), id.as_str()));
             call.lock(lock).arg(envelope);
             keeping.add_to(&mut call);
+            if let Some(note) = note {
+                call.arg("note").arg(note);
+            }
             return edited(&mut on.run(&call, CALL_WITHIN).await?);
         }
         match duty {
@@ -163,6 +166,9 @@ impl Queue {
             }
         }
         keeping.add_to(&mut call);
+        if let Some(note) = note {
+            call.arg("note").arg(note);
+        }
         edited(&mut on.run(&call, CALL_WITHIN).await?)
     }
 }

@@ -27,6 +27,8 @@ pub(crate) struct Overdue {
     pub(crate) reason: String,
     /// What is kept of it, where its result is.
     pub(crate) kept: Option<Box<Kept>>,
+    /// What its batch is to be told.
+    pub(crate) note: Option<String>,
 }
 
 impl Queue {
@@ -107,12 +109,13 @@ impl Queue {
         ];
         let mut call = Call::new(Script::BreakParked, &all);
         call.number(self.limits.broken as u64).number(DAY_TTL_S);
-        for Overdue { token, reason, kept } in overdue {
+        for Overdue { token, reason, kept, note } in overdue {
             call.number(*token).arg(reason);
             match kept {
                 Some(kept) => call.arg(&kept.id).number(kept.ms).arg(&kept.text),
                 None => call.arg("").arg("").arg(""),
             };
+            call.arg(note.as_deref().unwrap_or_default());
         }
         let mut reply = on.run(&call, CALL_WITHIN).await?;
         match reply.text()?.as_str() {

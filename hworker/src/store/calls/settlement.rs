@@ -44,6 +44,8 @@ pub(crate) enum End {
         kept: Option<Box<Kept>>,
         /// Of the payload, which stays at the server.
         bytes: usize,
+        /// What its batch is to be told.
+        note: Option<Arc<str>>,
     },
     /// Put aside for a worker that can run it; `None` keeps the bytes.
     Parked {
@@ -219,7 +221,7 @@ impl Settlement {
     /// What its batch is to be told.
     pub(crate) fn note(&self) -> Option<&Arc<str>> {
         match &self.end {
-            End::Recorded { note, .. } => note.as_ref(),
+            End::Recorded { note, .. } | End::Broken { note, .. } => note.as_ref(),
             _ => None,
         }
     }

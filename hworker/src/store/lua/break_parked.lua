@@ -9,7 +9,8 @@
 -- KEYS[7] kept_of PREFIX of a STRING each `<id>`: how a job ended that keeps its result
 -- ARGV[1] broken_limit  how many payloads are kept; 0 keeps none
 -- ARGV[2] day_ttl       seconds that the counters of a day are kept
--- ARGV[3] now token, reason, and of a job that keeps its result the id, for how many ms and what is kept, else '' three times; repeated
+-- ARGV[3] now token, reason, and of a job that keeps its result the id, for how many ms and what is kept, else '' three times, and what its
+--   batch is to be told or ''; repeated
 --
 -- Returns {'ok', how many were broken}; {'full', how many} where `broken` has no room for the next, which stays parked.
 -- Invariant: an envelope leaves `parked` and enters `broken` in the same script, unless the user has it keep none.
@@ -28,7 +29,7 @@ local kept = call('HLEN', broken)
 -- include whole
 
 local word, counter, n = 'ok', 'broken', 0
-for i = 3, #ARGV, 5 do
+for i = 3, #ARGV, 6 do
   local member, reason = call('ZRANGEBYSCORE', parked, ARGV[i], ARGV[i], 'LIMIT', 0, 1)[1], ARGV[i + 1]
   local name, payload = whole(member or '')
   payload = member and payload
@@ -44,6 +45,7 @@ for i = 3, #ARGV, 5 do
       -- include quarantine
       kept = kept + (old and 0 or 1)
     end
+    if ARGV[i + 5] ~= '' then call('HSET', jobs .. ':notes', ARGV[i + 5], ARGV[i + 5]) end
     if ARGV[i + 2] ~= '' then call('SET', kept_of .. ARGV[i + 2], ARGV[i + 4], 'PX', ARGV[i + 3]) end
     n = n + 1
   end

@@ -60,8 +60,8 @@ local cancelled_name
 -- include duties
 
 arguments.push, arguments.at, arguments.again, arguments.cancel, arguments.forget = 4, 4, 7, 5, 1
--- Without a first duty but 'keep' it is deleted, or stays.
-local is_deleted = not ARGV[7] or ARGV[7] == 'keep'
+-- Without a first duty but 'keep' or 'note' it is deleted, or stays.
+local is_deleted = not ARGV[7] or ARGV[7] == 'keep' or ARGV[7] == 'note'
 function duties.forget(_, _, _, id) call('DEL', kept .. id) end
 function duties.push(_, _, _, how, list, at_once, envelope)
   if list ~= '' then

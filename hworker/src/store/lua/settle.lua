@@ -35,7 +35,7 @@
 --                                             off: was met in the plain list, and is to be known by its id, see lib/unique.lua
 --     'halt'                                  behind 'record': holds its key up, where its list is one in order
 --     'keep', id, for how many ms, text       behind 'record' or 'break': how the job ended, for those who wait for its result
---     'note', note                            behind 'record': what the batch of the job is to be told
+--     'note', note                            behind 'record' or 'break': what the batch of the job is to be told
 --     'husk', reason                          stands for a job that was taken out of the list by hand; for the reason it is broken if not
 --   What needs the payload, which is 'break', 'park', 'route' and 'submit', is the first duty.
 --

@@ -171,7 +171,7 @@ impl Unread {
         match self {
             Self::Broken(reason) => {
                 let kept = kept::of_broken(core.clock.unix_ms(), payload, &reason);
-                record::broken(&reason, payload.len(), kept)
+                record::broken(&reason, payload, kept)
             }
             Self::Husk => End::Husk,
             Self::Elsewhere { reason, what } => {

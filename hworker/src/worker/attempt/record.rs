@@ -75,7 +75,7 @@ pub(crate) fn end(
     let kept = kept::of(core, consumer, job, now, &transition);
     let cannot = |why| {
         let kept = kept::of_broken(now, job.payload.as_bytes(), why);
-        broken(why, job.payload.len(), kept)
+        broken(why, job.payload.as_bytes(), kept)
     };
     let Some(mut rewrite) = rewrite(job) else {
         return cannot("the envelope could be read but not rewritten");
@@ -258,6 +258,7 @@ pub(crate) fn interrupted(job: &Job) -> End {
 }
 
 /// The end of a job whose payload of this many bytes cannot run.
-pub(crate) fn broken(reason: &str, bytes: usize, kept: Option<Box<Kept>>) -> End {
-    End::Broken { reason: bounded(reason, REASON_BYTES), bytes, kept }
+pub(crate) fn broken(reason: &str, payload: &[u8], kept: Option<Box<Kept>>) -> End {
+    let note = Note::of_payload(payload, "broken").map(Arc::from);
+    End::Broken { reason: bounded(reason, REASON_BYTES), bytes: payload.len(), kept, note }
 }

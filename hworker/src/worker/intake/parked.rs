@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use crate::charts::{Rare, UNKNOWN};
 use crate::log::say;
+use crate::relay::Note;
 use crate::store::{Connection, Fault, Overdue, ParkedEntry, Reserved};
 use crate::time::{day, millis};
 use crate::worker::attempt::kept;
@@ -148,8 +149,9 @@ async fn break_overdue(
                 };
                 let reason = format!("{why}; parked for {:?} before", core.config.unknown_for);
                 let now = core.clock.unix_ms();
+                let note = payload.as_deref().and_then(|of| Note::of_payload(of, "broken"));
                 let kept = payload.and_then(|payload| kept::of_broken(now, &payload, &reason));
-                Some(Overdue { token, reason, kept })
+                Some(Overdue { token, reason, kept, note })
             })
             .collect();
         let today = day(core.clock.unix_ms());

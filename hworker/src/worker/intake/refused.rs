@@ -72,13 +72,14 @@ impl Refused {
                 kept.leave_out();
                 "its result is not kept"
             }
-            end => {
+            _ => {
                 let reason = format!(
                     "the server ends the connection when it is told how the job ended ({length} bytes): {why}; its \
                      `proto-max-bulk-len` may be too low"
                 );
-                let kept = end.kept().and_then(|kept| kept.broken(&reason));
-                *end = End::Broken { reason, bytes: length, kept };
+                let kept = one.end.kept().and_then(|kept| kept.broken(&reason));
+                let note = one.note().cloned();
+                one.end = End::Broken { reason, bytes: length, kept, note };
                 "it is broken"
             }
         };

@@ -129,7 +129,7 @@ mod tests {
         recent.add(&label, (0..2 * SETTLEMENTS as u64).map(acked).collect());
         assert_eq!(count(), SETTLEMENTS);
         // The payload stays at the server.
-        let end = End::Broken { reason: "why".into(), bytes: BYTES, kept: None };
+        let end = End::Broken { reason: "why".into(), bytes: BYTES, kept: None, note: None };
         recent.add(&label, vec![Settlement { lease: Lease::Token(2), end }]);
         assert_eq!(count(), SETTLEMENTS);
     }

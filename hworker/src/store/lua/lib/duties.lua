@@ -82,7 +82,8 @@ function duties.slow(_, lease, _, delay, name, envelope)
   push('RPUSH', with_limit(list, name), envelope)
 end
 
-function duties.note(_, lease, _, text) call('HSET', notes, lease, text) end
+-- One that has no lease is known by itself.
+function duties.note(_, lease, _, text) call('HSET', notes, lease or text, text) end
 
 -- It was met in the plain list, and belongs to another.
 function duties.route(_, _, payload, how, list, at_once)

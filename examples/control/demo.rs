@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
-use hworker::{Bulk, Client, Control, Handle, Inspect, ResultError};
+use hworker::{Batch, BatchState, Bulk, Client, Control, Handle, Inspect, ResultError};
 use tokio::time::sleep;
 
 use crate::jobs::{
@@ -32,6 +32,7 @@ pub async fn run(client: &Client, shop: &Shop) -> anyhow::Result<()> {
     stage.after_the_last_change().await?;
     stage.somebody_waits_for_the_answer().await?;
     stage.again_and_again().await?;
+    stage.a_report_when_all_have_ended(client).await?;
     stage.a_job_of_the_release_before(client).await?;
     stage.the_mail_is_held_up().await
 }
@@ -52,6 +53,21 @@ impl Stage<'_> {
         let mut gifts = self.shop.begun("gift");
         gifts.sort();
         println!("  from the release before and from this one: {}", gifts.join(", "));
+        Ok(())
+    }
+
+    /// A batch: its callback is enqueued once, whatever dies meanwhile.
+    async fn a_report_when_all_have_ended(&self, client: &Client) -> anyhow::Result<()> {
+        self.begin("Batch::new(\"pictures\").on_settled(..)").await?;
+        let batch = Batch::new("pictures").add((0..8).map(resize::with)).on_settled(report::with(9));
+        let id = batch.enqueue().await?;
+        let start = Instant::now();
+        while client.batch(&id).await?.is_none_or(|batch| batch.state != BatchState::Finished) {
+            ensure!(start.elapsed() < PATIENCE, "the batch is not finished");
+            sleep(Duration::from_millis(10)).await;
+        }
+        let resized = self.shop.ended_before("resize", "day 9");
+        println!("  {resized} of 8 pictures were resized when the report began");
         Ok(())
     }
 

@@ -57,6 +57,7 @@ fn the_shop_keeps_to_its_limits() {
         "Bob came after 100 jobs of Ada",
         "drawn: home, version 1 > home, version 6; 4 were cancelled",
         "10 times this week and next",
+        "8 of 8 pictures were resized when the report began",
         "from the release before and from this one: 500 cents for Ada, 700 cents for Bob",
         "a parcel to New Zealand: 2890 cents",
         "one to the south pole: nobody carries parcels to AQ",

@@ -119,7 +119,7 @@ impl All {
                 let settle = ["1000", "1000", "end", "act", &lease, "2"];
                 let words: Vec<_> = settle
                     .iter()
-                    .chain(duties)
+                    .chain(&duties)
                     .chain(&["note", &note])
                     .map(|w| (*w).to_owned())
                     .collect();
@@ -157,7 +157,8 @@ impl All {
 
     fn at_the_servers(&mut self) -> Shown {
         let fields = ["ended", "bad", "failure", "settled", "success"];
-        let words = [&["HMGET", &batch("")], &fields[..]].concat();
+        let batch_key = batch("");
+        let words = [&["HMGET", &*batch_key], &fields[..]].concat();
         let found: Vec<Option<String>> = self.both.ask(&words);
         let number = |at: usize| {
             found[at].as_ref().map_or(0, |text: &String| text.parse().expect("a number"))

@@ -395,6 +395,7 @@ async fn rs2_who_waits_hears_of_every_end() {
         assert!(matches!(error, ResultError::Cancelled(_)), "{error}");
         assert_eq!(handle.state().await.expect("looked"), Some(JobState::Cancelled));
     }
+    // Until its time is over.
     tokio::time::sleep(Duration::from_millis(10)).await;
     let jobs = server.worker().registry(isolated_jobs()).concurrency(8);
     let _worker = InProcess::run(jobs.unknown_for(Duration::from_millis(1)));

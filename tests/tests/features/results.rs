@@ -28,7 +28,7 @@ const SECRET: &str = "s3cret-result";
 
 fn worker(server: &TestServer) -> InProcess {
     let jobs = isolated_jobs().with::<much>().with::<nan>().with::<unwritable>().with::<nothing>();
-    InProcess::run(server.worker().registry(jobs.with::<short>().with::<secret>()).concurrency(8))
+    InProcess::run(server.worker().registry(jobs.with::<short>()).concurrency(8))
 }
 
 async fn enqueue(server: &TestServer, name: &str, endings: Vec<Ending>) -> Handle<keep> {

@@ -165,7 +165,15 @@ impl KeyRing {
         let Parts { alg: _, key, nonce, data } = &sealed.parts;
         let mut keys = std::iter::once(&self.first).chain(&self.others);
         let found = keys.find(|known| known.id() == key).ok_or_else(|| without_key(key))?;
-        found.open(nonce, data, &owner.text()).map(Opened)
+        let opened = found.open(nonce, data, &owner.text()).map(Opened)?;
+        // As where they are plain. A result may be anything.
+        if owner.what == What::Args && !opened.as_str().trim_start().starts_with('{') {
+            let key = shown(key);
+            return Err(Unopened::Refused(format!(
+                "the arguments, encrypted with the key `{key}`, are not an object by parameter name"
+            )));
+        }
+        Ok(opened)
     }
 }
 

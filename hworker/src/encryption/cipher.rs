@@ -84,11 +84,7 @@ impl Key {
             Unopened::Lacking(format!("encrypted with the key `{}`, do not open: they were changed, belong to another job, or that key has another value here", shown(&self.id)))
         })?;
         // Looked at in place, so that nothing of it is left behind.
-        let shown = str::from_utf8(&text).map_err(|_| refused("are not UTF-8"))?;
-        // As where they are plain.
-        if !shown.trim_start().starts_with('{') {
-            return Err(refused("are not an object by parameter name"));
-        }
+        str::from_utf8(&text).map_err(|_| refused("are not UTF-8"))?;
         let text = String::from_utf8(std::mem::take(&mut *text));
         text.map(Zeroizing::new).map_err(|_| refused("are not UTF-8"))
     }

@@ -453,10 +453,7 @@ impl<J: Job> Enqueue<J> {
             read_back(&self.job).map_err(refused)?;
         }
         check_size(&client, envelope.len(), (J::NAME, &id, &queue))?;
-        let confirms = match self.durability {
-            None => client.durability(),
-            Some(durability) => durability.asks(),
-        };
+        let confirms = self.durability.map_or_else(|| client.durability(), Durability::asks);
         Ok(Ready { client, queue, place, due, job: J::NAME.into(), id, confirms, envelope })
     }
 }

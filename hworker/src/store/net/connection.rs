@@ -15,7 +15,7 @@ use super::call::Call;
 use super::fault::{Fault, FaultKind};
 use super::meter::Meter;
 use super::slots::{Node, Slots};
-use super::tracking::Tracking;
+use super::tracking::{Tell, Tracking};
 use crate::durability::Durability;
 use crate::store::bounds::CALL_WITHIN;
 use crate::store::reply::Reply;
@@ -91,8 +91,20 @@ impl Connection {
         Self { tracking, ..self }
     }
 
-    pub(super) fn tracking(&self) -> &Tracking {
-        &self.tracking
+    /// Has the server tell when a key changes that was read on this connection, from the first call on. False where the server does not
+    /// do so for us.
+    pub(crate) async fn track(&self, tell: impl FnOnce() -> Tell) -> Result<bool, Fault> {
+        let Tracking { tell: told, is_on } = &*self.tracking;
+        let begin = || async {
+            told.get_or_init(tell);
+            let on = redis::cmd("CLIENT").arg("TRACKING").arg("ON").to_owned();
+            match self.call(&on, CALL_WITHIN).await {
+                Ok(_) => Ok(true),
+                Err(fault) if fault.kind == FaultKind::Connection => Err(fault),
+                Err(_) => Ok(false),
+            }
+        };
+        is_on.get_or_try_init(begin).await.copied()
     }
 
     /// Reports what it learns about slots to all connections of the same cluster.

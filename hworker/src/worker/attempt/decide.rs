@@ -59,7 +59,7 @@ pub(crate) struct Evidence {
     pub(crate) place: Option<String>,
     pub(crate) backtrace: Option<String>,
     /// The error itself, where it is kept.
-    pub(crate) error: Option<ReturnValue>,
+    pub(crate) error: Option<Box<ReturnValue>>,
 }
 
 impl Evidence {
@@ -93,7 +93,7 @@ pub(crate) fn decide(finish: &Finish, attempts: &Attempts<'_>) -> Transition {
         Finish::Returned(Returned::Error(error)) => attempts.after_error(error, None),
         Finish::Returned(Returned::ErrorValue(both)) => {
             let (error, value) = &**both;
-            attempts.after_error(error, Some(value.clone()))
+            attempts.after_error(error, Some(Box::new(value.clone())))
         }
         Finish::Panicked(panic) => {
             let Panic { message, place, backtrace } = panic.clone();
@@ -118,7 +118,7 @@ impl Attempts<'_> {
         self.again(fault, evidence, &error)
     }
 
-    fn after_error(&self, error: &BoxError, value: Option<ReturnValue>) -> Transition {
+    fn after_error(&self, error: &BoxError, value: Option<Box<ReturnValue>>) -> Transition {
         let evidence = Evidence { error: value, ..Evidence::new("error", chain(error)) };
         // If the chain panics there is no verdict, and the evidence says so.
         match panic::catch(|| Verdict::find(error.as_ref())).unwrap_or_default() {

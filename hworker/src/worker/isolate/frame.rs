@@ -64,7 +64,7 @@ pub(crate) struct Why {
     message: String,
     place: Option<String>,
     backtrace: Option<String>,
-    error: Option<ReturnValue>,
+    error: Option<Box<ReturnValue>>,
 }
 
 impl Becomes {

@@ -59,7 +59,8 @@ impl Stage<'_> {
     /// A batch: its callback is enqueued once, whatever dies meanwhile.
     async fn a_report_when_all_have_ended(&self, client: &Client) -> anyhow::Result<()> {
         self.begin("Batch::new(\"pictures\").on_settled(..)").await?;
-        let batch = Batch::new("pictures").add((0..8).map(resize::with)).on_settled(report::with(9));
+        let batch =
+            Batch::new("pictures").add((0..8).map(resize::with)).on_settled(report::with(9));
         let id = batch.enqueue().await?;
         let start = Instant::now();
         while client.batch(&id).await?.is_none_or(|batch| batch.state != BatchState::Finished) {

@@ -103,19 +103,19 @@ pub(crate) async fn read_batch(
         ask.arg(field);
     }
     ask.cmd("LRANGE").arg(fails).arg(0).arg(99);
-    let mut values = Vec::new();
+    let text = |reply: &mut Reply| -> Result<_, Fault> {
+        Ok(match reply.value()? {
+            Value::BulkString(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+            _ => None,
+        })
+    };
+    let mut lists = Vec::new();
     for reply in on.ask_all(&ask).await? {
-        values.push(reply?.value()?);
+        let mut reply = reply?;
+        lists.push(reply.rest(text)?);
     }
-    let text = |value: &Value| match value {
-        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        _ => None,
-    };
-    let list = |value: Option<&Value>| match value {
-        Some(Value::Array(values)) => values.iter().map(text).collect(),
-        _ => Vec::new(),
-    };
-    let (fields, fails) = (list(values.first()), list(values.get(1)));
+    let fails = lists.pop().unwrap_or_default();
+    let fields = lists.pop().unwrap_or_default();
     let field = |at: usize| fields.get(at).cloned().flatten();
     let number = |at: usize| field(at).and_then(|text| text.parse::<u64>().ok());
     let Some(state) = field(1) else { return Ok(None) };

@@ -60,6 +60,8 @@ impl Batch {
     }
 
     /// Adds members: of any type, for any queues, now or later.
+    // `batch + jobs` would say less.
+    #[allow(clippy::should_implement_trait)]
     pub fn add<J: Job>(mut self, jobs: impl IntoIterator<Item = Enqueue<J>>) -> Self {
         self.members.extend(jobs);
         self

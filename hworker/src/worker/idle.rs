@@ -48,7 +48,7 @@ async fn look(session: &Session) -> Result<Option<Vec<u64>>, Error> {
         };
         match load.await {
             Ok(Some(Load { token, pending: 0, parked: 0, running: 0, notes: 0, .. })) => {
-                tokens.push(token)
+                tokens.push(token);
             }
             Err(fault) if fault.kind == FaultKind::Denied => {
                 return Err(

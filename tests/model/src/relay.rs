@@ -308,7 +308,7 @@ impl Relay {
 
     fn possible_of(&self, state: &State, w: usize, worker: &Worker, actions: &mut Vec<Action>) {
         if worker.life != Life::Dead {
-            self.ends(state, w, worker, actions);
+            Self::ends(state, w, worker, actions);
             actions.extend(worker.unwritten.iter().map(|note| Action::Write(w, *note)));
             self.relays(state, w, worker, actions);
         }
@@ -329,7 +329,7 @@ impl Relay {
         }
     }
 
-    fn ends(&self, state: &State, w: usize, worker: &Worker, actions: &mut Vec<Action>) {
+    fn ends(state: &State, w: usize, worker: &Worker, actions: &mut Vec<Action>) {
         for m in &worker.runs {
             for good in [true, false] {
                 if good || state.failures > 0 {

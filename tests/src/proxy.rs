@@ -67,6 +67,7 @@ struct Shared {
     changed: Condvar,
 }
 
+#[allow(clippy::struct_excessive_bools)] // each is a fault of its own
 #[derive(Default)]
 struct State {
     rules: Vec<Rule>,

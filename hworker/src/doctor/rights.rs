@@ -68,6 +68,8 @@ const CALLS: &[(&str, &str)] = &[
     ("wo", "set <token> 1"),
     ("p", "get <token>"),
     ("p", "set <token> 1"),
+    ("w", "setbit <batch> 0 1"),
+    ("w", "getbit <batch> 0"),
     ("wo", "del <timer>"),
     ("wo", "exists <timer>"),
     ("wo", "expire <stat> 1"),

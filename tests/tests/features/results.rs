@@ -64,7 +64,7 @@ async fn much(
     #[inject] runs: hworker_tests::Runs,
     context: Context,
 ) -> Result<String, String> {
-    runs.note("much", "begin", 0, &hworker_tests::Runner::from(&context));
+    runs.note("much", "begin", 0, hworker_tests::Runner::from(&context));
     Ok("x".repeat(bytes))
 }
 

@@ -67,6 +67,7 @@ const CALLS: &[(&str, &str)] = &[
     ("wo", "get <token>"),
     ("wo", "set <token> 1"),
     ("p", "get <token>"),
+    ("r", "get <job>"),
     ("p", "set <token> 1"),
     ("w", "setbit <batch> 0 1"),
     ("w", "getbit <batch> 0"),

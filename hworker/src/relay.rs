@@ -65,7 +65,8 @@ pub(crate) fn is_id(text: &str) -> bool {
     text.len() == 32 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// Delivers notes of this queue, by their leases, and drops those of which everything that follows is in.
+/// Delivers notes of this queue, by their leases, and drops those of which everything that follows is in. A batch that cannot be told, as its server
+/// is away or its key is of another type, holds up no other; the fault is that of the first.
 pub(crate) async fn deliver(
     client: &Client,
     queue: &Queue,
@@ -80,17 +81,23 @@ pub(crate) async fn deliver(
             None => dropped.push(lease.clone()),
         }
     }
+    let mut untold = Ok(());
     for (batch, notes) in by_batch {
         for some in notes.chunks(AT_A_TIME) {
-            tell(client, batch, some.iter().map(|(_, note)| *note)).await?;
-            dropped.extend(some.iter().map(|(lease, _)| (*lease).clone()));
+            match tell(client, batch, some.iter().map(|(_, note)| *note)).await {
+                Ok(()) => dropped.extend(some.iter().map(|(lease, _)| (*lease).clone())),
+                Err(fault) => {
+                    untold = untold.and(Err(fault));
+                    break;
+                }
+            }
         }
     }
     let on = client.connection(queue).await?;
     for some in dropped.chunks(1_000) {
         queue.drop_notes(&on, some).await?;
     }
-    Ok(())
+    untold
 }
 
 /// Tells a batch, and enqueues the callbacks that follow.

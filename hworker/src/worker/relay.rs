@@ -14,23 +14,21 @@ use crate::store::Fault;
 /// After so long it is assumed that the worker that wrote a note does not deliver it.
 const LEFT_AFTER_MS: u64 = 5_000;
 
-/// The pause before what failed is tried again.
+/// The pause after a fault.
 const PAUSE: Duration = Duration::from_millis(500);
 
 /// Delivers notes until the session ends.
 pub(crate) async fn run(core: Arc<Core>, consumer: Arc<Consumer>) {
     loop {
         consumer.notes.told.notified().await;
-        let mut wait = consumer.notes.take();
-        while !wait.is_empty() {
-            match deliver(&core.client, &consumer.queue, &wait).await {
-                Ok(()) => wait = consumer.notes.take(),
-                Err(fault) => {
-                    say!(DEBUG, { queue = consumer.queue.name.clone() },
-                        job.queue = %queue, "batches are not told yet of members that have ended, trying again: {fault}");
-                    sleep(PAUSE).await;
-                }
-            }
+        let written = consumer.notes.take();
+        // What is not delivered stands at the server, and is found there with what others left.
+        if !written.is_empty()
+            && let Err(fault) = deliver(&core.client, &consumer.queue, &written).await
+        {
+            say!(DEBUG, { queue = consumer.queue.name.clone() },
+                job.queue = %queue, "a batch is not told yet of members that have ended, trying again: {fault}");
+            sleep(PAUSE).await;
         }
         if consumer.notes.take_left()
             && let Err(fault) = deliver_left(&core, &consumer).await
@@ -50,16 +48,16 @@ async fn deliver_left(core: &Core, consumer: &Consumer) -> Result<(), Fault> {
         let token = lease.split('.').next().and_then(|token| token.parse::<u64>().ok());
         token.is_none_or(|token| now.saturating_sub(token / 1_000) > LEFT_AFTER_MS)
     };
-    let mut cursor = 0;
+    let (mut cursor, mut untold) = (0, Ok(()));
     loop {
         let (next, mut notes) = consumer.queue.read_notes(&on, cursor).await?;
         notes.retain(|(lease, _)| is_old(lease));
         if !notes.is_empty() {
-            deliver(&core.client, &consumer.queue, &notes).await?;
+            untold = untold.and(deliver(&core.client, &consumer.queue, &notes).await);
         }
         cursor = next;
         if cursor == 0 {
-            return Ok(());
+            return untold;
         }
     }
 }

@@ -249,6 +249,33 @@ async fn ba8_what_others_write_does_no_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn ba8_a_batch_that_cannot_be_told_holds_up_no_other() {
+    // `faults.md`, "Counts and callbacks", 25: somebody made the key of a batch a string -> another, whose note comes later, is finished; the note of the
+    // first stays, and is dropped when the key is gone.
+    // Guard: `untold` in relay.rs; a worker does not wait for what it wrote itself.
+    let server = TestServer::start();
+    let _worker = InProcess::run(server.worker().registry(common_jobs()));
+    let gate = job("first", vec![vec![Act::Gate("go".into())]]);
+    let first = batch(&server, "first").add([gate]).enqueue().await.expect("enqueued");
+    server.eventually("it runs", SOON, || server.begun("first") == 1);
+    let key = format!("hworker-batch-{first}");
+    let _: u64 = server.redis().ask(&["DEL", &key]);
+    let _: () = server.redis().ask(&["SET", &key, "mine"]);
+    server.open("go");
+    server.eventually("it ends", SOON, || server.ended("first") == 1);
+    let notes = || server.redis().len("hworker-jobs-default:notes");
+    for number in 0..3 {
+        let name = format!("other {number}");
+        let other = batch(&server, &name).add([job("other", vec![])]).enqueue().await;
+        finished(&server, &other.expect("enqueued")).await;
+        assert_eq!(ran(&server, &name), [0, 1, 1]);
+    }
+    server.eventually("the note of the first is left alone", SOON, || notes() == 1);
+    let _: u64 = server.redis().ask(&["DEL", &key]);
+    server.eventually("it is dropped", SOON, || notes() == 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn ba1_members_in_processes_of_their_own() {
     // Members with `isolate` -> they count as others do.
     let server = TestServer::start();

@@ -42,6 +42,8 @@ pub(crate) struct Hold {
     pub(crate) outcome: Outcome,
     pub(crate) ended: Option<(Ended, u64)>,
     pub(crate) reported: bool,
+    /// It is of a list whose jobs start at a rate.
+    pub(crate) at_a_rate: bool,
     /// When it was seen first, and when it was not there yet.
     pub(crate) seen: u64,
     pub(crate) since: u64,
@@ -60,6 +62,7 @@ impl Hold {
             outcome: Outcome::None,
             ended: None,
             reported: false,
+            at_a_rate: false,
             seen,
             since,
             run: None,
@@ -189,7 +192,8 @@ impl Checker {
         {
             self.wrong("no rate is exceeded", format!("{starts} within a second, job {n}"));
         }
-        let hold = self.comes_under(n, lease, life);
+        let mut hold = self.comes_under(n, lease, life);
+        hold.at_a_rate = self.ledger.limits.is_at_a_rate(lease);
         self.holds.insert(lease, hold);
     }
 
@@ -366,7 +370,14 @@ impl Checker {
             return true;
         }
         let (twice, ended, life) = (hold.began.replace(at).is_some(), hold.ended, hold.life);
+        let unlimited = limited(n) == Some(Limited::AtARate) && !hold.at_a_rate;
         let mistaken = hold.n != n || self.lives[life].process != process;
+        if unlimited {
+            self.wrong(
+                "no rate is exceeded",
+                format!("job {n} began under {lease:?}, which has none"),
+            );
+        }
         if mistaken || twice {
             let rule = if twice { "one start for a lease" } else { "a body runs under its lease" };
             self.wrong(rule, format!("job {n}, lease {lease:?}, process {process}"));

@@ -904,6 +904,22 @@ fn a_start_beyond_the_rate_is_found() {
 }
 
 #[test]
+fn a_job_in_the_plain_list_does_not_start_and_may_not_begin_there() {
+    // Somebody put them there who does not know their limits. A worker that meets one puts it where it belongs.
+    let mut story = Story::new();
+    for which in 0..60 {
+        let n = 55 + 64 * which;
+        story.enqueue(n).reserve(1, n, 1_000_000 + 1_000 * u64::from(which));
+    }
+    let rules = |story: &Story| -> Vec<_> {
+        story.checker.violations().iter().map(|violation| violation.rule).collect()
+    };
+    assert_eq!(rules(&story), NONE);
+    story.beat(1).body(1, 55, 1_000_000, Outcome::None);
+    assert_eq!(rules(&story), ["no rate is exceeded"]);
+}
+
+#[test]
 fn a_job_that_is_known_by_its_id_is_where_its_id_says() {
     let stands = |state: &str, n| format!("HSET {JOBS}:ids i{n} {state}*\n\n{}", envelope(n));
     let runs = |n| format!("HSET {JOBS}:ids i{n} r*\n\nhworker-progress-default:w1.x.10.*#i{n}");

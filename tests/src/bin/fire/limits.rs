@@ -1,6 +1,6 @@
 //! Limits, as the leases tell them: of no limit more jobs are held at once than it allows, more start in a time, or pass another.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::jobs::{AT_A_RATE, Limited, limited};
 use crate::ledger::{Ended, Event, Lease};
@@ -14,6 +14,8 @@ pub(crate) struct Limits {
     of: HashMap<Lease, Vec<String>>,
     /// The job of a key in strict order that has begun, and is not at its end.
     turns: HashMap<(u8, u32), u32>,
+    /// The leases of those that start at a rate. One that somebody put into the plain list is leased there too, and does not start.
+    rated: HashSet<Lease>,
     /// The tokens of those that start at a rate, of the last second.
     starts: [VecDeque<u64>; 2],
 }
@@ -35,6 +37,9 @@ impl Limits {
     pub(crate) fn hold(&mut self, lease: Lease, list: &str, worker: &str) -> Option<String> {
         let mut wrong = None;
         for limit in list.split('+').skip(1) {
+            if limit == "rate" {
+                self.rated.insert(lease);
+            }
             let Some(most) = most(limit) else { continue };
             let own = if limit.ends_with('@') { worker } else { "" };
             let limit = format!("{limit}{own}");
@@ -50,6 +55,7 @@ impl Limits {
 
     /// It is gone.
     pub(crate) fn free(&mut self, lease: Lease) {
+        self.rated.remove(&lease);
         for limit in self.of.remove(&lease).unwrap_or_default() {
             let limit = (lease.0, limit);
             if let Some(held) = self.holds.get_mut(&limit) {
@@ -99,9 +105,17 @@ impl Limits {
         }
     }
 
+    /// Whether a lease is one of a list whose jobs start at a rate.
+    pub(crate) fn is_at_a_rate(&self, lease: Lease) -> bool {
+        self.rated.contains(&lease)
+    }
+
     /// A job that starts at a rate has a lease; gives how many have had one in less than a second, where that is too many. A token is a
     /// time in us.
     pub(crate) fn starts(&mut self, (queue, token): Lease) -> Option<usize> {
+        if !self.is_at_a_rate((queue, token)) {
+            return None;
+        }
         let starts = self.starts.get_mut(usize::from(queue))?;
         starts.push_back(token);
         while starts.front().is_some_and(|first| first + 998_000 < token) {

@@ -36,6 +36,7 @@ pub(crate) struct Args {
     pub(crate) on_timeout: Option<Fault>,
     pub(crate) on_crash: Option<Fault>,
     pub(crate) on_cancel: Option<Ident>,
+    pub(crate) on_failed: Option<Path>,
     pub(crate) max_attempts: Option<u32>,
     pub(crate) expires_ms: Option<u64>,
     pub(crate) priority: Option<Ident>,
@@ -176,6 +177,7 @@ impl Args {
             "on_timeout" => self.on_timeout = Some(fault(key, value)?),
             "on_crash" => self.on_crash = Some(fault(key, value)?),
             "on_cancel" => self.on_cancel = Some(on_cancel(value)?),
+            "on_failed" => self.on_failed = Some(on_failed(value)?),
             "expires" => self.expires_ms = Some(expires(value)?),
             "max_attempts" => self.max_attempts = Some(max_attempts(value)?),
             "priority" => self.priority = Some(priority(value)?),
@@ -269,6 +271,11 @@ fn version(value: &Expr) -> Result<u32> {
     let form =
         "`version` is a number from 1, which is that of arguments without one, to 4294967295";
     number(value).filter(|version| *version > 0).ok_or_else(|| Error::new_spanned(value, form))
+}
+
+fn on_failed(value: &Expr) -> Result<Path> {
+    let form = "`on_failed` is the path of a job that takes a `hworker::Failed`";
+    path(value, &unquoted("on_failed", value, form)).cloned()
 }
 
 fn upgrade(value: &Expr) -> Result<Path> {

@@ -254,6 +254,12 @@ fn definition(model: &JobModel) -> TokenStream {
         None => quote!(::core::option::Option::None),
         Some(path) => quote!(::core::option::Option::Some(#path)),
     };
+    let on_failed = match &model.args.on_failed {
+        None => quote!(::core::option::Option::None),
+        Some(job) => quote!(::core::option::Option::Some(|failed, client| {
+            #private::envelope(#job::with(failed), client)
+        })),
+    };
     let queue = model.args.queue.as_ref();
     let queue = queue.map_or_else(|| quote!(#private::DEFAULT_QUEUE), |queue| quote!(#queue));
     let priority = Ident::new("Normal", Span::call_site());
@@ -288,6 +294,7 @@ fn definition(model: &JobModel) -> TokenStream {
             keep_ms: #keep,
             blocking: #blocking,
             isolate: #isolate,
+            on_failed: #on_failed,
             needs: #needs,
             decode: #private::decode::<Self>,
             limit_values: #private::limit_values::<Self>,

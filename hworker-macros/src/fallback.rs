@@ -41,6 +41,7 @@ fn definition(model: &JobModel) -> TokenStream {
             schema: #private::schema!("{}", [], []),
             keep_ms: ::core::option::Option::None,
             blocking: false,
+            on_failed: ::core::option::Option::None,
             needs: |_| {},
             decode: #private::decode::<Self>,
             limit_values: #private::limit_values::<Self>,

@@ -1,7 +1,7 @@
 //! The keys of the attribute, and what is said of others.
 
 /// The keys that work, each with an example of its value.
-pub(crate) const KEYS: [(&str, &str); 31] = [
+pub(crate) const KEYS: [(&str, &str); 32] = [
     ("name", "\"mail.welcome\""),
     ("aliases", "[\"old_name\"]"),
     ("version", "2"),
@@ -14,6 +14,7 @@ pub(crate) const KEYS: [(&str, &str); 31] = [
     ("on_timeout", "\"retry\""),
     ("on_crash", "\"retry\""),
     ("on_cancel", "\"token\""),
+    ("on_failed", "path::to::job"),
     ("max_attempts", "25"),
     ("expires", "\"10m\""),
     ("backoff", "\"exp(5s, 6h)\""),

@@ -9,13 +9,14 @@ pub use crate::config::defaults::QUEUE as DEFAULT_QUEUE;
 pub use crate::context::{Inject, Needs};
 pub use crate::encryption::Encrypted;
 pub use crate::enqueue::Enqueue;
+pub use crate::enqueue::envelope;
 pub use crate::envelope::JobId;
 pub use crate::error::Error;
 #[cfg(feature = "schema")]
 pub use crate::job::Tag;
 pub use crate::job::{
     Argument, Arguments, Body, DeclaredCron, Definition, Invocation, Isolation, Job, OnCancel,
-    OnError, OnFault, Place, Policy, Registration, Schema, StartError, Upgrade, decode,
+    OnError, OnFailed, OnFault, Place, Policy, Registration, Schema, StartError, Upgrade, decode,
     limit_values, unique_key,
 };
 /// Limits, and what they are in the arguments.

@@ -4,6 +4,7 @@ mod awaited;
 mod builder;
 mod coalesce;
 mod connections;
+mod outgoing;
 mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -36,6 +37,8 @@ use crate::time::within;
 use crate::unique::KeyLock;
 
 pub use builder::ClientBuilder;
+pub(crate) use outgoing::Added;
+pub use outgoing::Outgoing;
 
 /// A Redis server as jobs are enqueued to it and workers are run on it; clones share everything.
 ///
@@ -67,6 +70,7 @@ struct Inner {
     enqueue_within: Duration,
     durability: Option<Durability>,
     encryption: EncryptionConfig,
+    outgoing: outgoing::AllOutgoing,
     connections: Connections,
     coalescers: Coalescers,
     bounds: Bounds,
@@ -329,18 +333,27 @@ impl Client {
         self.inner.encryption.keys.as_ref()
     }
 
+    /// What code of the user adds to a job of this type for this queue.
+    pub(crate) fn ask_outgoing(&self, job: &str, queue: &str) -> Result<Option<Added>, Error> {
+        self.inner.outgoing.ask(job, queue)
+    }
+
     /// The keys that the arguments of a job of this type are written with; `None` where they are not encrypted.
     pub(crate) fn keys_for(&self, definition: &Definition) -> Result<Option<&KeyRing>, Error> {
-        if definition.encrypted == Encrypted::No && !self.inner.encryption.all {
+        self.keys_where(definition.encrypted).map_err(|why| {
+            let (name, place) = (definition.name, definition.place);
+            Error::config(format!(
+                "the arguments of job `{name}` ({place}) are to be encrypted, but {why}"
+            ))
+        })
+    }
+
+    /// The same of a type that says so; an error where there are to be keys and are none.
+    pub(crate) fn keys_where(&self, own: Encrypted) -> Result<Option<&KeyRing>, &'static str> {
+        if own == Encrypted::No && !self.inner.encryption.all {
             return Ok(None);
         }
-        match self.keys() {
-            Some(keys) => Ok(Some(keys)),
-            None => Err(Error::config(format!(
-                "the arguments of job `{}` ({}) are to be encrypted, but {NO_KEYS}",
-                definition.name, definition.place
-            ))),
-        }
+        self.keys().map(Some).ok_or(NO_KEYS)
     }
 
     /// A key of this job type as the server keeps it: where the arguments are encrypted, it must not know the key either.

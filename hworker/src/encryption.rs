@@ -96,14 +96,25 @@ pub(crate) struct Owner<'a> {
 pub(crate) enum What {
     Args,
     Result,
+    /// The rest is what a body reports. Whoever looks may know the id of the job alone.
+    Progress,
+    Log,
+    Checkpoint,
 }
 
 /// What is authenticated besides the arguments. No name of a job type has a line break, so this is the text of one owner
 /// alone.
 impl Owner<'_> {
     fn text(&self) -> String {
-        if self.what == What::Result {
-            return format!("hworker-result-1\n{}\n{}", self.job, self.id);
+        let what = match self.what {
+            What::Args => None,
+            What::Result => Some("result"),
+            What::Progress => Some("progress"),
+            What::Log => Some("log"),
+            What::Checkpoint => Some("checkpoint"),
+        };
+        if let Some(what) = what {
+            return format!("hworker-{what}-1\n{}\n{}", self.job, self.id);
         }
         // All runs of a cron entry have the arguments that were encrypted for the entry.
         let id = match self.id.rsplit_once(':') {

@@ -77,6 +77,13 @@ pub enum Error {
         /// In which state that is; `None` where it has ended, and its period has not.
         state: Option<JobState>,
     },
+    /// A function that the client was given with [`outgoing`](crate::ClientBuilder::outgoing) refused it. Nothing was written.
+    Vetoed {
+        /// The name of the job.
+        job: String,
+        /// What the function said.
+        source: Cause,
+    },
     /// An argument could not be turned into JSON (a float that is not a number, a map with keys that are no names), or into JSON
     /// that no worker could read (more than 126 lists or objects one inside the other, an `i128` or a map with numbers for keys in a tagged
     /// enum).
@@ -168,6 +175,9 @@ impl fmt::Display for Error {
                     Some(state) => write!(f, "is {state}"),
                     None => write!(f, "has ended within its period"),
                 }
+            }
+            Self::Vetoed { job, source } => {
+                write!(f, "the job {job} was refused by the program itself: {source}")
             }
             Self::Encode { job, source } => {
                 write!(
@@ -316,6 +326,7 @@ mod tests {
             Error::Refused { doing: doing(), source: cause() },
             Error::Full { doing: "the why".into(), key: None, waiting: 3, max_waiting: 3 },
             Error::Encode { job, source: cause() },
+            Error::Vetoed { job: job.into(), source: cause() },
             Error::Invalid { jobs: vec![(0, unavailable())] },
             Error::Bulk { jobs: Vec::new(), source: cause() },
             Error::config("the why"),

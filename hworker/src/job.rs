@@ -1,5 +1,6 @@
 //! What a job type is to the runtime: its name, its policies, and how an attempt is started from its arguments.
 
+mod failed;
 mod schema;
 
 use std::any::Any;
@@ -21,6 +22,7 @@ use crate::outcome::Returned;
 use crate::priority::Priority;
 use crate::unique::Uniqueness;
 
+pub use failed::{Failed, OnFailed};
 pub use schema::Schema;
 #[cfg(feature = "schema")]
 pub use schema::{IsDeep, IsShallow, Tag};
@@ -141,6 +143,8 @@ pub struct Definition {
     pub blocking: bool,
     /// Whether it runs in a process of its own, and what bounds that.
     pub isolate: Option<Isolation>,
+    /// What is enqueued when it has failed for good.
+    pub on_failed: Option<OnFailed>,
     /// Adds what the parameters need from the worker.
     pub needs: fn(&mut Needs),
     /// Decodes the arguments and drops them: [`decode`].

@@ -104,7 +104,7 @@ impl Ended {
 }
 
 /// Every word that stands between the prefix and the queue.
-const KINDS: [&str; 20] = [
+const KINDS: [&str; 22] = [
     "jobs",
     "progress",
     "inbox",
@@ -125,6 +125,8 @@ const KINDS: [&str; 20] = [
     "stat",
     "chart",
     "job",
+    "live",
+    "log",
 ];
 
 impl Keys {
@@ -283,6 +285,16 @@ impl Keys {
     /// The kept result of a job.
     pub(crate) fn kept_of(&self, id: &str) -> String {
         [&*self.kept, id].concat()
+    }
+
+    /// What the body of a job reports.
+    pub(crate) fn live_of(&self, id: &str) -> String {
+        format!("{}-live-{}:{id}", self.prefix, self.queue)
+    }
+
+    /// The lines that it logs.
+    pub(crate) fn log_of(&self, id: &str) -> String {
+        format!("{}-log-{}:{id}", self.prefix, self.queue)
     }
 
     /// The statistics of one day, `YYYYMMDD`.

@@ -59,6 +59,7 @@ pub mod properties;
 mod reconnect;
 mod registry;
 mod relay;
+mod reports;
 mod results;
 mod runtime;
 mod scheduler;
@@ -82,7 +83,7 @@ pub use batch::{BatchFailure, BatchId, BatchState, BatchStatus, CallbackState};
 #[cfg(feature = "cron")]
 pub use calendar::{CatchUp, Overlap};
 pub use charts::{Chart, ChartPoint, Gauges, Lately, Tally, Times, Window};
-pub use client::{Client, ClientBuilder};
+pub use client::{Client, ClientBuilder, Outgoing};
 pub use config::defaults;
 pub use context::{Context, Inject, Needs, State};
 pub use control::{
@@ -99,15 +100,15 @@ pub use durability::Durability;
 pub use enqueue::{Batch, Bulk, Enqueue, EnqueueByName};
 pub use envelope::{AttemptError, Crash, JobId};
 pub use error::{BoxError, Cause, Error, Fate, Problems};
-pub use hooks::ErrorReport;
 #[cfg(feature = "cron")]
 pub use hooks::{Checkin, CheckinState};
+pub use hooks::{ErrorReport, Event, EventKind};
 pub use hworker_macros::job;
 pub use inspect::{
     Action, Changed, Counts, Edit, Filter, Group, Inspect, JobInfo, Jobs, Order, Page, QueueInfo,
     RunningJob, When, WorkerInfo,
 };
-pub use job::{Job, OnFault};
+pub use job::{Failed, Job, OnFault};
 pub use job_state::JobState;
 pub use limit::Rate;
 pub use lock::Lock;
@@ -116,10 +117,14 @@ pub use outcome::{JobError, JobOutput, Outcome, Verdict, fail, retry_in, slow_do
 pub use pause::Pause;
 pub use priority::Priority;
 pub use registry::Registry;
+pub use reports::{Each, LogLine, Progress, ProgressNote};
 pub use results::{Handle, JobFailure, RawResult, ResultError};
 pub use time::parse_duration;
 pub use unique::{OnConflict, Receipt, Submitted, Unique};
-pub use worker::{Health, Stopped, Unhealthy, Worker, WorkerBuilder, WorkerHandle, is_child};
+pub use worker::{
+    Around, Ending, Health, Layer, Next, Stopped, Unhealthy, Worker, WorkerBuilder, WorkerHandle,
+    is_child,
+};
 
 /// Runs every job that the program links, on every queue that they name, until SIGTERM, SIGINT or SIGHUP.
 ///

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::jobs::{Act, perform};
 use crate::kept::{keep, keep_isolated, wait_for};
+use crate::reports::{report, report_isolated, walk, walk_isolated};
 use crate::runs::{Runner, Runs};
 
 /// What such a body does.
@@ -93,7 +94,9 @@ pub fn act_isolated_blocking(name: &str, ms: u64, context: &Context, #[inject] r
 pub fn isolated_jobs() -> Registry {
     let registry = crate::jobs::common_jobs().with::<act_isolated>().with::<act_bounded>();
     let registry = registry.with::<act_until_cancelled>().with::<act_isolated_blocking>();
-    registry.with::<keep>().with::<keep_isolated>().with::<wait_for>()
+    let registry = registry.with::<keep>().with::<keep_isolated>().with::<wait_for>();
+    let registry = registry.with::<report>().with::<report_isolated>();
+    registry.with::<walk>().with::<walk_isolated>()
 }
 
 async fn harm(

@@ -30,6 +30,8 @@ mod proxy;
 mod records;
 mod redis_side;
 mod relay;
+#[allow(missing_docs, reason = "what a body says is said by its name")]
+mod reports;
 mod resp;
 mod runs;
 mod sentinel;
@@ -56,6 +58,7 @@ pub use process::{Process, binary, produce};
 pub use proxy::{Fault, Proxy, SCRIPTS};
 pub use records::{Broken, Failed, Records};
 pub use redis_side::RedisSide;
+pub use reports::{Say, report, report_isolated, tell, walk, walk_isolated};
 pub use runs::{Run, Runner, Runs};
 pub use sentinel::{TestSentinels, TestSentinelsBuilder};
 pub use server::{DOCUMENTED_KEY, TestServer, TestServerBuilder, program, servers};

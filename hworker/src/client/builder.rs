@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use super::coalesce::Coalescers;
 use super::connections::Connections;
+use super::outgoing::{AllOutgoing, Outgoing};
 use super::{Client, Inner, Spread};
 use crate::config::{self, EncryptionSettings, Limits, TlsFiles, UrlSource, defaults};
 use crate::durability::Durability;
-use crate::error::{Error, Problems};
+use crate::error::{BoxError, Error, Problems};
 use crate::keys::KeySpace;
 use crate::store::{Address, Meta, Queue, without_secrets};
 
@@ -35,6 +36,7 @@ pub struct ClientBuilder {
     enqueue_within: Option<Duration>,
     durability: Option<Durability>,
     encryption: EncryptionSettings,
+    outgoing: AllOutgoing,
 }
 
 impl ClientBuilder {
@@ -130,6 +132,32 @@ impl ClientBuilder {
         self
     }
 
+    /// Asks `function` about every job that this client enqueues, before that is encoded: it may add tags and what is noted beside the arguments, or
+    /// refuse the job by an error, which the caller gets as [`Error::Vetoed`]. Of a [`Bulk`](crate::Bulk) nothing is enqueued then. Runs of cron
+    /// entries are made at the server, and not asked about. It must not block; where it panics the job is enqueued without what it adds.
+    ///
+    /// ```
+    /// # fn tenant() -> String { "acme".to_owned() }
+    /// # fn demo() -> Result<(), hworker::Error> {
+    /// let client = hworker::Client::builder()
+    ///     .outgoing(|job| {
+    ///         if job.job() == "old_report" {
+    ///             return Err("old reports are not made any more".into());
+    ///         }
+    ///         job.meta("tenant", tenant());
+    ///         Ok(())
+    ///     })
+    ///     .build()?;
+    /// # Ok(()) }
+    /// ```
+    pub fn outgoing(
+        mut self,
+        function: impl Fn(&mut Outgoing<'_>) -> Result<(), BoxError> + Send + Sync + 'static,
+    ) -> Self {
+        self.outgoing.add(Box::new(function));
+        self
+    }
+
     /// Makes the client.
     ///
     /// # Errors
@@ -163,6 +191,7 @@ impl ClientBuilder {
                 enqueue_within: self.enqueue_within.unwrap_or(defaults::ENQUEUE_WITHIN),
                 durability: durability.asks(),
                 encryption,
+                outgoing: self.outgoing,
                 connections: Connections::default(),
                 coalescers: Coalescers::default(),
                 bounds: super::Bounds::default(),
@@ -183,6 +212,7 @@ impl fmt::Debug for ClientBuilder {
             .field("enqueue_within", &self.enqueue_within)
             .field("durability", &self.durability)
             .field("encryption", &self.encryption)
+            .field("outgoing", &self.outgoing)
             .finish()
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
@@ -16,6 +17,8 @@ pub(crate) struct End {
     reached: AtomicBool,
     /// Somebody cancelled the job, so it is to come to its end.
     ordered: AtomicBool,
+    /// The body asked for its end, and the job runs again after this.
+    suspended: OnceLock<Duration>,
     /// Made under the lock of `holders`, so that an end which came before it is seen.
     notice: OnceLock<Notify>,
     holders: Mutex<Holders>,
@@ -62,6 +65,14 @@ impl End {
         if let Some(notice) = self.notice.get() {
             guarded(|| notice.notify_waiters());
         }
+    }
+
+    pub(super) fn suspend(&self, delay: Duration) {
+        let _ = self.suspended.set(delay);
+    }
+
+    pub(super) fn suspended(&self) -> Option<Duration> {
+        self.suspended.get().copied()
     }
 
     /// Whether somebody cancelled the job.

@@ -2,18 +2,23 @@
 
 mod end;
 mod inject;
+mod report;
 mod states;
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use crate::envelope::JobId;
+use tokio_util::sync::CancellationToken;
+
+use crate::encryption::Encrypted;
+use crate::envelope::{JobId, meta, tags};
 
 pub(crate) use end::End;
 pub(crate) use inject::shown_type;
 pub use inject::{Inject, Needs, State};
+pub(crate) use report::{MOST_BYTES, MOST_LINES, Report, Unwritten};
 pub(crate) use states::{States, blocks_in_body_of, in_body_of, state_in_body};
 
 /// What a job knows about the attempt that it is running; take it as a parameter.
@@ -33,8 +38,22 @@ pub struct Context {
 #[derive(Debug)]
 pub(crate) struct Scope {
     pub(crate) queue: Arc<str>,
+    /// The label of the shard.
+    pub(crate) shard: Arc<str>,
     pub(crate) worker: Arc<str>,
     pub(crate) states: Arc<States>,
+    /// The worker takes no more jobs of the queue.
+    pub(crate) stopping: CancellationToken,
+}
+
+/// A job that a worker holds, as far as a body can ask.
+pub(crate) trait Held: Send + Sync {
+    /// The name of its lease.
+    fn lease(&self) -> String;
+    /// Whether its arguments are encrypted, and what it reports.
+    fn encrypted(&self) -> Encrypted;
+    /// Its envelope.
+    fn payload(&self) -> &str;
 }
 
 /// The facts of one attempt.
@@ -47,6 +66,9 @@ pub(crate) struct Attempt {
     pub(crate) deadline: Instant,
     pub(crate) scope: Arc<Scope>,
     pub(crate) end: End,
+    /// None in a test.
+    pub(crate) held: Option<Arc<dyn Held>>,
+    pub(crate) report: OnceLock<Report>,
 }
 
 impl Context {
@@ -73,8 +95,13 @@ impl Context {
     /// ```
     #[must_use]
     pub fn for_test(attempt: u32) -> Self {
-        let scope =
-            Scope { queue: "default".into(), worker: "test".into(), states: Arc::default() };
+        let scope = Scope {
+            queue: "default".into(),
+            shard: "default".into(),
+            worker: "test".into(),
+            states: Arc::default(),
+            stopping: CancellationToken::new(),
+        };
         Self::new(Attempt {
             id: JobId::fresh(),
             job: "test",
@@ -84,6 +111,8 @@ impl Context {
             deadline: Instant::now() + Duration::from_secs(120),
             scope: Arc::new(scope),
             end: End::default(),
+            held: None,
+            report: OnceLock::new(),
         })
     }
 
@@ -123,6 +152,18 @@ impl Context {
         self.attempt.max_attempts
     }
 
+    /// What its producer noted beside its arguments by this name, with [`Enqueue::meta`](crate::Enqueue::meta): a text as it is, anything else as JSON.
+    #[must_use]
+    pub fn meta(&self, name: &str) -> Option<String> {
+        meta(self.attempt.held.as_ref()?.payload(), name)
+    }
+
+    /// Its tags.
+    #[must_use]
+    pub fn tags(&self) -> Vec<String> {
+        self.attempt.held.as_ref().map(|held| tags(held.payload())).unwrap_or_default()
+    }
+
     /// The fencing token of this attempt: it grows from attempt to attempt of a job, and from lease to lease of its
     /// queue. A store that refuses writes with a token lower than the highest that it has seen is safe from a worker
     /// that was stopped, lost its lease, and goes on.
@@ -149,6 +190,14 @@ impl Context {
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.attempt.end.is_reached() || self.attempt.end.is_ordered()
+    }
+
+    /// Whether the worker was told to stop: it takes no more jobs, and gives back what still runs when its
+    /// [grace](crate::WorkerBuilder::shutdown_grace) is over. A long body can save a [checkpoint](Self::checkpoint) and return
+    /// [`snooze`](crate::snooze); [`each`](Self::each) does so by itself.
+    #[must_use]
+    pub fn is_stopping(&self) -> bool {
+        self.attempt.scope.stopping.is_cancelled()
     }
 
     /// Completes when the attempt is over. For tasks you spawned yourself, with a clone of the context; an async body is dropped at that
@@ -183,8 +232,34 @@ impl Context {
         self.attempt.end.spawn(in_body_of(Arc::clone(&self.attempt.scope.states), task));
     }
 
-    fn states(&self) -> &States {
+    pub(crate) fn states(&self) -> &States {
         &self.attempt.scope.states
+    }
+
+    /// The facts of the attempt.
+    pub(crate) fn attempt_of(&self) -> &Attempt {
+        &self.attempt
+    }
+
+    /// What the body reports.
+    pub(crate) fn report(&self) -> &Report {
+        self.attempt.report.get_or_init(Report::default)
+    }
+
+    /// The same, if it has reported anything.
+    pub(crate) fn reported(&self) -> Option<&Report> {
+        self.attempt.report.get()
+    }
+
+    /// Ends the attempt; the job runs again after the delay, as the same attempt.
+    pub(crate) fn suspend(&self, delay: Duration) {
+        self.attempt.end.suspend(delay);
+        self.cancel();
+    }
+
+    /// Whether the body asked for that, and after which delay.
+    pub(crate) fn suspended(&self) -> Option<Duration> {
+        self.attempt.end.suspended()
     }
 
     /// Ends the attempt, called by the task that runs it: every other holder of this context learns of it.

@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime};
 use serde_json::value::RawValue;
 
 use super::NOT_IN_FRONT;
+use super::Notes;
 use super::blocking::in_a_runtime;
 use super::broadcast::Workers;
 use super::ready::check_size;
@@ -185,8 +186,17 @@ impl EnqueueByName {
         if let Some(tag) = self.to.take() {
             self.queue = with_tag(&self.queue, &tag);
         }
+        let mut notes = Notes { tags: std::mem::take(&mut self.tags), ..Notes::default() };
+        if let Some(added) = self.client.ask_outgoing(&self.name, &self.queue)? {
+            notes.add(added);
+        }
+        let meta = notes.meta().unwrap_or_else(|why| {
+            problems.push(why);
+            None
+        });
+        problems.append(&mut notes.problems);
         problems.extend(check_queue(&self.queue).err());
-        problems.extend(check_tags(&self.tags).err());
+        problems.extend(check_tags(&notes.tags).err());
         if self.name.is_empty() {
             problems.push("the name of the job type is empty".into());
         }
@@ -234,8 +244,8 @@ impl EnqueueByName {
             args: &args,
             enqueued_at: millis(now),
             ready_at: self.due.map(|due| due.by_clock(millis(now))),
-            tags: &self.tags,
-            meta: None,
+            tags: &notes.tags,
+            meta: meta.as_deref(),
             max_attempts: self.max_attempts,
             timeout: None,
             backoff: None,

@@ -10,6 +10,7 @@ mod ready;
 #[cfg(feature = "cron")]
 mod schedule;
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::fmt;
 use std::pin::Pin;
@@ -24,7 +25,7 @@ use self::broadcast::Workers;
 use self::known::{Asked, Known};
 use self::ready::{Place, Ready, check_size};
 use crate::backoff::CallBackoff;
-use crate::client::Client;
+use crate::client::{Added, Client};
 use crate::durability::Durability;
 use crate::encryption::{Owner, Sealed, What};
 use crate::envelope::{JobId, NewEnvelope, VERSION, check_meta, check_tags, describe};
@@ -97,6 +98,27 @@ impl Notes {
         let meta = serde_json::value::to_raw_value(&self.meta).map_err(|error| describe(&error))?;
         check_meta(meta.get()).map(|()| Some(meta))
     }
+
+    /// With what the client adds. What the call itself says stands.
+    fn add(&mut self, added: Added) {
+        let Added { tags, meta, problems } = added;
+        let new = tags.into_iter().filter(|tag| !self.tags.contains(tag)).collect::<Vec<_>>();
+        self.tags.extend(new);
+        for (name, value) in meta {
+            self.meta.entry(name).or_insert(value);
+        }
+        self.problems.extend(problems);
+    }
+}
+
+/// The envelope of a job for this client, for what stands in no module above.
+///
+/// # Errors
+/// As [`Enqueue::enqueue`].
+#[doc(hidden)]
+pub fn envelope<J: Job>(job: Enqueue<J>, client: &dyn Any) -> Result<Vec<u8>, BoxError> {
+    let client = client.downcast_ref::<Client>().ok_or("it is no client")?;
+    Ok(job.encode(Some(client))?.envelope)
 }
 
 /// No type implements it, so an [`Enqueue`] is no future, and where one is awaited the compiler says what is missing.
@@ -356,7 +378,7 @@ impl<J: Job> Enqueue<J> {
     }
 
     /// Checks everything and writes the envelope, for the given client if the call names none.
-    fn encode(self, client: Option<&Client>) -> Result<Ready, Error> {
+    fn encode(mut self, client: Option<&Client>) -> Result<Ready, Error> {
         let client = match (self.client, client) {
             (Some(own), _) => own,
             (None, Some(given)) => given.clone(),
@@ -365,6 +387,9 @@ impl<J: Job> Enqueue<J> {
         let mut queue = self.queue.unwrap_or(Cow::Borrowed(J::DEFINITION.queue));
         if let Some(tag) = &self.to {
             queue = Cow::Owned(with_tag(&queue, tag));
+        }
+        if let Some(added) = client.ask_outgoing(J::NAME, &queue)? {
+            self.notes.get_or_insert_default().add(added);
         }
         let mut problems = Vec::new();
         problems.extend(check_queue(&queue).err());

@@ -277,6 +277,23 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// What is noted in a payload by this name: a text as it is, anything else as JSON.
+pub(crate) fn meta(payload: &str, name: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Noted {
+        #[serde(default)]
+        meta: serde_json::Map<String, serde_json::Value>,
+    }
+    if Envelope::as_new(payload).is_some() {
+        return None;
+    }
+    let mut noted: Noted = serde_json::from_str(payload).ok()?;
+    Some(match noted.meta.remove(name)? {
+        serde_json::Value::String(text) => text,
+        other => other.to_string(),
+    })
+}
+
 /// The tags in a payload; none where something else stands there, as they only inform.
 pub(crate) fn tags(payload: &str) -> Vec<String> {
     #[derive(Deserialize)]

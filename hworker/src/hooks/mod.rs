@@ -4,6 +4,7 @@
 #[cfg(feature = "cron")]
 mod checkin;
 mod error_report;
+mod event;
 
 use std::fmt;
 use std::io;
@@ -23,6 +24,7 @@ use crate::log::say;
 #[cfg(feature = "cron")]
 pub use checkin::{Checkin, CheckinState};
 pub use error_report::ErrorReport;
+pub use event::{Event, EventKind};
 
 /// So many reports wait for a function; what comes beyond is dropped, and counted.
 const ROOM: usize = 1_000;
@@ -37,6 +39,7 @@ const SAID_EVERY: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(crate) struct Hooks {
     pub(crate) errors: HooksOf<ErrorReport>,
+    pub(crate) events: HooksOf<Event>,
     #[cfg(feature = "cron")]
     pub(crate) checkins: HooksOf<Checkin>,
 }
@@ -48,6 +51,7 @@ impl Hooks {
     /// The process cannot start threads.
     pub(crate) fn start(&self) -> io::Result<()> {
         self.errors.start()?;
+        self.events.start()?;
         #[cfg(feature = "cron")]
         self.checkins.start()?;
         Ok(())
@@ -55,7 +59,7 @@ impl Hooks {
 
     /// Waits until all was told, for a while: the program may end now.
     pub(crate) async fn flush(&self) {
-        let flush = self.errors.flush();
+        let flush = async { tokio::join!(self.errors.flush(), self.events.flush()) };
         #[cfg(feature = "cron")]
         let flush = async { tokio::join!(flush, self.checkins.flush()) };
         let _ = timeout(FLUSH_WITHIN, flush).await;

@@ -14,6 +14,7 @@ use crate::job_state::JobState;
 use crate::kept::KeptRecord;
 use crate::limit::List;
 use crate::priority::Priority;
+use crate::reports::Progress;
 use crate::store::{Lease, Place};
 use crate::unique::KeyLock;
 
@@ -57,6 +58,10 @@ pub struct JobInfo {
     pub crashes: Vec<Crash>,
     /// How many bytes it takes in the list, set or hash where it stands.
     pub bytes: u64,
+    /// How far it is, where its body says so and it was found by its id.
+    pub progress: Option<Progress>,
+    /// How many lines its body has logged, where it was found by its id; [`Inspect::log`](super::Inspect::log) gives them.
+    pub log_lines: u64,
     /// What it returned, where that is kept.
     result: Option<Box<RawValue>>,
     /// Its bytes as they are stored; empty where they were too many to be read for a list.
@@ -156,6 +161,8 @@ impl JobInfo {
             times: None,
             crashes: Vec::new(),
             bytes: payload.len() as u64,
+            progress: None,
+            log_lines: 0,
             result: None,
             payload: Vec::new(),
             is_read: true,
@@ -394,7 +401,7 @@ fn readable(json: Option<Box<RawValue>>) -> Option<Box<RawValue>> {
 
 impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_struct("JobInfo", 26)?;
+        let mut map = serializer.serialize_struct("JobInfo", 28)?;
         map.serialize_field("id", &self.id)?;
         map.serialize_field("job", &self.job)?;
         map.serialize_field("queue", &self.queue)?;
@@ -421,6 +428,8 @@ impl Serialize for JobInfo {
         map.serialize_field("args", &readable(args))?;
         map.serialize_field("args_v", &self.args_version())?;
         map.serialize_field("result", &readable(self.result.clone()))?;
+        map.serialize_field("progress", &self.progress)?;
+        map.serialize_field("log_lines", &self.log_lines)?;
         let digest = (self.state == JobState::Broken).then(|| self.digest());
         map.serialize_field("digest", &digest)?;
         map.end()

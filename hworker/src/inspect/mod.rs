@@ -12,6 +12,7 @@ mod order;
 mod page;
 mod position;
 mod queues;
+mod reported;
 #[cfg(all(test, feature = "embedded"))]
 mod tests;
 mod workers;
@@ -218,7 +219,7 @@ impl Inspect {
     /// Finds a job by its id, wherever it is. Reads the whole queue in portions if it must, over its own connection. If the job is not there,
     /// it reads the queue twice.
     ///
-    /// What a job returned comes with it, where that is kept.
+    /// What a job returned comes with it, where that is kept, and how far it is, where its body says so.
     ///
     /// `None` for a job that is done and whose result is not kept, was never enqueued here, or whose record was dropped. A job that moves again and again while it is
     /// looked for, as from a worker that stops back to its queue, may be missed, though it is looked for twice.
@@ -227,10 +228,13 @@ impl Inspect {
     /// Where the server cannot be asked. [`Error::Unanswered`] where more than 4 million jobs wait and it is not among those that can be
     /// read, from both ends: whether it is among the others is not known.
     pub async fn find(&self, id: &JobId) -> Result<Option<JobInfo>, Error> {
-        let found = self.look_for(id).await?;
+        let found = match self.look_for(id).await? {
+            Some(job) if job.state.ended().is_none() => Some(job),
+            found => self.with_kept(id, found).await?,
+        };
         match found {
-            Some(job) if job.state.ended().is_none() => Ok(Some(job)),
-            found => self.with_kept(id, found).await,
+            Some(job) => self.with_reports(id, job).await.map(Some),
+            None => Ok(None),
         }
     }
 

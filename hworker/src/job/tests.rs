@@ -4,8 +4,10 @@
 // Jobs that show every form of a job are not all good style.
 #![allow(clippy::unused_async, clippy::too_many_arguments, clippy::ref_option)]
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
+
+use tokio_util::sync::CancellationToken;
 
 use super::{
     Backoff, Body, Definition, Inject, Invocation, Job, Needs, OnError, OnFault, Policy,
@@ -26,10 +28,14 @@ fn context(states: States) -> Context {
         deadline: Instant::now() + Duration::from_secs(60),
         scope: Arc::new(Scope {
             queue: "some-queue".into(),
+            shard: "some-queue".into(),
             worker: "some-worker".into(),
             states: Arc::new(states),
+            stopping: CancellationToken::new(),
         }),
         end: End::default(),
+        held: None,
+        report: OnceLock::new(),
     })
 }
 

@@ -25,6 +25,7 @@ use crate::job_state::JobState;
 use crate::kept::KeptRecord;
 use crate::keys::is_queue;
 use crate::log::say;
+use crate::reports::Progress;
 use crate::shards;
 use crate::store::{Fault, Queue};
 use crate::time::{millis, since_1970};
@@ -88,6 +89,14 @@ impl<J: Job> Handle<J> {
             // It may have ended while it was looked for.
             None => self.ended(&client).await,
         }
+    }
+
+    /// How far the job is, as [`Inspect::progress`](crate::Inspect::progress).
+    ///
+    /// # Errors
+    /// As [`Inspect::progress`](crate::Inspect::progress).
+    pub async fn progress(&self) -> Result<Option<Progress>, Error> {
+        self.client()?.inspect(self.queue()).progress(&self.id).await
     }
 
     /// Cancels the job, as [`Inspect::cancel`](crate::Inspect::cancel) does: its result is [`ResultError::Cancelled`] then.

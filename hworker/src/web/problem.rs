@@ -132,6 +132,7 @@ impl From<Error> for Problem {
             }
             Error::Unanswered { .. } | Error::Bulk { .. } => Self::uncertain(detail),
             Error::Full { .. } => Self::limited(detail),
+            Error::Vetoed { .. } => Self::forbidden(detail),
             Error::Conflict { .. } => Self::conflict(detail),
             Error::NotFound { .. } => Self::not_found(detail),
             Error::Refused { source, .. } => match source.refusal() {

@@ -8,6 +8,7 @@ use super::site::Site;
 use crate::control::{LimitInfo, LockInfo};
 use crate::inspect::{Filter, Group, JobInfo};
 use crate::manifest::{HIDDEN, JobType};
+use crate::reports::LogLine;
 
 /// The fields of a job that hold arguments, or may.
 const TELLING: &[&str] = &["args", "result", "meta", "message", "backtrace", "errors", "crashes"];
@@ -33,6 +34,9 @@ pub(super) fn job(job: &JobInfo, types: &[JobType], asked: &Asked) -> Value {
                 };
             }
         }
+        if let Some(note) = value.pointer_mut("/progress/note").filter(|note| !note.is_null()) {
+            *note = HIDDEN.into();
+        }
         return value;
     }
     if let Some(args) = value.get_mut("args") {
@@ -48,6 +52,11 @@ pub(super) fn job(job: &JobInfo, types: &[JobType], asked: &Asked) -> Value {
         *result = HIDDEN.into();
     }
     value
+}
+
+/// A line of the log of a job.
+pub(super) fn line(line: LogLine, asked: &Asked) -> LogLine {
+    if asked.operator.sees_args { line } else { LogLine { text: HIDDEN.into(), ..line } }
 }
 
 /// A group of failures; the text of its error may have arguments in it.

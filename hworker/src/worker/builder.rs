@@ -1,6 +1,6 @@
 //! The settings of a worker, and their checks before it starts.
 
-use std::any::TypeId;
+use std::any::{Any, TypeId};
 use std::collections::{BTreeSet, HashMap};
 use std::panic::Location;
 use std::sync::{Arc, OnceLock};
@@ -11,17 +11,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::Worker;
 use super::attempt::panic;
+use super::follows::OnAnyFailed;
 use super::isolate::Pool;
+use super::layers::{Layer, Layers};
 use super::state::{Core, LogLimit, Outages};
 use crate::client::{Client, OfWorker};
 use crate::config::{self, QueueSetting, WorkerSettings};
 use crate::context::{States, shown_type};
 use crate::durability::Durability;
+use crate::enqueue::{Enqueue, envelope};
 use crate::error::{Error, Problems};
 #[cfg(feature = "cron")]
 use crate::hooks::Checkin;
-use crate::hooks::{ErrorReport, Hooks};
-use crate::job::Job;
+use crate::hooks::{ErrorReport, Event, Hooks};
+use crate::job::{Failed, Job};
 use crate::registry::Registry;
 use crate::table::Table;
 use crate::time::ServerClock;
@@ -47,6 +50,8 @@ pub struct WorkerBuilder {
     problems: Vec<String>,
     settings: WorkerSettings,
     hooks: Hooks,
+    layers: Layers,
+    on_failed: OnAnyFailed,
 }
 
 impl WorkerBuilder {
@@ -352,6 +357,54 @@ impl WorkerBuilder {
         self
     }
 
+    /// Tells `observer` of what happens to the jobs of this worker, and to the worker itself, in order. It is called on a thread of its own, for which no
+    /// job waits; so it may block, and a panic in it ends nothing. Up to 1,000 events wait for it, further ones are dropped, which the log says. At the
+    /// end of the worker it gets 1 s for the rest. What must not be missed is a job: see [`on_failed`](Self::on_failed).
+    ///
+    /// ```
+    /// use hworker::EventKind;
+    ///
+    /// let worker = hworker::Worker::builder().observe(|event| {
+    ///     if event.kind == EventKind::Failed {
+    ///         println!("{:?} {:?}: {:?}", event.job, event.id, event.message);
+    ///     }
+    /// });
+    /// ```
+    ///
+    /// It may be called several times: each function gets all events, on its own thread.
+    pub fn observe(mut self, observer: impl FnMut(&Event) + Send + 'static) -> Self {
+        self.hooks.events.add("observe", observer);
+        self
+    }
+
+    /// Runs every body inside this layer, the last one that is added innermost: for measuring, for what bodies find in task-locals, for ending
+    /// attempts otherwise. Bodies that block run inside it too, on their own thread, and those in processes of their own there.
+    pub fn layer(mut self, layer: impl Layer) -> Self {
+        self.layers.add(layer);
+        self
+    }
+
+    /// Enqueues a job for each job of this worker that has failed for good, in the very step in which that is decided: once, whatever dies in between.
+    /// Types that have [`on_failed`](macro@crate::job#options) of their own have that instead. It comes onto the queue of the job that failed, whatever
+    /// its own type or the call says; a delay means nothing here.
+    ///
+    /// ```
+    /// #[hworker::job]
+    /// async fn alert(failed: hworker::Failed, channel: String) {
+    ///     println!("{channel}: {} {} has failed: {}", failed.job, failed.id, failed.message);
+    /// }
+    ///
+    /// let worker = hworker::Worker::builder().on_failed(|failed| alert::with(failed, "ops".to_owned()));
+    /// ```
+    pub fn on_failed<J: Job>(
+        mut self,
+        job: impl Fn(Failed) -> Enqueue<J> + Send + Sync + 'static,
+    ) -> Self {
+        let function = move |failed: Failed, client: &dyn Any| envelope(job(failed), client);
+        self.on_failed = OnAnyFailed::of(Box::new(function));
+        self
+    }
+
     /// Checks everything: settings, names, queues, and the parameters of each job.
     ///
     /// # Errors
@@ -408,6 +461,8 @@ impl WorkerBuilder {
             log_limit: LogLimit::default(),
             totals: Arc::default(),
             hooks: Arc::new(self.hooks),
+            layers: Arc::new(self.layers),
+            on_failed: self.on_failed,
             stop: CancellationToken::new(),
             ordered_grace: OnceLock::new(),
             blocking_threads: Arc::default(),

@@ -5,10 +5,12 @@ mod builder;
 #[cfg(test)]
 mod cost;
 mod every_queue;
+mod follows;
 mod handle;
 mod idle;
 mod intake;
 mod isolate;
+mod layers;
 mod look;
 mod relay;
 mod report;
@@ -25,14 +27,16 @@ use std::sync::Arc;
 pub use builder::WorkerBuilder;
 pub use handle::{Stopped, WorkerHandle};
 pub use isolate::is_child;
+pub use layers::{Around, Ending, Layer, Next};
 pub use report::health::{Health, Unhealthy};
 
 use crate::error::Error;
+use crate::hooks::{Event, EventKind};
 use crate::log::{self, WorkerRuns, say};
 use crate::runtime;
 #[cfg(feature = "health")]
 use report::endpoint;
-use run_session::{Ending, run_session};
+use run_session::{SessionEnd, run_session};
 use signals::Signals;
 use state::{Core, Session};
 
@@ -191,7 +195,7 @@ impl Worker {
                     ending.await?
                 }
             };
-            if let Ending::Over { cut_off } = ended {
+            if let SessionEnd::Over { cut_off } = ended {
                 self.core.log_limit.tell_all();
                 if let Some(children) = &self.core.children {
                     children.clear();
@@ -200,6 +204,7 @@ impl Worker {
                 report::metrics::tell_last(&self.core.totals);
                 let blocking_bodies_left = Arc::strong_count(&self.core.blocking_threads) - 1;
                 say!(INFO, { worker = session.id.clone() }, worker.id = %worker, blocking_bodies_left, "worker stopped");
+                self.observe(&session, EventKind::WorkerStopped);
                 return Ok(Stopped { blocking_bodies_left, cut_off });
             }
         }
@@ -252,7 +257,22 @@ impl Worker {
         refused.map_or(Ok(stopped), Err)
     }
 
+    fn observe(&self, session: &Session, kind: EventKind) {
+        self.core.hooks.events.tell(|| Event {
+            kind,
+            at: self.core.clock.unix_ms(),
+            queue: self.core.queue_names(),
+            job: None,
+            id: None,
+            attempt: None,
+            worker: Some(session.id.to_string()),
+            message: None,
+            elapsed: None,
+        });
+    }
+
     fn announce(&self, session: &Session) {
+        self.observe(session, EventKind::WorkerStarted);
         for (name, near) in crate::config::unknown_variables() {
             say!(WARN, "{name} is no setting of hworker; the nearest is {near}");
         }

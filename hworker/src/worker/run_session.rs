@@ -44,7 +44,7 @@ enum Why {
 }
 
 /// How a session of a worker ended.
-pub(super) enum Ending {
+pub(super) enum SessionEnd {
     /// Another session follows.
     Again,
     Over {
@@ -55,7 +55,7 @@ pub(super) enum Ending {
 pub(super) async fn run_session(
     handle: &WorkerHandle,
     session: &Arc<Session>,
-) -> Result<Ending, Error> {
+) -> Result<SessionEnd, Error> {
     let no_thread = |error| Error::config(format!("a thread could not be started: {error}"));
     let supervisor = supervisor::spawn(session).map_err(no_thread)?;
     let intake = intake::spawn(session).map_err(no_thread)?;
@@ -105,11 +105,11 @@ pub(super) async fn run_session(
         let _ = timeout(AFTER_A_PANIC, handle.stop.cancelled()).await;
     }
     if why != Why::Told {
-        return Ok(Ending::Again);
+        return Ok(SessionEnd::Again);
     }
     // A body that was given up long ago may still block its thread.
     let cut_off = cut_off || has_bodies(session).await;
-    Ok(Ending::Over { cut_off })
+    Ok(SessionEnd::Over { cut_off })
 }
 
 /// Lets running jobs finish within the grace, then gives the rest back. Returns whether there was a rest.

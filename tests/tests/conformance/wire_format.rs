@@ -455,6 +455,9 @@ async fn steer(server: &TestServer) {
     let _: u64 = server.redis().ask(&["RPUSH", &fails, "0 failed id"]);
     let note = format!("{batch} 0 good done id");
     let _: u64 = server.redis().ask(&["HSET", "hworker-jobs-default:notes", "1", &note]);
+    // As of a body that reports.
+    let _: u64 = server.redis().ask(&["HSET", "hworker-live-default:id", "each:1", "7"]);
+    let _: u64 = server.redis().ask(&["RPUSH", "hworker-log-default:id", "{}"]);
     let since = ["HSET", "hworker-jobs-default:control", "since:4", "1798761600000"];
     let _: u64 = server.redis().ask(&since);
     let of_key = act_of_key::with("key".into(), Some("k".into()), Vec::new());
@@ -492,7 +495,13 @@ fn all_are_described(keys: &[String], worker: &str) {
                 "hworker-chart-<q>:<minutes>:<s>".to_owned()
             }
             Some((stem, "low" | "*" | "+act_of_key=k")) => format!("{stem}:<list>"),
-            Some((stem, _)) if stem == "hworker-job-<q>" => format!("{stem}:<id>"),
+            Some((stem, _))
+                if ["job", "live", "log"]
+                    .iter()
+                    .any(|kind| stem == format!("hworker-{kind}-<q>")) =>
+            {
+                format!("{stem}:<id>")
+            }
             Some((stem, _)) if stem.ends_with(":broadcast") => format!("{stem}:<id>"),
             Some((stem, "+act_of_key=")) => format!("{stem}:<group>"),
             _ => name,

@@ -124,6 +124,20 @@ async fn d10_rs1_a_result_is_kept_for_its_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rs1_a_result_is_shown_in_a_terminal() {
+    // Of a job that is done: by its id, as text and as JSON.
+    // Guard: `with_kept` in inspect/mod.rs.
+    let server = TestServer::start();
+    let _worker = worker(&server);
+    let handle = enqueue(&server, "a", vec![Ending::Gives(Sum::of(4_711))]).await;
+    handle.within(SOON).await.expect("a result");
+    let shown = || crate::cli::call(&server, &["jobs", "show", handle.as_str()]);
+    server.eventually("its type is known", SOON, || shown().out.contains("4711"));
+    let json = crate::cli::call(&server, &["jobs", "show", handle.as_str(), "--json"]);
+    assert_eq!(json.json()[0]["result"]["total"], 4_711, "{}", json.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rs1_what_is_gone_is_told_as_gone() {
     // A result whose time is over is not there, and the error says that this may be why; that of a job which has not ended says no such thing.
     // Guard: `may_be_gone`.

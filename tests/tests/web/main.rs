@@ -12,6 +12,7 @@ mod document;
 mod live;
 mod living;
 mod metrics;
+mod reports;
 mod roles;
 mod schemathesis;
 mod site;

@@ -1,6 +1,10 @@
 //! Jobs in any state, and those that failed or are scheduled.
 
-use hworker::{Action, Edit, Group, Inspect, JobId, JobInfo, JobState, JobType, When};
+use std::time::Duration;
+
+use hworker::{
+    Action, Edit, Group, Inspect, JobId, JobInfo, JobState, JobType, LogLine, Progress, When,
+};
 use serde_json::{Value, json};
 
 use crate::Context;
@@ -14,6 +18,7 @@ pub(crate) async fn run(context: &Context, command: Jobs) -> Result<(), Stop> {
     match command {
         Jobs::Ls(list) => ls(context, &list, JobState::Waiting).await,
         Jobs::Show { queue, id, dump } => show(context, queue.name(), &id, dump).await,
+        Jobs::Log { queue, id, follow } => log(context, queue.name(), &id, follow).await,
         Jobs::Retry { select, reset } => {
             context.change("retry", &select, Of::Any(JobState::Failed), retry(reset)).await
         }
@@ -191,6 +196,55 @@ pub(crate) fn group_cells(group: &Group) -> [String; 6] {
     ]
 }
 
+/// How far a job is, in a line.
+fn how_far(progress: &Progress) -> String {
+    let Progress { done, of, at, .. } = progress;
+    let left = progress.time_left().filter(|_| done < of);
+    let left = left.map(|left| {
+        format!(", about {} left", rows::span(u64::try_from(left.as_millis()).unwrap_or(u64::MAX)))
+    });
+    let note = progress.note.as_ref().map(|note| format!(": {note}")).unwrap_or_default();
+    let (left, since) = (left.unwrap_or_default(), from_now(Some(*at)));
+    format!("{:.0} %, {done} of {of}{left} ({since}){note}", progress.percent())
+}
+
+/// So often it is looked what a body has logged.
+const LOOKS: Duration = Duration::from_secs(1);
+
+/// The log of a job.
+async fn log(context: &Context, queue: &str, id: &str, follow: bool) -> Result<(), Stop> {
+    let inspect = context.client.inspect(queue);
+    let id = JobId::from(id);
+    let mut last: Option<LogLine> = None;
+    loop {
+        let state = if follow { inspect.find(&id).await?.map(|job| job.state) } else { None };
+        let mut lines = inspect.log(&id).await?;
+        if last.is_none() && lines.is_empty() && !follow && inspect.find(&id).await?.is_none() {
+            return Err(Stop::not_found(format!(
+                "job {id} is not on the queue {queue}; another queue is named with -q"
+            )));
+        }
+        if let Some(at) = lines.iter().rposition(|line| last.as_ref() == Some(line)) {
+            lines.drain(..=at);
+        }
+        for line in &lines {
+            let text = format!("{} #{} {}", utc(line.at), line.attempt, line.text);
+            context.output.line(line, &text)?;
+        }
+        last = lines.pop().or(last);
+        let goes_on = state.is_some_and(|state| !has_ended(state));
+        if !goes_on {
+            return Ok(());
+        }
+        tokio::time::sleep(LOOKS).await;
+    }
+}
+
+fn has_ended(state: JobState) -> bool {
+    use JobState::{Broken, Cancelled, Done, Expired, Failed};
+    matches!(state, Done | Failed | Cancelled | Expired | Broken)
+}
+
 /// All that is known of a job.
 async fn show(context: &Context, queue: &str, id: &str, dump: bool) -> Result<(), Stop> {
     let inspect: Inspect = context.client.inspect(queue);
@@ -229,6 +283,12 @@ async fn show(context: &Context, queue: &str, id: &str, dump: bool) -> Result<()
         lines.push(("result", if is_shown { result.to_owned() } else { "•••".to_owned() }));
     } else if job.state == JobState::Done {
         lines.push(("message", job.message.clone().unwrap_or_default()));
+    }
+    if let Some(progress) = &job.progress {
+        lines.push(("progress", how_far(progress)));
+    }
+    if job.log_lines > 0 {
+        lines.push(("log", format!("{} lines: hworker jobs log -q {queue} {id}", job.log_lines)));
     }
     let name = job.job.as_deref().unwrap_or_default();
     let has_versions = types.iter().any(|known| known.is_called(name) && known.version > 1);

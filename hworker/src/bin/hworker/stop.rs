@@ -92,7 +92,7 @@ impl From<Error> for Stop {
             Error::NotFound { .. } => 3,
             Error::Unavailable { .. } => 4,
             Error::Uncertain { .. } | Error::Unanswered { .. } => 5,
-            Error::Refused { .. } => 6,
+            Error::Refused { .. } | Error::Vetoed { .. } => 6,
             _ => 1,
         };
         Self::new(code, error.to_string())

@@ -22,6 +22,7 @@ mod parked;
 mod read;
 mod records;
 mod recover;
+mod remember;
 mod reserve;
 mod scan;
 mod schedule;

@@ -199,7 +199,8 @@ impl Queue {
             let halts = matches!(settlement.end, End::Recorded { halts: true, .. });
             let (kept, note) = (settlement.end.kept(), settlement.note());
             // With how many duties.
-            let more = [halts, kept.is_some(), note.is_some()];
+            let follows = settlement.follows();
+            let more = [halts, kept.is_some(), note.is_some(), follows.is_some()];
             let duties = 1 + more.into_iter().map(u64::from).sum::<u64>();
             call.arg("end").arg(job).lease(lease).number(duties);
             match &settlement.end {
@@ -238,6 +239,9 @@ impl Queue {
             }
             if let Some(note) = note {
                 call.arg("note").arg(&**note);
+            }
+            if let Some(envelope) = follows {
+                call.arg("enqueue").arg(envelope);
             }
             let job = if job.is_empty() { UNKNOWN } else { job };
             parts.push(Part { job, leases: 1, noted: note.map(|note| (lease, note)) });

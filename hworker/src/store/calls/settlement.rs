@@ -37,6 +37,8 @@ pub(crate) enum End {
         kept: Option<Box<Kept>>,
         /// What its batch is to be told.
         note: Option<Arc<str>>,
+        /// What is enqueued with it.
+        follows: Option<Vec<u8>>,
     },
     Broken {
         reason: String,
@@ -135,11 +137,13 @@ impl End {
             Self::Retried { .. } | Self::Released { .. } => {
                 format!("{} or {}", keys.scheduled, keys.bell)
             }
-            Self::Recorded { record, halts, note, .. } => {
+            Self::Recorded { record, halts, note, follows, .. } => {
+                let of_list =
+                    follows.as_ref().map_or_else(String::new, |_| keys.jobs.clone() + ", ");
                 let of_halt = if *halts { keys.overrides() + ", " } else { String::new() };
                 let of_note = note.as_ref().map_or_else(String::new, |_| keys.notes() + ", ");
                 let (of_outcome, records) = (keys.ended(record.ended), &keys.record);
-                format!("{of_halt}{of_note}{of_outcome}, {records} or {}", keys.groups)
+                format!("{of_list}{of_halt}{of_note}{of_outcome}, {records} or {}", keys.groups)
             }
             Self::Broken { .. } | Self::Husk => {
                 format!("{}, {} or {}", keys.broken, keys.parked, keys.token)
@@ -181,7 +185,8 @@ impl Settlement {
             End::Broken { reason, .. } => reason.len(),
             _ => self.bytes().map_or(0, <[u8]>::len),
         };
-        brought + self.end.kept().map_or(0, |kept| kept.text.len()) + self.lease.name_length()
+        let kept = self.end.kept().map_or(0, |kept| kept.text.len());
+        brought + kept + self.follows().map_or(0, <[u8]>::len) + self.lease.name_length()
     }
 
     /// Whether it brings bytes along, for which a server may refuse it.
@@ -210,7 +215,16 @@ impl Settlement {
     /// How many bytes the largest has of what it brings along.
     pub(crate) fn largest(&self) -> usize {
         let kept = self.end.kept().map_or(0, |kept| kept.text.len());
-        self.bytes().map_or(0, <[u8]>::len).max(kept)
+        let follows = self.follows().map_or(0, <[u8]>::len);
+        self.bytes().map_or(0, <[u8]>::len).max(kept).max(follows)
+    }
+
+    /// What is enqueued with its end.
+    pub(crate) fn follows(&self) -> Option<&[u8]> {
+        match &self.end {
+            End::Recorded { follows, .. } => follows.as_deref(),
+            _ => None,
+        }
     }
 
     /// Whether the job just ends.

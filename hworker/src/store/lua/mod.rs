@@ -64,6 +64,7 @@ scripts! {
     Recover = "recover";
     Release = "release";
     Relist = "relist";
+    Remember = "remember";
     RequeueBroken = "requeue_broken";
     Reserve = "reserve";
     Resume = "resume";

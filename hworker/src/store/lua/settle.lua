@@ -36,6 +36,7 @@
 --     'halt'                                  behind 'record': holds its key up, where its list is one in order
 --     'keep', id, for how many ms, text       behind 'record' or 'break': how the job ended, for those who wait for its result
 --     'note', note                            behind 'record' or 'break': what the batch of the job is to be told
+--     'enqueue', envelope                     behind 'record': a job that is to run because this one has failed
 --     'husk', reason                          stands for a job that was taken out of the list by hand; for the reason it is broken if not
 --   What needs the payload, which is 'break', 'park', 'route' and 'submit', is the first duty.
 --
@@ -101,7 +102,7 @@ if ARGV[at] then
       free(lease, progress)
       local is_copy = broadcast_of(lease)
       if is_ordered(lease) and duty ~= 'record' and duty ~= 'break' and duty ~= 'halt' and duty ~= 'keep' and duty ~= 'note'
-        and duty ~= 'husk' then
+        and duty ~= 'enqueue' and duty ~= 'husk' then
         -- Somebody cancelled it, and its worker does not know yet. The last argument is the envelope, but where it goes to another list.
         local envelope = duty ~= 'route' and ARGV[last] ~= '' and ARGV[last] or payload
         -- include mark

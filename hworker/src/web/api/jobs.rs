@@ -15,6 +15,7 @@ use crate::envelope::JobId;
 use crate::inspect::{Action, Filter, JobInfo, Order};
 use crate::job_state::JobState;
 use crate::priority::Priority;
+use crate::reports::{LogLine, Progress};
 use crate::web::act::{self, Which};
 use crate::web::guard::Asked;
 use crate::web::problem::Problem;
@@ -62,6 +63,10 @@ pub(super) struct JobSchema {
     args_v: u32,
     /// What it returned, where its type keeps that and it was asked for by its id; `•••` where it is not shown.
     result: Option<Value>,
+    /// How far it is, where its body says so and it was asked for by its id.
+    progress: Option<Progress>,
+    /// How many lines its body has logged, where it was asked for by its id.
+    log_lines: u64,
     /// What names a broken payload.
     digest: Option<String>,
 }
@@ -145,6 +150,17 @@ pub(super) async fn show(
     let found = site.find(&queue, &JobId::from(&*id)).await?;
     let missing = || Problem::not_found(format!("no job {id} on the queue {queue}"));
     in_json(&site, &asked, &found.ok_or_else(missing)?).await
+}
+
+/// The lines that the body of a job has logged, the oldest first; none of one that there is not.
+#[utoipa::path(get, path = "/queues/{queue}/jobs/{id}/log", tag = "jobs", responses((status = 200, body = Vec<LogLine>)))]
+pub(super) async fn log(
+    State(site): State<Arc<Site>>,
+    asked: Asked,
+    Path((queue, id)): Path<(String, String)>,
+) -> Result<axum::Json<Vec<LogLine>>, Problem> {
+    let lines = site.client.inspect(&queue).log(&JobId::from(&*id)).await?;
+    Ok(axum::Json(lines.into_iter().map(|line| shown::line(line, &asked)).collect()))
 }
 
 /// So many queues are looked through for a job of which only the id is known.

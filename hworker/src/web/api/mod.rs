@@ -60,6 +60,7 @@ fn documented(max_payload: usize) -> OpenApiRouter<Arc<Site>> {
         .routes(routes!(jobs::list))
         .merge(enqueue::router(max_payload))
         .routes(routes!(jobs::show, edit::edit, jobs::delete))
+        .routes(routes!(jobs::log))
         .routes(routes!(jobs::retry))
         .routes(routes!(jobs::promote))
         .routes(routes!(jobs::cancel))

@@ -13,12 +13,17 @@ use super::timeline::{Attempt, attempts, timeline};
 use super::view::{Button, View, head};
 use crate::envelope::JobId;
 use crate::manifest::HIDDEN;
+use crate::reports::{LogLine, Progress};
+use crate::time::millis;
 use crate::web::api::extract::Path;
 use crate::web::problem::Problem;
 use crate::web::shown;
 
 /// So much of the arguments, and of an error, is on the page.
 const MOST: usize = 64 * 1024;
+
+/// And of a line of its log.
+const MOST_OF_A_LINE: usize = 4_100;
 
 pub(super) async fn show(
     view: View,
@@ -30,7 +35,13 @@ pub(super) async fn show(
             "no job {id} on the queue {queue}: it may be done, deleted, or on another queue"
         ))
     };
-    let job = shown::job(&found.ok_or_else(missing)?, &view.site.types().await?, &view.asked);
+    let found = found.ok_or_else(missing)?;
+    let job = shown::job(&found, &view.site.types().await?, &view.asked);
+    let log = match found.log_lines {
+        0 => Vec::new(),
+        _ => view.site.client.inspect(&queue).log(&JobId::from(&*id)).await?,
+    };
+    let progress = found.progress.as_ref();
     let page = Shown { view: &view, queue: &queue, id: &id, job: &job };
     let (state, title) = (page.text("state"), text(&job, "job").unwrap_or("not readable"));
     let all = attempts(&job);
@@ -39,7 +50,7 @@ pub(super) async fn show(
         p.crumb { a href=(view.at("/jobs")) { "Jobs" } span { "/" } a href=(view.jobs_link(&queue, state, "")) { (state) } }
         (head(&html! { (name(title)) " " (badge(state)) }, &page.verdict(), &page.actions()))
         div.two {
-            div.stack { (timeline(&all, enqueued, view.now)) (page.attempts(&all)) (page.result()) (page.args()) }
+            div.stack { (page.progress(progress)) (timeline(&all, enqueued, view.now)) (page.attempts(&all)) (page.log(log)) (page.result()) (page.args()) }
             div.stack { (page.facts()) (page.commands()) }
         }
     };
@@ -150,6 +161,45 @@ impl Shown<'_> {
                     @if !attempt.message.is_empty() { pre.code.wrap tabindex="0" { (lines(&attempt.message, MOST)) } }
                     @if !attempt.backtrace.is_empty() {
                         details.fold open[is_open] { summary { "Backtrace" } pre.code tabindex="0" { (backtrace(&attempt.backtrace)) } }
+                    }
+                }
+            }
+        }
+    }
+
+    fn progress(&self, progress: Option<&Progress>) -> Markup {
+        let state = self.text("state");
+        let Some(progress) = progress else { return html! { div data-live="progress" hidden {} } };
+        let (done, of) = (number(progress.done), number(progress.of));
+        let note = self.job["progress"]["note"].as_str().unwrap_or_default();
+        let left =
+            progress.time_left().filter(|_| state == "running" && progress.done < progress.of);
+        html! {
+            section.panel data-live="progress" {
+                header { h2 { "Progress" } p { (done) " of " (of) } }
+                div.body.stack {
+                    progress max="100" value=(format!("{:.1}", progress.percent())) aria-label={ (done) " of " (of) } {}
+                    p.meta {
+                        @if !note.is_empty() { span { (cut(note, 300)) } }
+                        @if let Some(left) = left { span { "about " (span(millis(left))) " left" } }
+                        @if let Some(pace) = progress.per_second() { span { (format!("{pace:.1}")) " a second" } }
+                        span { "said " (instant(progress.at, self.view.now)) ", in attempt " (number(u64::from(progress.attempt))) }
+                    }
+                }
+            }
+        }
+    }
+
+    fn log(&self, log: Vec<LogLine>) -> Markup {
+        html! {
+            section.panel data-live="log" hidden[log.is_empty()] {
+                header { h2 { "Log" } p { (count(log.len() as u64, "line", "lines")) ", the newest last" } }
+                div.body {
+                    pre.code.wrap tabindex="0" {
+                        @for line in log {
+                            @let line = shown::line(line, &self.view.asked);
+                            span.k { (moment(line.at)) " #" (line.attempt) " " } (lines(&line.text, MOST_OF_A_LINE)) "\n"
+                        }
                     }
                 }
             }

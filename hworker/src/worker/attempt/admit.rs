@@ -12,7 +12,7 @@ use crate::unique::own_id;
 use crate::worker::attempt::decide::{Evidence, Transition};
 use crate::worker::attempt::decode::read;
 use crate::worker::attempt::finish::conclude;
-use crate::worker::attempt::record;
+use crate::worker::attempt::{record, tell};
 use crate::worker::state::{Admitted, Consumer, Core, Job, Reason, Warning};
 
 /// How long a suspect of crashes waits if there is no room for it.
@@ -40,6 +40,7 @@ pub(crate) fn admit(
             let warning = Warning { text, ..Warning::default() };
             core.log_limit.warn(1, &consumer.queue.name, Reason::Broken, warning);
             consumer.charts.totals().add(UNKNOWN, Rare::Broken, 1);
+            tell::broken(core, consumer, reason);
         }
         consumer.end(lease, || end)
     })

@@ -157,7 +157,7 @@ impl Attempts<'_> {
 
 /// The text of an error and its sources, each once, because many errors repeat the text of their source. Reads no more than a record keeps.
 /// A panic is told in the text.
-fn chain(error: &BoxError) -> String {
+pub(crate) fn chain(error: &BoxError) -> String {
     let mut text = String::new();
     let read = panic::catch(|| {
         for error in outcome::chain(error.as_ref()).filter(|error| !Verdict::is_mark(*error)) {

@@ -7,13 +7,12 @@ use std::any::Any;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::cell::{Cell, RefCell};
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
 use std::pin::Pin;
 use std::sync::Once;
 use std::task::{Context, Poll, ready};
 
 use crate::log::{one_line, say};
-use crate::outcome::Returned;
 
 /// A panic that was caught.
 #[derive(Debug, Clone)]
@@ -21,6 +20,14 @@ pub(crate) struct Panic {
     pub(crate) message: String,
     pub(crate) place: Option<String>,
     pub(crate) backtrace: Option<String>,
+}
+
+impl Panic {
+    /// Goes on with it, for the next that catches it here.
+    pub(crate) fn resume(self) -> ! {
+        NOTED.set(Some((self.place, self.backtrace)));
+        resume_unwind(Box::new(self.message))
+    }
 }
 
 thread_local! {
@@ -74,8 +81,8 @@ impl<T> Caught<T> {
     }
 }
 
-impl<F: Future<Output = Returned> + Unpin> Future for Caught<F> {
-    type Output = Result<Returned, Panic>;
+impl<F: Future + Unpin> Future for Caught<F> {
+    type Output = Result<F::Output, Panic>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(body) = &mut self.0 else { return Poll::Pending };

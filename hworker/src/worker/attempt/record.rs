@@ -82,15 +82,15 @@ pub(crate) fn end(
     };
     let started_at = ran.map(|ran| now.saturating_sub(millis(ran)));
     let times = (started_at, now);
-    let ended = |record: NewRecord, kept| {
+    let ended = |record: NewRecord, kept, follows| {
         let halts = record.ended == Ended::Failed && halts(job);
         let note = note(job, record.ended);
-        End::Recorded { job: name, record: Box::new(record), halts, kept, note }
+        End::Recorded { job: name, record: Box::new(record), halts, kept, note, follows }
     };
     let without_run = |how, evidence, kept| {
         let why = attempt_error(consumer, job, started_at, now, evidence);
         match recorded(core, consumer, job, times, Some((how, &why)), &rewrite) {
-            Some(record) => ended(record, kept),
+            Some(record) => ended(record, kept, None),
             None => cannot("its end could not be recorded"),
         }
     };
@@ -99,7 +99,7 @@ pub(crate) fn end(
             let are_kept = consumer.queue.limits.done > 0;
             let record = are_kept.then(|| recorded(core, consumer, job, times, None, &rewrite));
             let none = || NewRecord::none(Ended::Done, &rewrite.id());
-            ended(record.flatten().unwrap_or_else(none), kept)
+            ended(record.flatten().unwrap_or_else(none), kept, None)
         }
         Transition::Retry(delay, evidence) => {
             rewrite.add_error(&attempt_error(consumer, job, started_at, now, evidence));
@@ -125,11 +125,13 @@ pub(crate) fn end(
         Transition::Cancel(evidence) => without_run(Ended::Cancelled, evidence, kept),
         Transition::Expire(evidence) => without_run(Ended::Expired, evidence, kept),
         Transition::Fail(evidence) => {
+            let of_failure = (&*consumer.queue.name, now, &evidence);
+            let follows = core.on_failed.follows(&core.client, job, of_failure);
             let error = attempt_error(consumer, job, started_at, now, evidence);
             rewrite.add_error(&error);
             let failed = Some((Ended::Failed, &error));
             match recorded(core, consumer, job, times, failed, &rewrite) {
-                Some(record) => ended(record, kept),
+                Some(record) => ended(record, kept, follows),
                 None => cannot("its failure could not be recorded"),
             }
         }

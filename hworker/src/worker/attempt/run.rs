@@ -2,7 +2,7 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -12,10 +12,11 @@ use tokio::time::sleep_until;
 use tracing::instrument::{Instrument, Instrumented};
 use tracing::{Span, info_span};
 
-use crate::context::{Attempt, Context, Scope};
+use crate::context::{Attempt, Context, Held, Scope};
 use crate::envelope::{bounded, describe};
 use crate::job::{Body, Invocation, Isolation, StartError};
 use crate::outcome::Returned;
+use crate::reports::{self, Ends};
 use crate::store::{End, Lease, Settlement};
 use crate::worker::attempt::admit::{CANCELLED, admit};
 use crate::worker::attempt::blocking::{self, BlockingBody};
@@ -25,6 +26,7 @@ use crate::worker::attempt::finish::{conclude, decided};
 use crate::worker::attempt::panic::{self, Caught};
 use crate::worker::attempt::{record, tell};
 use crate::worker::isolate::{self, Isolated};
+use crate::worker::layers::wrap;
 use crate::worker::state::{
     Admitted, Consumer, Core, Job, Reason, Running, Slot, WaitingJob, Warning,
 };
@@ -47,6 +49,8 @@ enum Unfinished {
     Blocking(Caught<BlockingBody>, Span),
     /// In a process of its own.
     Isolated(Isolation),
+    /// It has ended, and what it reported last is to be written.
+    Ended(Finish),
 }
 
 /// The body in its span.
@@ -58,6 +62,7 @@ impl Pending {
         let Self { started, body, slot } = self;
         let (job, context) = (&started.job, &started.context);
         let finish = match body {
+            Unfinished::Ended(finish) => Some(finish),
             Unfinished::Async(body) => run_async(body, context, job.timeout).await,
             Unfinished::Blocking(body, span) => {
                 blocking::run(body, span, (job, context), core).await
@@ -78,7 +83,20 @@ impl Pending {
                 }
             }
         };
-        Over(started.end(core, consumer, finish), slot)
+        let (elapsed, becomes) = started.becomes(core, consumer, finish);
+        reports::last(context, reported_as(becomes.as_ref())).await;
+        Over(started.settle(core, consumer, elapsed, becomes), slot)
+    }
+}
+
+/// How an attempt ends that becomes this, for what it has reported.
+pub(crate) fn reported_as(becomes: Option<&Transition>) -> Ends {
+    match becomes {
+        Some(Transition::Ack(_) | Transition::Cancel(_) | Transition::Expire(_)) => Ends::Done,
+        Some(Transition::Fail(_)) => Ends::Failed,
+        Some(Transition::Retry(..) | Transition::Snooze(_) | Transition::SlowDown(_)) | None => {
+            Ends::NotYet
+        }
     }
 }
 
@@ -107,6 +125,17 @@ struct Started {
 impl Started {
     /// Makes the settlement of an attempt that has ended; without a finish it was cancelled.
     fn end(&self, core: &Core, consumer: &Consumer, finish: Option<Finish>) -> Option<Settlement> {
+        let (elapsed, becomes) = self.becomes(core, consumer, finish);
+        self.settle(core, consumer, elapsed, becomes)
+    }
+
+    /// How long the body ran, and what becomes of the job; `None` if the attempt was cut off.
+    fn becomes(
+        &self,
+        core: &Core,
+        consumer: &Consumer,
+        finish: Option<Finish>,
+    ) -> (Duration, Option<Transition>) {
         let Self { job, context, at, .. } = self;
         context.end();
         let elapsed = at.elapsed();
@@ -127,6 +156,17 @@ impl Started {
             _ if is_cancelled => Some(Transition::Cancel(Evidence::new("cancelled", CANCELLED))),
             transition => transition,
         };
+        (elapsed, transition)
+    }
+
+    fn settle(
+        &self,
+        core: &Core,
+        consumer: &Consumer,
+        elapsed: Duration,
+        transition: Option<Transition>,
+    ) -> Option<Settlement> {
+        let job = &self.job;
         // If the supervisor settled it, or it was lost, this result does not count.
         let settlement = consumer.end(&job.lease, || match transition {
             None => record::interrupted(job),
@@ -157,7 +197,9 @@ async fn begin(
     let job = &started.job;
     let mut body = match job.definition.isolate {
         Some(isolation) => Unfinished::Isolated(isolation),
-        None => match body(job, &started.context) {
+        None => match body(job, &started.context)
+            .map(|body| wrap(&core.layers, &started.context, body))
+        {
             Ok(Body::Async(body)) => {
                 let span = around(&consumer.scope, job);
                 Unfinished::Async(Caught::new(body.instrument(span)))
@@ -181,13 +223,15 @@ async fn begin(
         drop(body);
         return Err(if is_cancelled { started.end(core, consumer, None) } else { None });
     }
-    #[cfg(feature = "cron")]
     tell::begins(core, consumer, job);
     if let Unfinished::Async(polled) = &mut body
         && let Poll::Ready(result) =
             poll_fn(|cx| Poll::Ready(Pin::new(&mut *polled).poll(cx))).await
     {
         drop(body);
+        if started.context.reported().is_some() {
+            return Ok((started, Unfinished::Ended(result.into())));
+        }
         return Err(started.end(core, consumer, Some(result.into())));
     }
     Ok((started, body))
@@ -220,7 +264,7 @@ fn no_process(core: &Core, consumer: &Consumer, job: &Job, why: &str) -> End {
 /// How a body ended that ran in this process for a worker.
 pub(crate) enum Here {
     /// None if it was cut off.
-    Ended(Option<Finish>),
+    Ended(Context, Option<Finish>),
     /// The arguments do not fit.
     Unfit(String),
 }
@@ -228,14 +272,14 @@ pub(crate) enum Here {
 /// Runs a body for the worker that started this process. `note` is told its context before it starts.
 pub(crate) async fn here(
     core: &Core,
-    job: &Job,
+    job: &Arc<Job>,
     scope: &Arc<Scope>,
     deadline: Instant,
     note: impl FnOnce(&Context),
 ) -> Here {
     let context = context(scope, job, deadline);
     note(&context);
-    let finish = match body(job, &context) {
+    let finish = match body(job, &context).map(|body| wrap(&core.layers, &context, body)) {
         Ok(Body::Async(body)) => {
             let body = Caught::new(body.instrument(around(scope, job)));
             run_async(body, &context, job.timeout).await
@@ -247,7 +291,7 @@ pub(crate) async fn here(
         Err(Unstarted::Ended(finish)) => Some(finish),
     };
     context.end();
-    Here::Ended(finish)
+    Here::Ended(context, finish)
 }
 
 /// The span of a body's log lines, if a subscriber wants it. Otherwise it costs a comparison of levels.
@@ -262,7 +306,8 @@ fn around(scope: &Scope, job: &Job) -> Span {
     span.unwrap_or_else(|_| Span::none())
 }
 
-fn context(scope: &Arc<Scope>, job: &Job, deadline: Instant) -> Context {
+fn context(scope: &Arc<Scope>, job: &Arc<Job>, deadline: Instant) -> Context {
+    let held: Arc<dyn Held> = Arc::<Job>::clone(job);
     Context::new(Attempt {
         id: job.id.clone(),
         job: job.definition.name,
@@ -272,13 +317,15 @@ fn context(scope: &Arc<Scope>, job: &Job, deadline: Instant) -> Context {
         deadline,
         scope: Arc::clone(scope),
         end: crate::context::End::default(),
+        held: Some(held),
+        report: OnceLock::new(),
     })
 }
 
 /// Why this worker cannot run a parked job; `None` if it can.
 pub(crate) fn why_not(core: &Core, consumer: &Consumer, payload: Vec<u8>) -> Option<String> {
     let job = match read(core, Lease::Token(0), payload) {
-        Ok(job) => job,
+        Ok(job) => Arc::new(job),
         Err((why, _)) => return Some(why.why()),
     };
     let context = context(&consumer.scope, &job, Instant::now() + job.timeout);
@@ -331,7 +378,8 @@ async fn run_async(
     let mut timeout = pin!(unconstrained(sleep_until(context.deadline().into())));
     poll_fn(|cx| {
         if context.poll_cancelled(cx).is_ready() {
-            return Poll::Ready(None);
+            let suspended = context.suspended();
+            return Poll::Ready(suspended.map(|delay| Finish::Decided(Transition::Snooze(delay))));
         }
         if let Poll::Ready(result) = Pin::new(&mut body).poll(cx) {
             return Poll::Ready(Some(result.into()));

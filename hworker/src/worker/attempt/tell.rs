@@ -10,9 +10,9 @@ use tracing::{Level, debug};
 use crate::cron::{When, run_of};
 use crate::envelope::{BACKTRACE_BYTES, JobId, bounded, tags};
 use crate::guarded::guarded;
-use crate::hooks::ErrorReport;
 #[cfg(feature = "cron")]
 use crate::hooks::{Checkin, CheckinState};
+use crate::hooks::{ErrorReport, Event, EventKind};
 use crate::keys::Ended;
 use crate::limit::List;
 use crate::log::{one_line, say};
@@ -70,9 +70,10 @@ pub(super) fn waited(core: &Core, job: &Job, ran: Option<Duration>) -> Option<u6
         .map(|ran| core.clock.unix_ms().saturating_sub(millis(ran)).saturating_sub(job.waits_since))
 }
 
-/// Tells that the first attempt of a run of a cron entry begins.
-#[cfg(feature = "cron")]
+/// Tells that a body begins, and of a cron entry that the first attempt of a run does.
 pub(super) fn begins(core: &Core, consumer: &Consumer, job: &Job) {
+    core.hooks.events.tell(|| event(core, consumer, job, EventKind::Started));
+    #[cfg(feature = "cron")]
     if job.number == 1 {
         check_in(core, consumer, job, CheckinState::Started, None);
     }
@@ -87,6 +88,18 @@ pub(super) fn concluded(
     end: &Transition,
 ) {
     log(core, consumer, job, ran, end);
+    core.hooks.events.tell(|| {
+        let (kind, evidence) = match end {
+            Transition::Ack(_) => (EventKind::Done, None),
+            Transition::Retry(_, evidence) => (EventKind::Retried, Some(evidence)),
+            Transition::Fail(evidence) => (EventKind::Failed, Some(evidence)),
+            Transition::Cancel(evidence) => (EventKind::Cancelled, Some(evidence)),
+            Transition::Expire(evidence) => (EventKind::Expired, Some(evidence)),
+            Transition::Snooze(_) | Transition::SlowDown(_) => (EventKind::Snoozed, None),
+        };
+        let message = evidence.map(|evidence| evidence.message.clone());
+        Event { message, elapsed: ran, ..event(core, consumer, job, kind) }
+    });
     if let Transition::Retry(_, evidence) | Transition::Fail(evidence) = end {
         let is_last = matches!(end, Transition::Fail(_));
         core.hooks.errors.tell(|| report(consumer, job, ran, evidence, is_last));
@@ -163,6 +176,35 @@ pub(super) fn over(
             job.id = %facts.id, job.name = facts.name, job.queue = %facts.queue, job.attempt = facts.attempt, job.tags = facts.tags,
             worker.id = %facts.worker, outcome, elapsed_ms = facts.elapsed_ms, wait_ms = facts.wait_ms, "job {outcome}"
         );
+    });
+}
+
+fn event(core: &Core, consumer: &Consumer, job: &Job, kind: EventKind) -> Event {
+    Event {
+        kind,
+        at: core.clock.unix_ms(),
+        queue: consumer.queue.name.to_string(),
+        job: Some(job.definition.name.to_owned()),
+        id: Some(job.id.clone()),
+        attempt: Some(job.number),
+        worker: Some(consumer.worker.to_string()),
+        message: None,
+        elapsed: None,
+    }
+}
+
+/// Tells that a payload is broken, for this reason.
+pub(super) fn broken(core: &Core, consumer: &Consumer, reason: &str) {
+    core.hooks.events.tell(|| Event {
+        kind: EventKind::Broken,
+        at: core.clock.unix_ms(),
+        queue: consumer.queue.name.to_string(),
+        job: None,
+        id: None,
+        attempt: None,
+        worker: Some(consumer.worker.to_string()),
+        message: Some(reason.to_owned()),
+        elapsed: None,
     });
 }
 

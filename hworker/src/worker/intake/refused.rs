@@ -72,6 +72,12 @@ impl Refused {
                 kept.leave_out();
                 "its result is not kept"
             }
+            End::Recorded { follows, .. }
+                if follows.as_ref().is_some_and(|follows| follows.len() == length) =>
+            {
+                *follows = None;
+                "what `on_failed` says is not enqueued"
+            }
             _ => {
                 let reason = format!(
                     "the server ends the connection when it is told how the job ended ({length} bytes): {why}; its \

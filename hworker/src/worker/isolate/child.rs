@@ -157,9 +157,9 @@ async fn hear(from: &mut OwnedReadHalf, process: &mut tokio::process::Child) -> 
     timeout(LAST_WORD_WITHIN, said).await.unwrap_or_else(|_| Err(io::ErrorKind::BrokenPipe.into()))
 }
 
-/// Tells it that somebody cancelled the job. One that does not read it learns of it by being killed.
-pub(crate) async fn cancel(orders: &mut OwnedWriteHalf) {
-    if let Ok(bytes) = frame::bytes(&Order::Cancel) {
+/// Tells it something of the job that it runs. One that does not read it learns of it by being killed.
+pub(crate) async fn tell(orders: &mut OwnedWriteHalf, order: Order) {
+    if let Ok(bytes) = frame::bytes(&order) {
         let _ = orders.write_all(&bytes).await;
     }
 }

@@ -19,14 +19,17 @@ pub(crate) enum Order {
     Run(Run),
     /// Somebody cancelled the job. The body goes on, and can ask.
     Cancel,
+    /// The worker was told to stop. The same.
+    Stop,
 }
 
 /// A job to run.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Run {
-    pub(crate) token: u64,
+    pub(crate) lease: String,
     pub(crate) id: String,
     pub(crate) queue: String,
+    pub(crate) shard: String,
     pub(crate) worker: String,
     /// The time until its deadline, in ms.
     pub(crate) left_ms: u64,

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::{interval, sleep_until};
 
 use super::Isolated;
-use super::child::{Child, cancel, resident};
+use super::child::{Child, resident, tell};
 use super::frame::{Order, Run, Said};
 use super::pool::{Busy, Pool};
 use crate::context::Context;
@@ -41,9 +41,10 @@ pub(crate) async fn run(
         return Isolated::Finished(Some(Finish::Returned(failure)));
     }
     let order = Order::Run(Run {
-        token: job.lease.token(),
+        lease: job.lease.to_string(),
         id: job.id.as_str().to_owned(),
         queue: context.queue().to_owned(),
+        shard: context.attempt_of().scope.shard.to_string(),
         worker: context.worker().to_owned(),
         left_ms: millis(context.remaining()),
         now: core.clock.unix_ms(),
@@ -134,7 +135,8 @@ async fn watch(child: &mut Child, context: &Context, isolation: Isolation) -> En
     let mut over = pin!(context.over());
     let mut cancelled = pin!(context.cancelled());
     let mut looks = interval(MEMORY_EVERY);
-    let mut is_told = false;
+    let stopping = &context.attempt_of().scope.stopping;
+    let (mut is_told, mut knows_stop) = (false, false);
     loop {
         tokio::select! {
             said = &mut said => return said.map_or(End::Died, End::Said),
@@ -142,7 +144,11 @@ async fn watch(child: &mut Child, context: &Context, isolation: Isolation) -> En
             () = &mut deadline => return End::Late,
             () = &mut cancelled, if !is_told => {
                 is_told = true;
-                cancel(orders).await;
+                tell(orders, Order::Cancel).await;
+            }
+            () = stopping.cancelled(), if !knows_stop => {
+                knows_stop = true;
+                tell(orders, Order::Stop).await;
             }
             _ = looks.tick(), if isolation.memory.is_some() => {
                 let Some(id) = process else { continue };

@@ -12,6 +12,7 @@ use rustix::process::{
 };
 use rustix::time::{ClockId, clock_gettime};
 use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
 
 use super::frame::{self, Becomes, Order, Run, Said};
 use super::marker::of_worker;
@@ -19,10 +20,11 @@ use crate::context::{Context, Scope, in_body_of};
 use crate::envelope::JobId;
 use crate::error::Error;
 use crate::log::say;
+use crate::reports;
 use crate::store::Lease;
 use crate::worker::attempt::decode::read;
 use crate::worker::attempt::finish::decided;
-use crate::worker::attempt::run::{Here, here};
+use crate::worker::attempt::run::{Here, here, reported_as};
 use crate::worker::signals::Signals;
 use crate::worker::state::Core;
 
@@ -67,6 +69,8 @@ struct RunningJob {
     context: Option<Context>,
     /// Somebody cancelled it, perhaps before.
     is_cancelled: bool,
+    /// The worker was told to stop, perhaps before.
+    stopping: CancellationToken,
 }
 
 impl RunningJob {
@@ -101,7 +105,11 @@ fn listen(mut socket: UnixStream, running: Running) -> io::Result<mpsc::Unbounde
         loop {
             match frame::read(&mut socket) {
                 Ok(Order::Run(run)) => {
-                    locked(&running).is_cancelled = false;
+                    {
+                        let mut running = locked(&running);
+                        running.is_cancelled = false;
+                        running.stopping = CancellationToken::new();
+                    }
                     let _ = sender.send(run);
                 }
                 Ok(Order::Cancel) => {
@@ -109,6 +117,7 @@ fn listen(mut socket: UnixStream, running: Running) -> io::Result<mpsc::Unbounde
                     running.is_cancelled = true;
                     running.tell();
                 }
+                Ok(Order::Stop) => locked(&running).stopping.cancel(),
                 Err(_) => die(),
             }
         }
@@ -125,15 +134,22 @@ fn die() -> ! {
 }
 
 async fn perform(core: &Core, run: Run, running: &Running) -> Said {
-    let Run { token, id, queue, worker, left_ms, now, payload } = run;
+    let Run { lease, id, queue, shard, worker, left_ms, now, payload } = run;
     core.clock.heard(now);
     let states = Arc::clone(&core.states);
-    let scope = Scope { queue: queue.into(), worker: worker.into(), states: Arc::clone(&states) };
-    let mut job = match read(core, Lease::Token(token), payload.into_bytes()) {
+    let scope = Scope {
+        queue: queue.into(),
+        shard: shard.into(),
+        worker: worker.into(),
+        states: Arc::clone(&states),
+        stopping: locked(running).stopping.clone(),
+    };
+    let mut job = match read(core, Lease::parse(&lease), payload.into_bytes()) {
         Ok(job) => job,
         Err((why, _)) => return Said::Unfit(why.why()),
     };
     job.id = JobId::from(&*id);
+    let job = Arc::new(job);
     bound_time(job.definition.isolate.and_then(|isolation| isolation.cpu_s));
     let deadline = Instant::now() + Duration::from_millis(left_ms);
     let note = |context: &Context| {
@@ -143,9 +159,10 @@ async fn perform(core: &Core, run: Run, running: &Running) -> Said {
     };
     match in_body_of(states, here(core, &job, &Arc::new(scope), deadline, note)).await {
         Here::Unfit(why) => Said::Unfit(why),
-        Here::Ended(finish) => {
+        Here::Ended(context, finish) => {
             let transition =
                 finish.map(|finish| decided(core, &job, finish, &job.definition.policy));
+            reports::last(&context, reported_as(transition.as_ref())).await;
             Said::Ended(transition.and_then(Becomes::of))
         }
     }

@@ -112,10 +112,11 @@ impl Consumer {
         let totals = core.totals.queue(&queue.name);
         let own = core.jobs.values().filter(|definition| definition.queue == &*queue.name);
         totals.expect(own.map(|definition| definition.name));
+        let stopping = shared.stopping.child_token();
         Self {
             keys: queue.keys.worker(&worker),
             slots,
-            stopping: shared.stopping.child_token(),
+            stopping: stopping.clone(),
             retiring: shared.retiring.child_token(),
             retired: CancellationToken::new(),
             void: shared.void.clone(),
@@ -138,8 +139,10 @@ impl Consumer {
             fetches_ahead: core.config.prefetch && !core.jobs.values().any(at_most_once),
             scope: Arc::new(Scope {
                 queue: Arc::clone(&queue.name),
+                shard: Arc::clone(&queue.label),
                 worker: Arc::clone(&worker),
                 states: Arc::clone(&core.states),
+                stopping,
             }),
             worker,
             session_number: AtomicU64::new(0),

@@ -18,7 +18,9 @@ use crate::job::Definition;
 use crate::store::Queue;
 use crate::table::Table;
 use crate::time::ServerClock;
+use crate::worker::follows::OnAnyFailed;
 use crate::worker::isolate::Pool;
+use crate::worker::layers::Layers;
 
 /// What does not change between sessions.
 #[derive(Debug)]
@@ -38,6 +40,10 @@ pub(crate) struct Core {
     pub(crate) totals: Arc<Totals>,
     /// Functions of the user that are told what became of jobs.
     pub(crate) hooks: Arc<Hooks>,
+    /// What runs around its bodies.
+    pub(crate) layers: Arc<Layers>,
+    /// What is enqueued for each job that has failed for good, where its type says nothing.
+    pub(crate) on_failed: OnAnyFailed,
     /// It is told to stop.
     pub(crate) stop: CancellationToken,
     /// The grace that came with an order to stop.

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::backoff::CallBackoff;
-use crate::context::Context;
-use crate::encryption::Opened;
+use crate::context::{Context, Held};
+use crate::encryption::{Encrypted, Opened};
 use crate::envelope::{Crash, JobId, NO_ARGS};
 use crate::job::Definition;
 use crate::priority::Priority;
@@ -52,6 +52,20 @@ impl Job {
             (None, None, Some(args)) => self.payload.get(args.clone()),
             (None, None, None) => Some(NO_ARGS),
         }
+    }
+}
+
+impl Held for Job {
+    fn lease(&self) -> String {
+        self.lease.to_string()
+    }
+
+    fn encrypted(&self) -> Encrypted {
+        self.definition.encrypted
+    }
+
+    fn payload(&self) -> &str {
+        &self.payload
     }
 }
 

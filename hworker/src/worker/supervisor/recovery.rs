@@ -8,7 +8,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::charts::{Rare, UNKNOWN};
-use crate::hooks::ErrorReport;
+use crate::hooks::{ErrorReport, Event, EventKind};
 use crate::log::say;
 use crate::monitor::{self, Death, Monitor, Recovery, Sweeps, Task};
 use crate::store::{Connection, Fault, Heard, Queue};
@@ -202,6 +202,17 @@ fn tell(core: &Core, queue: &Queue, worker: &str, death: &Death) {
         let Some(definition) = core.jobs.get(&*held.job) else { continue };
         totals.add(definition.name, Rare::Recovered, 1);
         unknown = unknown.saturating_sub(1);
+        core.hooks.events.tell(|| Event {
+            kind: EventKind::Recovered,
+            at: core.clock.unix_ms(),
+            queue: queue.name.to_string(),
+            job: Some(definition.name.to_owned()),
+            id: held.id.as_deref().map(Into::into),
+            attempt: Some(held.attempt),
+            worker: Some(worker.to_owned()),
+            message: None,
+            elapsed: None,
+        });
         core.hooks.errors.tell(|| ErrorReport {
             id: held.id.as_deref().unwrap_or_default().into(),
             job: definition.name.to_owned(),

@@ -21,6 +21,15 @@ pub(crate) enum Jobs {
         #[arg(long)]
         dump: bool,
     },
+    /// What its body has logged: the newest 1,000 lines
+    Log {
+        #[command(flatten)]
+        queue: Queue,
+        id: String,
+        /// Goes on, line by line, until the job has ended
+        #[arg(long, short)]
+        follow: bool,
+    },
     /// Lets jobs run again: one attempt more than they had
     Retry {
         #[command(flatten)]

@@ -4,7 +4,7 @@
 -- broken_limit, and kept, records, groups, ended and outcomes where there are records. Makes duties, arguments: how many each has, look_at,
 -- needed, and where there are records drop, and write_records, which must be the last.
 local duties = {}
-local arguments = {retry = 2, slow = 3, route = 3, submit = 6, record = 7, halt = 0, keep = 3, note = 1, ['break'] = 1, park = 1, husk = 1}
+local arguments = {retry = 2, slow = 3, route = 3, submit = 6, record = 7, halt = 0, keep = 3, note = 1, enqueue = 1, ['break'] = 1, park = 1, husk = 1}
 local needed, drop, write_records = {}, nil, nil
 
 -- What batches are still to be told, by the leases: see docs/wire-format.md.
@@ -36,6 +36,8 @@ local function look_at(lease, duty, argument, list)
     needed[scheduled], needed[unique] = 'ZCARD', 'HLEN'
   elseif duty == 'halt' then
     needed[overrides] = 'HLEN'
+  elseif duty == 'enqueue' then
+    look_at_list('')
   elseif duty == 'note' then
     needed[notes] = 'HLEN'
   elseif duty == 'retry' and not is_in_order(lease) then
@@ -84,6 +86,9 @@ end
 
 -- One that has no lease is known by itself.
 function duties.note(_, lease, _, text) call('HSET', notes, lease or text, text) end
+
+-- What its type wants to run when it has failed. A worker that meets it puts it where it belongs.
+function duties.enqueue(_, _, _, envelope) push('LPUSH', '', envelope) end
 
 -- It was met in the plain list, and belongs to another.
 function duties.route(_, _, payload, how, list, at_once)

@@ -47,6 +47,8 @@ pub(crate) struct Attempt {
     pub(crate) deadline: Instant,
     pub(crate) scope: Arc<Scope>,
     pub(crate) end: End,
+    /// The batch to which it belongs, and as what.
+    pub(crate) of: Option<Box<str>>,
 }
 
 impl Context {
@@ -84,6 +86,7 @@ impl Context {
             deadline: Instant::now() + Duration::from_secs(120),
             scope: Arc::new(scope),
             end: End::default(),
+            of: None,
         })
     }
 
@@ -181,6 +184,16 @@ impl Context {
     /// Outside a tokio runtime; every body, blocking ones too, runs inside one.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         self.attempt.end.spawn(in_body_of(Arc::clone(&self.attempt.scope.states), task));
+    }
+
+    /// The batch to which the job belongs, and as what.
+    pub(crate) fn of(&self) -> Option<&str> {
+        self.attempt.of.as_deref()
+    }
+
+    /// A state of its worker.
+    pub(crate) fn worker_state<T: Clone + 'static>(&self) -> Option<T> {
+        self.states().get()
     }
 
     fn states(&self) -> &States {

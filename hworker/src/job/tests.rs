@@ -30,6 +30,7 @@ fn context(states: States) -> Context {
             states: Arc::new(states),
         }),
         end: End::default(),
+        of: None,
     })
 }
 

@@ -9,6 +9,7 @@ use hworker::{
 use hworker_tests::{Act, InProcess, Runner, Runs, TestServer, act, common_jobs};
 
 use crate::SOON;
+use crate::cli::call;
 
 /// A worker knows of an order to a batch within this time.
 const KNOWN_WITHIN: Duration = Duration::from_millis(400);
@@ -455,4 +456,35 @@ async fn ba8_what_a_batch_refuses_again_and_again_is_put_aside() {
     assert_eq!(server.redis().len("hworker-jobs-default:notes"), 0);
     let other = batch(&server, "other").add([job("other", vec![])]).enqueue().await;
     finished(&server, &server.client().batch(&other.expect("enqueued"))).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ba6_ba7_batches_in_a_terminal() {
+    // Listed, shown, paused, resumed, cancelled and verified; each change is in the audit. What is no id, and one that there is not.
+    let server = TestServer::start();
+    let named = batch(&server, "in a terminal").tag("eu").add([job("a", vec![])]).enqueue().await;
+    let id = named.expect("enqueued").to_string();
+    let said = |words: &[&str]| call(&server, words);
+    let listed = said(&["batches", "ls"]);
+    assert!(listed.code == 0 && listed.out.contains(&id), "{}", listed.out);
+    assert!(listed.out.contains("in a terminal"), "{}", listed.out);
+    let shown = said(&["batches", "show", &id, "--json"]).json().remove(0);
+    assert_eq!((&shown["state"], &shown["total"]), (&"sealed".into(), &1.into()), "{shown}");
+    for (order, changed, state) in [
+        ("pause", true, "paused"),
+        ("resume", true, "sealed"),
+        ("resume", false, "sealed"),
+        ("cancel", true, "cancelled"),
+    ] {
+        let answer = said(&["batches", order, &id, "--json"]).json().remove(0);
+        assert_eq!((&answer["changed"], &answer["state"]), (&changed.into(), &state.into()));
+    }
+    let audit = said(&["batches", "verify", &id, "--json"]).json().remove(0);
+    assert_eq!((&audit["alive"], audit["missing"].as_array().map(Vec::len)), (&1.into(), Some(0)));
+    assert_eq!(said(&["batches", "repair", &id]).code, 0);
+    let audited = said(&["audit"]).out;
+    assert!(audited.contains(&format!("the batch {id}")), "{audited}");
+    assert_eq!(said(&["batches", "show", "no-id"]).code, 2);
+    assert_eq!(said(&["batches", "show", "0190a6c2f3d47b8e9a1b2c3d4e5f6071"]).code, 3);
+    assert_eq!(said(&["batches", "cancel", "0190a6c2f3d47b8e9a1b2c3d4e5f6071"]).code, 3);
 }

@@ -33,6 +33,7 @@ pub async fn run(client: &Client, shop: &Shop) -> anyhow::Result<()> {
     stage.somebody_waits_for_the_answer().await?;
     stage.again_and_again().await?;
     stage.a_report_when_all_have_ended(client).await?;
+    stage.the_rest_is_not_wanted().await?;
     stage.a_job_of_the_release_before(client).await?;
     stage.the_mail_is_held_up().await
 }
@@ -63,12 +64,36 @@ impl Stage<'_> {
             Batch::new("pictures").add((0..8).map(resize::with)).on_settled(report::with(9));
         let id = batch.enqueue().await?;
         let start = Instant::now();
-        while client.batch(&id).await?.is_none_or(|batch| batch.state != BatchState::Finished) {
+        let batch = client.batch(&id);
+        while batch.status().await?.is_none_or(|batch| batch.state != BatchState::Finished) {
             ensure!(start.elapsed() < PATIENCE, "the batch is not finished");
             sleep(Duration::from_millis(10)).await;
         }
         let resized = self.shop.ended_before("resize", "day 9");
         println!("  {resized} of 8 pictures were resized when the report began");
+        Ok(())
+    }
+
+    /// A batch that grows, and of which the rest is not wanted any more.
+    async fn the_rest_is_not_wanted(&self) -> anyhow::Result<()> {
+        self.begin("Batch::new(\"album\").open(), .add(..), .cancel()").await?;
+        let album = Batch::new("album").open().await?;
+        album.add("cover", [resize::with(100)]).await?;
+        // Under its name it is added once, however often this is repeated.
+        album.add("cover", [resize::with(100)]).await?;
+        album.add("pages", (101..140).map(resize::with)).await?;
+        album.seal().await?;
+        sleep(Duration::from_millis(100)).await;
+        album.cancel().await?;
+        let start = Instant::now();
+        let ended = loop {
+            match album.status().await? {
+                Some(album) if album.state == BatchState::Finished => break album,
+                _ => ensure!(start.elapsed() < PATIENCE, "the batch is not finished"),
+            }
+            sleep(Duration::from_millis(10)).await;
+        };
+        println!("  of {} pictures {} were not resized any more", ended.total, ended.cancelled);
         Ok(())
     }
 

@@ -258,11 +258,13 @@ pub(crate) enum Refusal {
     TooLarge(String),
     /// Workers serve the queue.
     Served(String),
+    /// What is to be changed stands as it does not allow it.
+    Stands(String),
 }
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (Self::TooLarge(why) | Self::Served(why)) = self;
+        let (Self::TooLarge(why) | Self::Served(why) | Self::Stands(why)) = self;
         f.write_str(why)
     }
 }

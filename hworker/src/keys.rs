@@ -27,10 +27,10 @@ impl KeySpace {
     }
 
     /// The keys of a batch.
-    pub(crate) fn batch(&self, id: &str) -> [String; 4] {
+    pub(crate) fn batch(&self, id: &str) -> [String; 5] {
         let id = if self.cluster { format!("{{{id}}}") } else { id.to_owned() };
         let batch = format!("{}-batch-{id}", self.prefix);
-        ["", ":done", ":bad", ":fails"].map(|what| [&batch, what].concat())
+        ["", ":done", ":bad", ":fails", ":adds"].map(|what| [&batch, what].concat())
     }
 
     /// A pattern for `SCAN` that the lists of all queues match.
@@ -209,6 +209,26 @@ impl Keys {
         [&*self.jobs, ":notes"].concat()
     }
 
+    /// What no batch took of that.
+    pub(crate) fn undelivered(&self) -> String {
+        [&*self.jobs, ":undelivered"].concat()
+    }
+
+    /// The batches that are to be looked after from here.
+    pub(crate) fn batches(&self) -> String {
+        [&*self.jobs, ":batches"].concat()
+    }
+
+    /// The batches of which no member starts.
+    pub(crate) fn stopped(&self) -> String {
+        [&*self.jobs, ":stopped"].concat()
+    }
+
+    /// The members of a paused batch that were met.
+    pub(crate) fn paused_of(&self, batch: &str) -> String {
+        [&*self.jobs, ":paused:", batch].concat()
+    }
+
     /// The cron entries.
     #[cfg(feature = "cron")]
     pub(crate) fn cron(&self) -> String {
@@ -260,6 +280,9 @@ impl Keys {
             ("unique", "hash"),
             ("broadcast", "hash"),
             ("notes", "hash"),
+            ("undelivered", "list"),
+            ("batches", "zset"),
+            ("stopped", "hash"),
             ("cron", "hash"),
             ("tables", "hash"),
             ("timers", "zset"),

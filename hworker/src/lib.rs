@@ -79,7 +79,9 @@ pub mod __private;
 
 pub use args::Args;
 pub use audit::AuditEntry;
-pub use batch::{BatchFailure, BatchId, BatchState, BatchStatus, CallbackState};
+pub use batch::{
+    BatchChange, BatchFailure, BatchHandle, BatchId, BatchState, BatchStatus, CallbackState,
+};
 #[cfg(feature = "cron")]
 pub use calendar::{CatchUp, Overlap};
 pub use charts::{Chart, ChartPoint, Gauges, Lately, Tally, Times, Window};
@@ -105,8 +107,8 @@ pub use hooks::{Checkin, CheckinState};
 pub use hooks::{ErrorReport, Event, EventKind};
 pub use hworker_macros::job;
 pub use inspect::{
-    Action, Changed, Counts, Edit, Filter, Group, Inspect, JobInfo, Jobs, Order, Page, QueueInfo,
-    RunningJob, When, WorkerInfo,
+    Action, BatchAudit, Changed, Counts, Edit, Filter, Group, Inspect, JobInfo, Jobs, Order, Page,
+    QueueInfo, RunningJob, When, WorkerInfo,
 };
 pub use job::{Failed, Job, OnFault};
 pub use job_state::JobState;

@@ -54,6 +54,8 @@ pub(crate) trait Held: Send + Sync {
     fn encrypted(&self) -> Encrypted;
     /// Its envelope.
     fn payload(&self) -> &str;
+    /// The batch to which it belongs, and as what.
+    fn of(&self) -> Option<&str>;
 }
 
 /// The facts of one attempt.
@@ -232,7 +234,17 @@ impl Context {
         self.attempt.end.spawn(in_body_of(Arc::clone(&self.attempt.scope.states), task));
     }
 
-    pub(crate) fn states(&self) -> &States {
+    /// The batch to which the job belongs, and as what.
+    pub(crate) fn of(&self) -> Option<&str> {
+        self.attempt.held.as_ref()?.of()
+    }
+
+    /// A state of its worker.
+    pub(crate) fn worker_state<T: Clone + 'static>(&self) -> Option<T> {
+        self.states().get()
+    }
+
+    fn states(&self) -> &States {
         &self.attempt.scope.states
     }
 

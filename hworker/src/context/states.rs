@@ -20,7 +20,7 @@ impl States {
         self.0.contains_key(&id)
     }
 
-    pub(crate) fn get<T: Clone + 'static>(&self) -> Option<T> {
+    pub(super) fn get<T: Clone + 'static>(&self) -> Option<T> {
         self.0.get(&TypeId::of::<T>())?.downcast_ref().cloned()
     }
 }

@@ -170,6 +170,14 @@ async fn look_at_shard(
         );
         findings.mends(Severity::Warn, name, text, Repair::husks(shard));
     }
+    let undelivered = findings.look(name, shard.count_undelivered(on).await)?;
+    if let Some(undelivered @ 1..) = undelivered {
+        let text = format!(
+            "notes of ended jobs that their batches refused, as a key was of another type: {undelivered}; `hworker batches repair` has these \
+             members count as ended"
+        );
+        findings.say(Severity::Warn, name.as_ref(), text);
+    }
     look_at_entries(findings, shard, on, now).await?;
     let pending = shard.load(on, u64::MAX).await?.pending;
     Ok((pending, shard.serving(on, defaults::DEAD_AFTER * 2).await? > 0))

@@ -15,6 +15,11 @@ use crate::limit::List;
 use crate::store::{Answer, Connection, Due, Each, NoRoom, Submission, Word};
 use crate::unique::{KeyLock, Receipt, Submitted};
 
+/// What a member of a batch says of it takes so many bytes at most.
+const OF_BYTES: usize = r#","of":"b.0190a6c2f3d47b8e9a1b2c3d4e5f6071.9999999""#.len();
+
+pub(super) const NOT_UNIQUE: &str = "a member of a batch is no unique job and has no id of its own: where another held its key, the batch would wait for it for ever";
+
 /// Where in its queue a job waits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Place {
@@ -140,14 +145,17 @@ impl Ready {
         }
     }
 
-    /// Notes in its envelope to which batch it belongs, and as what.
-    pub(super) fn belongs_to(&mut self, of: &str) -> Result<(), Error> {
-        // An envelope is one object, written here.
-        self.envelope.pop();
-        self.envelope.extend_from_slice(br#","of":""#);
-        self.envelope.extend_from_slice(of.as_bytes());
-        self.envelope.extend_from_slice(br#""}"#);
-        check_size(&self.client, self.envelope.len(), (&self.job, &self.id, &self.queue))
+    /// Its envelope, which says to which batch it belongs, and as what.
+    pub(super) fn as_part(&self, of: &str) -> Vec<u8> {
+        // An envelope is one object, written by `encode`.
+        let object = self.envelope.strip_suffix(b"}").unwrap_or(&self.envelope);
+        [object, br#","of":""#, of.as_bytes(), br#""}"#].concat()
+    }
+
+    /// Whether it can belong to a batch, whatever its number.
+    pub(super) fn check_member(&self) -> Result<(), Error> {
+        let bytes = self.envelope.len() + OF_BYTES;
+        check_size(&self.client, bytes, (&self.job, &self.id, &self.queue))
     }
 
     /// Sends it, and says what became of it.

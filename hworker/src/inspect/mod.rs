@@ -1,5 +1,6 @@
 //! Looking into a queue, and mending what a person may want to mend.
 
+mod batch;
 mod budget;
 mod cancel;
 mod change;
@@ -29,6 +30,7 @@ use crate::kept::KeptRecord;
 use crate::keys::check_queue;
 use crate::store::{Connection, Fault, FaultKind, Queue};
 
+pub use batch::BatchAudit;
 pub use change::{Action, Changed, Edit, When};
 pub use filter::Filter;
 pub use groups::Group;

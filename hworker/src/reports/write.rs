@@ -41,7 +41,7 @@ impl Ends {
 
 /// The client of the worker that runs the attempt.
 pub(super) fn client_of(context: &Context) -> Option<Client> {
-    context.states().get::<OfWorker>().map(|OfWorker(client)| client)
+    context.worker_state::<OfWorker>().map(|OfWorker(client)| client)
 }
 
 /// The shard that the job was taken from.

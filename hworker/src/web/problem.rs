@@ -142,6 +142,7 @@ impl From<Error> for Problem {
                 Some(Refusal::Served(_)) => {
                     Self::new(StatusCode::CONFLICT, "served", "Workers serve it", detail)
                 }
+                Some(Refusal::Stands(_)) => Self::conflict(detail),
                 None => Self::new(StatusCode::SERVICE_UNAVAILABLE, "refused", "Refused", detail),
             },
             Error::Protocol { .. } => Self::new(

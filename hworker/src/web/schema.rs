@@ -126,6 +126,11 @@ pub(crate) struct TypeName(String);
 #[schema(min_length = 1)]
 pub(crate) struct KnownId(String);
 
+/// The id of a batch.
+#[derive(ToSchema)]
+#[schema(pattern = "^[0-9a-f]{32}$")]
+pub(crate) struct BatchName(String);
+
 /// The id of a worker, as a list gives it.
 #[derive(ToSchema)]
 #[schema(min_length = 1)]

@@ -11,6 +11,7 @@
 pub mod broadcast;
 pub mod control;
 pub mod cron;
+pub mod grow;
 pub mod known;
 pub mod relay;
 pub mod server;

@@ -458,6 +458,14 @@ async fn steer(server: &TestServer) {
     // As of a body that reports.
     let _: u64 = server.redis().ask(&["HSET", "hworker-live-default:id", "each:1", "7"]);
     let _: u64 = server.redis().ask(&["RPUSH", "hworker-log-default:id", "{}"]);
+    let undelivered = ["RPUSH", "hworker-jobs-default:undelivered", &note];
+    let _: u64 = server.redis().ask(&undelivered);
+    // One that is paused, of which a member was met.
+    let open = hworker::Batch::new("open").on(server.client()).open().await.expect("opened");
+    open.add("one", [member()]).await.expect("added");
+    open.pause().await.expect("paused");
+    let paused = format!("hworker-jobs-default:paused:{}", open.id());
+    let _: u64 = server.redis().ask(&["RPUSH", &paused, "{}"]);
     let since = ["HSET", "hworker-jobs-default:control", "since:4", "1798761600000"];
     let _: u64 = server.redis().ask(&since);
     let of_key = act_of_key::with("key".into(), Some("k".into()), Vec::new());
@@ -489,7 +497,9 @@ fn all_are_described(keys: &[String], worker: &str) {
             None => name,
         };
         let name = match name.rsplit_once(':') {
-            Some((stem, _)) if stem.ends_with(":pushed") => format!("{stem}:<batch>"),
+            Some((stem, _)) if stem.ends_with(":pushed") || stem.ends_with(":paused") => {
+                format!("{stem}:<batch>")
+            }
             Some((stem, day)) if digits(day) => format!("{stem}:<YYYYMMDD>"),
             Some((stem, _)) if stem.contains("-chart-") => {
                 "hworker-chart-<q>:<minutes>:<s>".to_owned()

@@ -29,7 +29,7 @@ fn batch(server: &TestServer, name: &str) -> Batch {
 }
 
 async fn status(server: &TestServer, id: &BatchId) -> BatchStatus {
-    server.client().batch(id).await.expect("asked").expect("it is there")
+    server.client().batch(id).status().await.expect("asked").expect("it is there")
 }
 
 /// Waits until all that follows is done.
@@ -61,7 +61,7 @@ async fn ba1_callbacks_of_success_and_of_the_end() {
         .await
         .expect("enqueued");
     let status = finished(&server, &id).await;
-    assert_eq!((status.total, status.ended, status.bad), (Some(35), 35, 0));
+    assert_eq!((status.total, status.ended, status.bad), (35, 35, 0));
     assert_eq!((status.name.as_str(), &status.failures[..]), ("all well", &[][..]));
     assert_eq!(ran(&server, "all well"), [0, 1, 1]);
     assert_eq!(status.on_failure, Some(CallbackState::Waits));
@@ -83,7 +83,7 @@ async fn ba1_the_first_failure_and_what_follows_later() {
     let id = batch(&server, "some fail").add((0..10).map(member)).enqueue().await;
     let id = id.expect("enqueued");
     let status = finished(&server, &id).await;
-    assert_eq!((status.total, status.ended, status.bad), (Some(10), 10, 2));
+    assert_eq!((status.total, status.ended, status.bad), (10, 10, 2));
     assert_eq!(ran(&server, "some fail"), [1, 1, 0]);
     let mut failures: Vec<_> =
         status.failures.iter().map(|failure| (failure.member, &*failure.outcome)).collect();
@@ -140,7 +140,7 @@ async fn ba5_a_batch_without_members() {
     let worker: Worker = server.worker().registry(common_jobs()).build().expect("a worker");
     worker.run_until_idle().await.expect("it ran");
     assert_eq!(ran(&server, "empty"), [0, 1, 1]);
-    assert_eq!(status(&server, &id).await.total, Some(0));
+    assert_eq!(status(&server, &id).await.total, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -184,7 +184,7 @@ async fn ba11_a_callback_comes_although_its_worker_is_killed() {
     let _: u64 = server.redis().ask(&["HSET", "hworker-jobs-default:notes", "1.", &lost]);
     let _other = InProcess::run(server.worker().registry(common_jobs()));
     let status = finished(&server, &id).await;
-    assert_eq!((status.total, status.ended, status.bad), (Some(31), 31, 0));
+    assert_eq!((status.total, status.ended, status.bad), (31, 31, 0));
     assert_eq!(ran(&server, "killed"), [0, 1, 1]);
     let notes = || server.redis().len("hworker-jobs-default:notes");
     server.eventually("no note is left", SOON, || notes() == 0);
@@ -215,7 +215,7 @@ async fn ba2_what_no_batch_can_have_is_refused() {
     assert!(server.leftovers("default").is_empty());
     assert!("no id".parse::<BatchId>().is_err());
     let unknown: BatchId = "0190a6c2f3d47b8e9a1b2c3d4e5f6071".parse().expect("an id");
-    assert_eq!(server.client().batch(&unknown).await.expect("asked"), None);
+    assert_eq!(server.client().batch(&unknown).status().await.expect("asked"), None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

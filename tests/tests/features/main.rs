@@ -58,6 +58,7 @@
 #![allow(clippy::unused_async, clippy::needless_pass_by_value)]
 
 mod batches;
+mod batches_grow;
 mod broadcast;
 mod cancel;
 mod charts;

@@ -281,7 +281,7 @@ impl Both {
             key("bell"),
         ];
         let args =
-            ["4000", "60000", "1", "0", "900000", "0", "app", "", "15000", "0", "0", "0", "0"]
+            ["4000", "60000", "1", "0", "900000", "0", "app", "", "15000", "0", "0", "0", "0", "0"]
                 .map(str::to_owned);
         let args = [&[format!("w.{id}")], &args[..]].concat();
         let reply = list(&self.script("heartbeat", &keys, &args));

@@ -34,7 +34,7 @@ fn run(server: &TestServer, members: usize, is_open: bool, picks: &[Index]) {
         notes: HashMap::new(),
         tokens: 1_000_000,
     };
-    let mut args = vec!["import".to_owned()];
+    let mut args = ["import", "", "0", "", "", ""].map(str::to_owned).to_vec();
     for callback in CALLBACKS {
         let name = callback.name();
         let envelope = format!(r#"{{"id":"{name}","job":"act","args":{{}}}}"#);
@@ -42,11 +42,14 @@ fn run(server: &TestServer, members: usize, is_open: bool, picks: &[Index]) {
     }
     assert_eq!(text(&all.both.script("create_batch", &[batch("")], &args)), "ok");
     if !is_open {
-        all.apply(&["seal", "good", &members.to_string(), "-"]);
+        all.add("all", members);
+        all.apply(&["seal", "good", "-", "-"]);
     }
     let new = Relay::new(members, 3);
     let model = Relay { is_open, failures: 2, requeues: 1, lost: 3, deaths: 1, stalls: 1, ..new };
     let mut state = model.begin();
+    // A name of its own for each add.
+    let mut steps = 0;
     for pick in picks {
         let mut possible = Vec::new();
         model.possible(&state, &mut possible);
@@ -55,7 +58,8 @@ fn run(server: &TestServer, members: usize, is_open: bool, picks: &[Index]) {
         }
         let action = *pick.get(&possible);
         let next = model.next(&state, action);
-        all.act(action, &state, &next, members);
+        all.act(action, &state, &next, steps);
+        steps += 1;
         state = next;
         assert_eq!(all.at_the_servers(), state.at_the_servers(), "after {action:?}");
     }
@@ -74,8 +78,17 @@ struct All {
 }
 
 impl All {
-    fn keys() -> [String; 4] {
-        ["", ":done", ":bad", ":fails"].map(batch)
+    fn keys() -> [String; 5] {
+        ["", ":done", ":bad", ":fails", ":adds"].map(batch)
+    }
+
+    /// Gives numbers to so many, which are in.
+    fn add(&mut self, name: &str, count: usize) {
+        let words = ["", name, &count.to_string(), "t default 0-0", "default"].map(str::to_owned);
+        let answer = list(&self.both.script("add_batch", &Self::keys(), &words));
+        assert_eq!(answer[0], "ok");
+        let answer = self.both.script("added_batch", &Self::keys(), &[name.to_owned()]);
+        assert_eq!(list(&answer)[0], "ok");
     }
 
     fn apply(&mut self, words: &[&str]) {
@@ -85,20 +98,22 @@ impl All {
     }
 
     fn push(&mut self, callback: Callback) {
-        let keys = ["jobs", "token", "bell"].map(key);
+        let keys = ["jobs", "token", "bell", "scheduled"].map(key);
         let envelope = format!(r#"{{"id":"{}","job":"act","args":{{}}}}"#, callback.name());
-        let words = [BATCH, callback.name(), "", "", &envelope].map(str::to_owned);
-        let answer = text(&self.both.script("push_once", &keys, &words));
-        assert!(["ok", "again"].contains(&&*answer), "{answer}");
+        let words = [BATCH, callback.name(), "", "", "", "LPUSH", "1", &envelope];
+        let answer = self.both.script("push_once", &keys, &words.map(str::to_owned));
+        let answer = list(&answer);
+        assert!(["ok", "again"].contains(&&*answer[0]), "{answer:?}");
     }
 
     fn did(&mut self, callback: Callback) {
         self.both.script("did_batch", &Self::keys(), &[callback.name().to_owned()]);
     }
 
-    fn act(&mut self, action: Action, before: &State, after: &State, members: usize) {
+    fn act(&mut self, action: Action, before: &State, after: &State, added: usize) {
         match action {
-            Action::Seal => self.apply(&["seal", "good", &members.to_string(), "-"]),
+            Action::Add => self.add(&added.to_string(), 1),
+            Action::Seal => self.apply(&["seal", "good", "-", "-"]),
             Action::Mind(callback) => {
                 self.push(callback);
                 self.did(callback);
@@ -144,8 +159,7 @@ impl All {
             Action::Recover(worker) => {
                 let _: u64 = self.both.ask(&["DEL", &of_worker("progress", worker as u8)]);
             }
-            Action::Add
-            | Action::Write(..)
+            Action::Write(..)
             | Action::Requeue(_)
             | Action::Die(_)
             | Action::Stall(_)

@@ -1,7 +1,7 @@
 //! Rows I15, G5 and G6: queues, jobs and workers over HTTP, with credentials.
 
 use hworker::web::{Access, Web};
-use hworker::{Args, BoxError, Client, Context};
+use hworker::{Args, Batch, BoxError, Client, Context};
 use hworker_tests::{Act, InProcess, Runs, TestServer, act};
 use serde_json::{Value, json};
 
@@ -456,6 +456,39 @@ fn i15_jobs_for_each_worker_by_http() {
     site.delete(&of).expect(404);
     let audit = site.get("/api/v1/audit").expect(200).json().to_string();
     assert!(audit.contains("for each worker"), "{audit}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn i15_batches_by_http() {
+    // Rows BA6 and BA7: a batch is listed and shown, paused, resumed and cancelled, each once; no member is missing. What is no id, and what is none.
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    let member = |name: &str| act::with(name.to_owned(), vec![]);
+    let batch = Batch::new("import").on(server.client()).meta("customer", 7);
+    let id = batch.add([member("a"), member("b")]).enqueue().await.expect("enqueued");
+    let listed = site.get("/api/v1/batches").expect(200).json();
+    assert_eq!(listed["items"][0]["id"], id.as_str(), "{listed}");
+    let path = format!("/api/v1/batches/{id}");
+    let shown = site.get(&path).expect(200).json();
+    assert_eq!((&shown["state"], &shown["total"]), (&json!("sealed"), &json!(2)), "{shown}");
+    assert_eq!(shown["meta"], json!({ "customer": 7 }));
+    for (order, changed, state) in [
+        ("pause", true, "paused"),
+        ("pause", false, "paused"),
+        ("resume", true, "sealed"),
+        ("cancel", true, "cancelled"),
+        ("resume", false, "cancelled"),
+    ] {
+        let answer = site.post(&format!("{path}/{order}"), &json!({})).expect(200).json();
+        assert_eq!(answer, json!({ "changed": changed, "state": state }), "{order}");
+    }
+    let audit = site.get(&format!("{path}/audit")).expect(200).json();
+    assert_eq!((&audit["alive"], &audit["missing"]), (&json!(2), &json!([])));
+    assert_eq!(site.post(&format!("{path}/repair"), &json!({})).expect(200).json()["alive"], 2);
+    site.get("/api/v1/batches/none").expect(422);
+    site.get("/api/v1/batches/0190a6c2f3d47b8e9a1b2c3d4e5f6071").expect(404);
+    site.post("/api/v1/batches/0190a6c2f3d47b8e9a1b2c3d4e5f6071/cancel", &json!({})).expect(404);
+    assert_eq!(audited(&site, "cancel").len(), 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -22,7 +22,9 @@ pub(crate) use self::jobs::{Broken, Failed, Jobs, List, Scheduled, Select, Selec
 pub(crate) use self::queue::QueueNames;
 use self::queue::duration;
 pub(crate) use self::schedule::{AddEntry, CatchUp, Cron, Overlap, Tables, WhichEntry};
-pub(crate) use self::steer::{Broadcasts, LimitOrJob, Limits, Locks, WhichLimit, Whom, Workers};
+pub(crate) use self::steer::{
+    Batches, Broadcasts, LimitOrJob, Limits, Locks, WhichLimit, Whom, Workers,
+};
 use crate::output::print;
 use crate::stop::Stop;
 
@@ -107,6 +109,9 @@ pub(crate) enum Command {
     /// Jobs that each worker runs once, or each of so many
     #[command(subcommand)]
     Broadcasts(Broadcasts),
+    /// Batches: jobs that belong together, and what runs when they have ended
+    #[command(subcommand)]
+    Batches(Batches),
     /// Cron entries: jobs that run by a cron expression or at an interval
     #[command(subcommand)]
     Cron(Cron),

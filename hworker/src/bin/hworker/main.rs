@@ -1,6 +1,7 @@
 //! `hworker`: looks into queues and mends them from a terminal. It uses the public API of the library and nothing else of it.
 
 mod args;
+mod batches;
 mod broadcasts;
 mod broken;
 mod change;
@@ -98,6 +99,7 @@ async fn run(args: Args) -> Result<(), Stop> {
         Command::Limits(command) => Box::pin(limits::run(&context, command)).await,
         Command::Locks(command) => Box::pin(locks::run(&context, command)).await,
         Command::Broadcasts(command) => Box::pin(broadcasts::run(&context, command)).await,
+        Command::Batches(command) => Box::pin(batches::run(&context, command)).await,
         Command::Cron(command) => Box::pin(cron::run(&context, command)).await,
         Command::Tables(command) => Box::pin(tables::run(&context, command)).await,
         Command::Workers(command) => Box::pin(workers::run(&context, command)).await,

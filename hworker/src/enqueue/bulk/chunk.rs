@@ -27,14 +27,14 @@ pub(super) enum How {
 }
 
 /// Jobs of one queue that are enqueued together or not at all.
-pub(super) struct Chunk<'a> {
+pub(in super::super) struct Chunk<'a> {
     pub(super) client: &'a Client,
-    pub(super) queue: Queue,
+    pub(in super::super) queue: Queue,
     pub(super) front: bool,
     pub(super) how: How,
     pub(super) confirms: Option<Durability>,
     /// The places of its jobs in the bulk.
-    pub(super) jobs: Vec<usize>,
+    pub(in super::super) jobs: Vec<usize>,
     pub(super) bytes: usize,
 }
 
@@ -74,11 +74,11 @@ impl<'a> Chunk<'a> {
 }
 
 /// The chunks of a bulk, in the order of their first jobs.
-pub(super) fn chunks(bulk: &[Ready]) -> Vec<Chunk<'_>> {
+pub(in super::super) fn chunks<'a>(bulk: impl IntoIterator<Item = &'a Ready>) -> Vec<Chunk<'a>> {
     let mut chunks: Vec<Chunk<'_>> = Vec::new();
     let mut last_of = HashMap::new();
     let mut before = None;
-    for (index, job) in bulk.iter().enumerate() {
+    for (index, job) in bulk.into_iter().enumerate() {
         let (place, delayed) = (&job.place, job.due.is_some());
         // Of jobs that have limits each goes to a list of its own, but for delayed ones.
         let limited = place.list.has_limits().then(|| delayed.then_some(&place.list));

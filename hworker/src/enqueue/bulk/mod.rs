@@ -6,12 +6,13 @@ mod send;
 use std::fmt;
 use std::time::Duration;
 
+pub(super) use self::chunk::{Chunk, chunks};
+pub(super) use self::send::full;
 use self::send::send;
 use super::Enqueue;
 use super::blocking::{block_on, in_a_runtime};
 use super::broadcast::NOT_IN_BULK;
-use super::ready::Ready;
-use crate::batch::BatchId;
+use super::ready::{NOT_UNIQUE, Ready};
 use crate::client::Client;
 use crate::envelope::JobId;
 use crate::error::Error;
@@ -152,18 +153,15 @@ impl Bulk {
         block_on(send(self.encode(Client::default_client)?))
     }
 
-    /// The jobs, each of which says as which member it belongs to this batch.
-    pub(super) fn of_batch(self, batch: &BatchId) -> Result<Vec<Ready>, Error> {
-        let mut ready = self.encode(Client::default_client)?;
-        for (number, job) in ready.iter_mut().enumerate() {
-            job.belongs_to(&format!("b.{batch}.{number}"))?;
+    /// The jobs, checked and written, which are to be members of a batch.
+    pub(super) fn of_batch(self) -> Result<Vec<Ready>, Error> {
+        let ready = self.encode(Client::default_client)?;
+        if ready.iter().any(|job| job.place.lock.is_some()) {
+            return Err(Error::config(NOT_UNIQUE));
         }
-        Ok(ready)
-    }
-
-    /// Sends jobs that are encoded.
-    pub(super) async fn send_ready(jobs: Vec<Ready>) -> Result<Vec<JobId>, Error> {
-        send(jobs).await
+        let check = |(index, job): (usize, &Ready)| Some((index, job.check_member().err()?));
+        let jobs: Vec<_> = ready.iter().enumerate().filter_map(check).collect();
+        if jobs.is_empty() { Ok(ready) } else { Err(Error::Invalid { jobs }) }
     }
 
     /// Checks all jobs and writes their envelopes. The default client is asked for once, and only where a job needs it: that it

@@ -111,7 +111,7 @@ impl<'a> Order<'a> {
 }
 
 /// Why a queue has no room for all of its jobs, if one has not.
-async fn full(bulk: &[Ready]) -> Option<Error> {
+pub(in super::super) async fn full(bulk: &[Ready]) -> Option<Error> {
     let mut queues = HashMap::new();
     for job in bulk {
         let (_, jobs) =

@@ -46,6 +46,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) steady: Duration,
     /// For how long the runtime of its bodies has not run; zero where it runs.
     pub(crate) blocked: Duration,
+    /// How often the batches had changed of which no member starts, as it knows them.
+    pub(crate) stopped: u64,
 }
 
 /// What a program declares in its code, as a heartbeat tells it.
@@ -109,8 +111,20 @@ pub(crate) struct Heard {
     pub(crate) broadcasts: Vec<String>,
     /// How many notes of batches wait; 0 where this worker does not keep the timer.
     pub(crate) notes: u64,
+    /// How often the batches have changed of which no member starts.
+    pub(crate) stops_changed: u64,
+    /// These, where it did not know them: each batch, and why.
+    pub(crate) stops: Vec<(String, String)>,
+    /// The batches that it is to look after.
+    pub(crate) batches: Vec<String>,
     /// Workers that were last heard of more than 2 s ago or in the future, with that heartbeat as the server has it.
     pub(crate) silent: Vec<(String, String)>,
+}
+
+/// The two words of a line.
+fn words(line: &str) -> Option<(String, String)> {
+    let (one, other) = line.split_once(' ')?;
+    Some((one.to_owned(), other.to_owned()))
 }
 
 impl Queue {
@@ -145,7 +159,7 @@ impl Queue {
         call.arg(declares.app).arg(declares.hash).number(TABLE_LIVES_MS);
         call.number(millis(asked.steady));
         call.number(u64::from(declares.limits)).number(u64::from(declares.entries));
-        call.number(millis(asked.blocked));
+        call.number(millis(asked.blocked)).number(asked.stopped);
         let mut reply = on.run(&call, within).await?;
         match reply.text()?.as_str() {
             "ok" => {}
@@ -166,6 +180,9 @@ impl Queue {
             is_to_declare: reply.count()? == 1,
             broadcasts: reply.text()?.lines().map(str::to_owned).collect(),
             notes: reply.count()?,
+            stops_changed: reply.text()?.parse().unwrap_or(0),
+            stops: reply.text()?.lines().filter_map(words).collect(),
+            batches: reply.text()?.lines().map(str::to_owned).collect(),
             silent: reply.rest(Reply::pair)?,
         }))
     }

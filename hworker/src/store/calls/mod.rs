@@ -2,6 +2,7 @@
 
 mod admin;
 mod batch;
+mod batch_orders;
 mod broadcast;
 mod charts;
 mod control;
@@ -17,6 +18,7 @@ mod ids;
 mod inspect;
 mod lease;
 mod lists;
+mod members;
 mod meta;
 mod parked;
 mod read;
@@ -34,7 +36,11 @@ mod tables;
 mod wait;
 mod watch;
 
-pub(crate) use batch::{BatchEntry, DueCallback, apply_batch, create_batch, did_batch, read_batch};
+pub(crate) use batch::{
+    BatchEntry, Begun, DueCallback, NewBatch, adding_of, apply_batch, create_batch, did_batch,
+    done_bits, read_batch, recount_batch,
+};
+pub(crate) use batch_orders::{Ordered as BatchOrdered, mind_batch, order_batch};
 pub(crate) use broadcast::{BroadcastEntry, Each, MOST_BROADCASTS, Taken};
 pub(crate) use control::lock;
 pub(crate) use counts::{Load, is_ticket};
@@ -47,6 +53,7 @@ pub(crate) use heartbeat::{Asked, Beat, Declares, Heard, MOST_SLOTS, Orders};
 pub(crate) use ids::{HeldKey, Stand};
 pub(crate) use inspect::{BrokenEntry, RunningEntry, WorkerEntry};
 pub(crate) use lease::{Lease, LeaseMap};
+pub(crate) use members::{Given, Member, NumbersFor, Pushed, add_batch, added_batch, children_of};
 pub(crate) use meta::{ListedQueues, Meta, MetaKey};
 pub(crate) use parked::{Overdue, ParkedEntry};
 pub(crate) use read::{DEEPEST, Places, Range, read_set};

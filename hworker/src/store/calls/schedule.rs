@@ -10,7 +10,7 @@ use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, SCRIPT_BYTES, SCRIPT_JOBS, Script};
 
 /// When a scheduled job is due, in ms.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Due {
     In(u64),
     At(u64),

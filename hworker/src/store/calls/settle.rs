@@ -192,6 +192,7 @@ impl Queue {
                 }
                 End::Broken { .. }
                 | End::Parked { .. }
+                | End::Held { .. }
                 | End::Husk
                 | End::Routed { .. }
                 | End::Submitted(_) => "",
@@ -232,6 +233,10 @@ impl Queue {
                 }
                 End::Parked { envelope, .. } => {
                     call.arg("park").arg(envelope.as_deref().unwrap_or_default())
+                }
+                End::Held { batch, envelope, .. } => {
+                    let envelope = envelope.as_deref().unwrap_or_default();
+                    call.arg("hold").arg(&**batch).arg(envelope)
                 }
             };
             if let Some(Kept { id, ms, text }) = kept {

@@ -55,6 +55,13 @@ pub(crate) enum End {
         /// Of the payload, which stays at the server.
         bytes: usize,
     },
+    /// Its batch is paused: it stands beside the queue until that is resumed. `None` keeps the bytes.
+    Held {
+        batch: Box<str>,
+        envelope: Option<Vec<u8>>,
+        /// Of the payload, which stays at the server.
+        bytes: usize,
+    },
     /// It was met in another list than this one, to which it belongs.
     Routed {
         list: List,
@@ -149,6 +156,9 @@ impl End {
                 format!("{}, {} or {}", keys.broken, keys.parked, keys.token)
             }
             Self::Parked { .. } => format!("{} or {}", keys.parked, keys.token),
+            Self::Held { batch, .. } => {
+                format!("{}, {} or {}", keys.stopped(), keys.paused_of(batch), keys.jobs)
+            }
         }
     }
 }
@@ -170,9 +180,10 @@ impl Settlement {
     pub(crate) fn size(&self) -> usize {
         let copied = match &self.end {
             // Some others are copied beside it; no more of them are reserved at once, so that settling keeps up.
-            End::Broken { bytes, .. } | End::Parked { bytes, .. } | End::Routed { bytes, .. } => {
-                *bytes
-            }
+            End::Broken { bytes, .. }
+            | End::Parked { bytes, .. }
+            | End::Held { bytes, .. }
+            | End::Routed { bytes, .. } => *bytes,
             End::Submitted(job) => job.bytes,
             _ => 0,
         };
@@ -194,7 +205,11 @@ impl Settlement {
         self.bytes().is_some()
             || matches!(
                 self.end,
-                End::Broken { .. } | End::Parked { .. } | End::Routed { .. } | End::Submitted(_)
+                End::Broken { .. }
+                    | End::Parked { .. }
+                    | End::Held { .. }
+                    | End::Routed { .. }
+                    | End::Submitted(_)
             )
     }
 
@@ -203,7 +218,9 @@ impl Settlement {
         match &self.end {
             End::Retried { envelope, .. } | End::Slowed { envelope, .. } => Some(envelope),
             End::Recorded { record, .. } => Some(&record.text),
-            End::Released { envelope, .. } | End::Parked { envelope, .. } => envelope.as_deref(),
+            End::Released { envelope, .. }
+            | End::Parked { envelope, .. }
+            | End::Held { envelope, .. } => envelope.as_deref(),
             End::Acked { .. }
             | End::Husk
             | End::Broken { .. }

@@ -24,12 +24,14 @@
 -- ARGV[12] limits    '1': its table has limits
 -- ARGV[13] entries   '1': it has cron entries
 -- ARGV[14] blocked   ms for which the runtime of its bodies has not run, if that is long, or 0
+-- ARGV[15] stopped   how often the batches had changed of which no member starts, as it knows them
 --
 -- Returns {'ok', time in ms, leases held, length of the inbox, jobs waiting or 0 while the queue gives none, 1 if it keeps the timer or 0,
 -- ms until the next scheduled job is due, or a limit opens, or -1, parked jobs that it has not looked at, parked jobs to be broken, its
 -- orders 'quiet', 'slots' and 'stop' or '' each, the leases that are to be cancelled, each on a line, 1 if it is to
 -- declare what its program says or 0, the ids of the jobs for each worker that this one is to take, each on a line, how many notes of batches
--- wait if it keeps the timer or 0, worker, last heartbeat, worker, last heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'}
+-- wait if it keeps the timer or 0, how often the batches changed of which no member starts, these if it does not know them, each on a line with why, the
+-- batches to be looked at if it keeps the timer, each on a line, worker, last heartbeat, worker, last heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'}
 -- when the worker was declared dead or is not known.
 local call = redis.call
 local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
@@ -151,6 +153,22 @@ local opens = redis.pcall('ZRANGE', timers, 0, 0, 'WITHSCORES')[2]
 next_due = math.min(tonumber(next_due) or math.huge, tonumber(opens) or math.huge)
 local wait = next_due < math.huge and math.max(0, math.ceil(next_due - now)) or -1
 local notes = keeps == 1 and redis.pcall('HLEN', jobs .. ':notes')
+
+-- Batches of which no member starts, see stop_batch.lua, and those that somebody has to look after.
+local changes, stops, to_mind = redis.pcall('HGET', jobs .. ':stopped', 'v'), {}, {}
+changes = type(changes) == 'string' and changes or '0'
+if changes ~= ARGV[15] then
+  local fields = redis.pcall('HGETALL', jobs .. ':stopped')
+  for i = 1, #fields, 2 do
+    local group, stop = fields[i], fields[i + 1]
+    if group ~= 'v' then stops[#stops + 1] = group .. ' ' .. stop end
+  end
+end
+if keeps == 1 then
+  to_mind = redis.pcall('ZRANGEBYSCORE', jobs .. ':batches', '-inf', now, 'LIMIT', 0, 20)
+  for _, group in ipairs(to_mind) do call('ZADD', jobs .. ':batches', string.format('%.0f', now + 10000), group) end
+end
+
 local reply = {
   'ok', now, call('HLEN', progress), call('LLEN', inbox), is_closed and 0 or call('LLEN', jobs), keeps, wait,
   -- Nobody takes any while it is closed.
@@ -159,7 +177,7 @@ local reply = {
   parked_between('-inf', string.format('%.0f', (now - unknown_for) * 1000)),
   known[3] or '', known[4] or '', known[5] or '', to_cancel, is_to_declare() and 1 or 0,
   table.concat(open_broadcasts(), '\n'),
-  type(notes) == 'number' and notes or 0,
+  type(notes) == 'number' and notes or 0, changes, table.concat(stops, '\n'), table.concat(to_mind, '\n'),
 }
 
 local function add(from, to)

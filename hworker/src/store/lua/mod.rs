@@ -29,6 +29,8 @@ macro_rules! scripts {
 }
 
 scripts! {
+    AddBatch = "add_batch";
+    AddedBatch = "added_batch";
     ApplyBatch = "apply_batch";
     Audit = "audit";
     BreakParked = "break_parked";
@@ -50,7 +52,9 @@ scripts! {
     LookBroadcasts = "look_broadcasts";
     LookParked = "look_parked";
     MendRecords = "mend_records";
+    MindBatch = "mind_batch";
     Order = "order";
+    OrderBatch = "order_batch";
     Orphans = "orphans";
     Pause = "pause";
     Promote = "promote";
@@ -61,6 +65,7 @@ scripts! {
     ReadSet = "read_set";
     Reconcile = "reconcile";
     Recount = "recount";
+    RecountBatch = "recount_batch";
     Recover = "recover";
     Release = "release";
     Relist = "relist";
@@ -75,6 +80,7 @@ scripts! {
     SetAside = "set_aside";
     Settle = "settle";
     SettleAndReserve = "settle_and_reserve";
+    StopBatch = "stop_batch";
     Submit = "submit";
     TakeBroadcast = "take_broadcast";
     TakeParked = "take_parked";
@@ -105,6 +111,7 @@ const PARTS: &[(&str, &str)] = &[
     ("open_broadcasts", include_str!("lib/open_broadcasts.lua")),
     ("ordered", include_str!("lib/ordered.lua")),
     ("pause", include_str!("lib/pause.lua")),
+    ("place", include_str!("lib/place.lua")),
     ("portion", include_str!("lib/portion.lua")),
     ("quarantine", include_str!("lib/quarantine.lua")),
     ("records", include_str!("lib/records.lua")),

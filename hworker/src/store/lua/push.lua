@@ -35,37 +35,10 @@ if not is_plain then
   -- include mark
 end
 
--- Where as many run as may, what becomes of those that wait; gives the list for the new one.
-local make_way
-if needs_limits then
-  -- include clock
-  -- include limits
-  function make_way(list, terms)
-    local at_once, when = string.match(terms, '^(%S+) %S+ (%S+)')
-    local limit = read(list).limits[#read(list).limits]
-    if at_once ~= '-' then
-      call('HSET', overrides, 'args:' .. limit, at_once)
-      rooms[limit] = nil
-    end
-    if when == 'wait' or room_of(limit).n > 0 then return list end
-    local superseded = 'highest+!superseded'
-    for _, same in ipairs(alike(list)) do
-      if when == 'oldest' and call('EXISTS', jobs .. ':' .. same) == 1 then return superseded end
-      for _ = 1, when == 'newest' and not read(same).by_id and 1000 or 0 do
-        local envelope = call('RPOP', jobs .. ':' .. same)
-        if not envelope then break end
-        push('LPUSH', superseded, envelope)
-      end
-    end
-    return list
-  end
-end
-
+-- include place
 local from, to, step = 2, #ARGV, 3
 if how == 'RPUSH' then from, to, step = #ARGV - 2, 2, -3 end
 for i = from, to, step do
-  local list = ARGV[i]
-  if ARGV[i + 1] ~= '' then list = make_way(list, ARGV[i + 1]) end
-  push(how, list, ARGV[i + 2])
+  place(how, ARGV[i], ARGV[i + 1], ARGV[i + 2])
 end
 return {'ok'}

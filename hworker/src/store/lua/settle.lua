@@ -37,8 +37,9 @@
 --     'keep', id, for how many ms, text       behind 'record' or 'break': how the job ended, for those who wait for its result
 --     'note', note                            behind 'record' or 'break': what the batch of the job is to be told
 --     'enqueue', envelope                     behind 'record': a job that is to run because this one has failed
+--     'hold', batch, envelope                 its batch is paused: stands beside the queue until that is resumed ('' keeps the bytes)
 --     'husk', reason                          stands for a job that was taken out of the list by hand; for the reason it is broken if not
---   What needs the payload, which is 'break', 'park', 'route' and 'submit', is the first duty.
+--   What needs the payload, which is 'break', 'park', 'hold', 'route' and 'submit', is the first duty.
 --
 -- Returns for each, in order: for 'ack' how many leases were held, else 'ok' or 'stale'; behind these, if counters were reset, 'anew' and
 -- their names. To a script that includes this one it also returns {session, dead} of the worker's record (KEYS[8]).
@@ -172,7 +173,7 @@ while i <= #ARGV do
     local job, lease, n, first = ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4]
     i = i + 4
     if job == '' then job = nil end
-    local payload = (first == 'break' or first == 'park' or first == 'route' or first == 'submit') and call('HGET', progress, lease)
+    local payload = (first == 'break' or first == 'park' or first == 'hold' or first == 'route' or first == 'submit') and call('HGET', progress, lease)
     local held = call('HDEL', progress, lease) == 1
     for _ = 1, n do i = run_duty(i, held, job, lease, payload) end
     replies[#replies + 1] = held and 'ok' or 'stale'

@@ -1,5 +1,6 @@
 //! What is done by hand, for the page and the REST API alike: by somebody who may, and never without an entry in the audit.
 
+pub(super) mod batches;
 pub(super) mod broadcasts;
 pub(super) mod broken;
 pub(super) mod cron;

@@ -15,8 +15,8 @@ use utoipa::{Modify, OpenApi as _};
 use crate::web::guard::Asked;
 use crate::web::problem::{Problem, Wrong};
 use crate::web::schema::{
-    Digest, EntryName, KnownId, LimitName, LimitOfJobs, OwnId, QueueName, RateText, Tag, TypeName,
-    WorkerId,
+    BatchName, Digest, EntryName, KnownId, LimitName, LimitOfJobs, OwnId, QueueName, RateText, Tag,
+    TypeName, WorkerId,
 };
 use crate::web::site::Site;
 
@@ -28,7 +28,7 @@ use crate::web::site::Site;
                        A write needs `Authorization: Bearer`, or `Sec-Fetch-Site: same-origin`.",
     ),
     components(schemas(
-        Problem, Wrong, Digest, EntryName, KnownId, LimitName, LimitOfJobs, OwnId, QueueName, RateText, Tag, TypeName, WorkerId
+        Problem, Wrong, BatchName, Digest, EntryName, KnownId, LimitName, LimitOfJobs, OwnId, QueueName, RateText, Tag, TypeName, WorkerId
     )),
     modifiers(&Security),
     security(("token" = []), ("password" = [])),
@@ -126,6 +126,7 @@ fn in_path(name: &str, before: &str, path: &str) -> &'static str {
         ("queue", _) => "QueueName",
         ("digest", _) => "Digest",
         ("id", "workers") => "WorkerId",
+        ("id", "batches") => "BatchName",
         ("id", _) => "KnownId",
         (_, "types") => "TypeName",
         (_, "cron") => "EntryName",

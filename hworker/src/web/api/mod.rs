@@ -1,5 +1,6 @@
 //! The REST API, `/api/v1`. Its OpenAPI document is made of the handlers themselves.
 
+mod batches;
 mod broadcasts;
 mod charts;
 mod cron;
@@ -71,6 +72,13 @@ fn documented(max_payload: usize) -> OpenApiRouter<Arc<Site>> {
         .routes(routes!(jobs::requeue_broken))
         .routes(routes!(broadcasts::list))
         .routes(routes!(broadcasts::cancel))
+        .routes(routes!(batches::list))
+        .routes(routes!(batches::show))
+        .routes(routes!(batches::cancel))
+        .routes(routes!(batches::pause))
+        .routes(routes!(batches::resume))
+        .routes(routes!(batches::verify))
+        .routes(routes!(batches::repair))
         .routes(routes!(workers::list))
         .routes(routes!(workers::show))
         .routes(routes!(workers::quiet))

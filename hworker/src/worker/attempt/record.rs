@@ -250,6 +250,12 @@ pub(crate) fn released(job: &Job, delay_ms: u64) -> End {
     End::Released { delay_ms, envelope: rewrite(job).map(|rewrite| rewrite.to_bytes()) }
 }
 
+/// The end of a lease whose job stands beside the queue until its batch is resumed.
+pub(crate) fn held(job: &Job, batch: &str) -> End {
+    let envelope = rewrite(job).map(|rewrite| rewrite.to_bytes());
+    End::Held { batch: batch.into(), envelope, bytes: job.payload.len() }
+}
+
 /// The end of a lease whose job is given back after its body had started: it started in time.
 pub(crate) fn interrupted(job: &Job) -> End {
     let rewrite = rewrite(job).map(|mut rewrite| {

@@ -24,7 +24,7 @@ use crate::worker::attempt::decide::{Evidence, Finish, Transition};
 use crate::worker::attempt::decode::{REASON_BYTES, park, read};
 use crate::worker::attempt::finish::{conclude, decided};
 use crate::worker::attempt::panic::{self, Caught};
-use crate::worker::attempt::{record, tell};
+use crate::worker::attempt::{record, stopped, tell};
 use crate::worker::isolate::{self, Isolated};
 use crate::worker::layers::wrap;
 use crate::worker::state::{
@@ -191,6 +191,11 @@ async fn begin(
     if consumer.stopping.is_cancelled() {
         let end = || End::Released { delay_ms: 0, envelope: None };
         return Err(consumer.end(&job.lease, end));
+    }
+    if job.of.is_some()
+        && let Some(end) = stopped::end(core, consumer, &job).await
+    {
+        return Err(consumer.end(&job.lease, || end));
     }
     let context = context(&consumer.scope, &job, now + job.timeout);
     let started = Started { job, context, at: now, _suspect: suspect };

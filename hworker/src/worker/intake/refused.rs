@@ -64,7 +64,9 @@ impl Refused {
             return batch;
         }
         let what = match &mut one.end {
-            End::Released { envelope, .. } | End::Parked { envelope, .. } => {
+            End::Released { envelope, .. }
+            | End::Parked { envelope, .. }
+            | End::Held { envelope, .. } => {
                 *envelope = None;
                 "it goes back as it came"
             }

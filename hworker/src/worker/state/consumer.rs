@@ -20,6 +20,7 @@ use super::pace::Pace;
 use super::parked::Parked;
 use super::recent::Recent;
 use super::slots::{Slot, Slots};
+use super::stopped::Stopped;
 use super::suspects::Suspects;
 use crate::charts::{Charts, Rare};
 use crate::context::Scope;
@@ -48,6 +49,7 @@ pub(crate) struct Consumer {
     pub(crate) parked: Parked,
     pub(crate) broadcasts: Broadcasts,
     pub(crate) notes: Notes,
+    pub(crate) stopped: Stopped,
     /// How many calls are in flight that take parked jobs, or those for each worker.
     takes: AtomicUsize,
     /// No more jobs are reserved.
@@ -135,6 +137,7 @@ impl Consumer {
             parked: Parked::default(),
             broadcasts: Broadcasts::default(),
             notes: Notes::default(),
+            stopped: Stopped::default(),
             takes: AtomicUsize::new(0),
             fetches_ahead: core.config.prefetch && !core.jobs.values().any(at_most_once),
             scope: Arc::new(Scope {

@@ -67,6 +67,10 @@ impl Held for Job {
     fn payload(&self) -> &str {
         &self.payload
     }
+
+    fn of(&self) -> Option<&str> {
+        self.of.as_deref()
+    }
 }
 
 /// A job that may run now.

@@ -18,6 +18,7 @@ mod parked;
 mod recent;
 mod session;
 mod slots;
+mod stopped;
 mod suspects;
 mod thread;
 
@@ -32,4 +33,5 @@ pub(crate) use outbox::{WakeAt, is_large};
 pub(crate) use pace::{AHEAD_AT_MOST, Paces};
 pub(crate) use session::Session;
 pub(crate) use slots::Slot;
+pub(crate) use stopped::Stop;
 pub(crate) use thread::Thread;

@@ -16,6 +16,8 @@ pub(crate) struct Notes {
     written: Mutex<Vec<(String, String)>>,
     /// There are others at the server.
     left: AtomicBool,
+    /// Batches that are to be looked after.
+    batches: Mutex<Vec<String>>,
     pub(crate) told: Notify,
 }
 
@@ -40,6 +42,19 @@ impl Notes {
             self.left.store(true, Ordering::Release);
             self.told.notify_one();
         }
+    }
+
+    /// These batches are to be looked after.
+    pub(crate) fn mind(&self, batches: Vec<String>) {
+        if !batches.is_empty() {
+            self.batches.lock().unwrap_or_else(PoisonError::into_inner).extend(batches);
+            self.told.notify_one();
+        }
+    }
+
+    /// The batches that are to be looked after.
+    pub(crate) fn take_batches(&self) -> Vec<String> {
+        std::mem::take(&mut self.batches.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// What was written since this was asked last.

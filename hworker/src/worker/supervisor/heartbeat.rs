@@ -12,6 +12,7 @@ use crate::reconnect::Reconnect;
 use crate::scheduler;
 use crate::store::{Asked, Beat, Connection, Fault, FaultKind, Heard, Orders};
 use crate::time::millis;
+use crate::worker::attempt::stopped;
 use crate::worker::report::{charts, log_outage};
 use crate::worker::state::{Consumer, Session, Side};
 use crate::worker::supervisor::holds;
@@ -151,11 +152,18 @@ impl HeartbeatLoop {
             declares: self.session.core.table.declares(&consumer.queue),
             steady: self.steady_since.elapsed(),
             blocked: self.session.runtime.stuck_for().unwrap_or_default(),
+            stopped: consumer.stopped.changes(),
         };
         consumer.queue.heartbeat(connection, &consumer.keys, worker, &asked, ANSWER_WITHIN).await
     }
 
-    async fn accepted(&mut self, connection: &Connection, sent: Instant, wait: u64, heard: Heard) {
+    async fn accepted(
+        &mut self,
+        connection: &Connection,
+        sent: Instant,
+        wait: u64,
+        mut heard: Heard,
+    ) {
         if let Some(at) = self.failed_at.take() {
             self.steady_since = Instant::now();
             // The other connections were cut off too, and may not know it yet: a lost request is waited for until its time is over.
@@ -167,6 +175,8 @@ impl HeartbeatLoop {
         // Before a job may start.
         self.obey(heard.orders);
         heard.cancelled.iter().for_each(|lease| self.consumer.leases.cancel(lease));
+        self.consumer.stopped.hear(heard.stops_changed, std::mem::take(&mut heard.stops));
+        stopped::cancel_running(&self.consumer);
         self.consumer.freshness.accepted(sent);
         let clock = &self.session.core.clock;
         let was_set = clock.unix_ms().abs_diff(heard.now) > millis(BEAT_EVERY);
@@ -268,6 +278,7 @@ impl HeartbeatLoop {
         self.keep_timer(heard.keeps_timer);
         self.consumer.broadcasts.tell(std::mem::take(&mut heard.broadcasts));
         self.consumer.notes.hear(heard.notes);
+        self.consumer.notes.mind(std::mem::take(&mut heard.batches));
         self.consumer.parked.tell(heard.parked, if heard.keeps_timer { heard.overdue } else { 0 });
         let consumers = self.session.consumers();
         let is_first = consumers.first().is_some_and(|first| Arc::ptr_eq(first, &self.consumer));

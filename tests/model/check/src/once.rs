@@ -2,7 +2,7 @@
 
 use stateright::Property;
 
-use hworker_model::{broadcast, cron, known, relay, tables};
+use hworker_model::{broadcast, cron, grow, known, relay, tables};
 
 use crate::{Checked, visit};
 
@@ -36,6 +36,13 @@ pub const NO_CALLBACK_TWICE: &str = "no callback is enqueued twice";
 pub const NO_CALLBACK_EARLY: &str = "no callback is enqueued before what it says is true";
 /// None is missing.
 pub const NO_CALLBACK_MISSING: &str = "no callback is missing, and no note is left";
+
+/// No job is added to a batch twice.
+pub const NOT_ADDED_TWICE: &str = "no job is added to a batch twice";
+/// A batch is not over early.
+pub const NOT_OVER_EARLY: &str = "a batch is not over while members wait or are added";
+/// Everything is added.
+pub const ALL_ADDED: &str = "everything is added, and the batch is over";
 
 macro_rules! model {
     ($protocol:ident of $model:ty, $state:ty, $action:ty, [$($property:expr),* $(,)?]) => {
@@ -105,6 +112,14 @@ model!(Relay of relay::Relay, relay::State, relay::Action, [
     }),
 ]);
 
+model!(Grow of grow::Grow, grow::State, grow::Action, [
+    Property::always(NOT_ADDED_TWICE, |_, state: &grow::State| state.none_is_added_twice()),
+    Property::always(NOT_OVER_EARLY, |_, state: &grow::State| state.is_not_over_early()),
+    Property::always(ALL_ADDED, |model: &Self, state: &grow::State| {
+        state.nothing_is_left(&model.0)
+    }),
+]);
+
 /// Visits every state of unique jobs.
 #[must_use]
 pub fn check_known(model: known::Known, threads: usize) -> Checked<known::Action> {
@@ -133,4 +148,10 @@ pub fn check_broadcast(model: broadcast::Broadcast, threads: usize) -> Checked<b
 #[must_use]
 pub fn check_relay(model: relay::Relay, threads: usize) -> Checked<relay::Action> {
     visit(Relay(model), threads)
+}
+
+/// Visits every state of a batch that grows.
+#[must_use]
+pub fn check_grow(model: grow::Grow, threads: usize) -> Checked<grow::Action> {
+    visit(Grow(model), threads)
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args as Flags, Subcommand};
-use hworker::Rate;
+use hworker::{BatchId, Rate};
 
 use super::queue::{Queue, duration};
 
@@ -149,6 +149,42 @@ pub(crate) struct LimitOrJob {
     /// All jobs of this type, in place of NAME; the type needs no limit
     #[arg(long, value_name = "TYPE", conflicts_with = "name")]
     pub(crate) job: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Batches {
+    /// Those that are not finished, at most 1,000; they may be a minute behind
+    Ls,
+    /// How one stands
+    Show {
+        /// As the program that enqueued it was given it
+        id: BatchId,
+    },
+    /// Has no member of it start any more, and cancels those that run
+    Cancel {
+        /// As `batches ls` shows it
+        id: BatchId,
+    },
+    /// Has no member of it start; what runs goes on
+    Pause {
+        /// As `batches ls` shows it
+        id: BatchId,
+    },
+    /// Has its members start again
+    Resume {
+        /// As `batches ls` shows it
+        id: BatchId,
+    },
+    /// Looks for members that have not ended and are nowhere; where any is missing, again after a minute
+    Verify {
+        /// As `batches ls` shows it
+        id: BatchId,
+    },
+    /// The same, and has missing members count as ended, and as bad
+    Repair {
+        /// As `batches ls` shows it
+        id: BatchId,
+    },
 }
 
 #[derive(Debug, Subcommand)]

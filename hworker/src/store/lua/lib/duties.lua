@@ -4,7 +4,8 @@
 -- broken_limit, and kept, records, groups, ended and outcomes where there are records. Makes duties, arguments: how many each has, look_at,
 -- needed, and where there are records drop, and write_records, which must be the last.
 local duties = {}
-local arguments = {retry = 2, slow = 3, route = 3, submit = 6, record = 7, halt = 0, keep = 3, note = 1, enqueue = 1, ['break'] = 1, park = 1, husk = 1}
+local arguments = {retry = 2, slow = 3, route = 3, submit = 6, record = 7, halt = 0, keep = 3, note = 1, ['break'] = 1, park = 1, hold = 2,
+  enqueue = 1, husk = 1}
 local needed, drop, write_records = {}, nil, nil
 
 -- What batches are still to be told, by the leases: see docs/wire-format.md.
@@ -49,6 +50,9 @@ local function look_at(lease, duty, argument, list)
     needed[records], needed[groups], needed[ended[outcomes[argument]]] = 'HLEN', 'HLEN', 'ZCARD'
   elseif duty == 'park' then
     needed[parked], needed[token_key] = 'ZCARD', 'GET'
+  elseif duty == 'hold' then
+    needed[jobs .. ':stopped'], needed[jobs .. ':paused:' .. argument] = 'HLEN', 'LLEN'
+    look_at_list(list_of(lease))
   elseif duty == 'break' or duty == 'husk' then
     needed[broken], needed[parked], needed[token_key] = 'HLEN', 'ZCARD', 'GET'
   end
@@ -127,6 +131,17 @@ function duties.park(_, lease, payload, envelope)
   call('ZADD', parked, token, of and of.id and later(name, envelope) or envelope)
   if of and of.id then stand(of, 'p', envelope) end
   count(counted, 'parked', nil, 1)
+end
+
+-- Its batch is paused. Where that was resumed meanwhile, it is the next to run.
+function duties.hold(_, lease, payload, group, envelope)
+  if envelope == '' then envelope = payload end
+  local name = list_of(lease)
+  if call('HGET', jobs .. ':stopped', group) ~= 'paused' then
+    push('RPUSH', name, envelope)
+    return
+  end
+  call('RPUSH', jobs .. ':paused:' .. group, later(name, envelope))
 end
 
 -- Nothing is deleted to make room.

@@ -7,8 +7,8 @@ use hworker::{Batch, BatchState, Bulk, Client, Control, Handle, Inspect, ResultE
 use tokio::time::sleep;
 
 use crate::jobs::{
-    book, charge, count_stock, export, gift, index, order_pickup, pack, preview, publish, quote,
-    recommend, report, resize, send_mail, sync,
+    book, charge, count_stock, deliver, export, gift, index, order_pickup, pack, preview, publish,
+    quote, recommend, report, resize, send_mail, sync, translate,
 };
 use crate::shop::Shop;
 
@@ -34,6 +34,8 @@ pub async fn run(client: &Client, shop: &Shop) -> anyhow::Result<()> {
     stage.again_and_again().await?;
     stage.a_report_when_all_have_ended(client).await?;
     stage.the_rest_is_not_wanted().await?;
+    stage.it_goes_on_where_it_stopped(client).await?;
+    stage.what_follows_a_failure().await?;
     stage.a_job_of_the_release_before(client).await?;
     stage.the_mail_is_held_up().await
 }
@@ -71,6 +73,35 @@ impl Stage<'_> {
         }
         let resized = self.shop.ended_before("resize", "day 9");
         println!("  {resized} of 8 pictures were resized when the report began");
+        Ok(())
+    }
+
+    /// The first attempt fails at page 8, and the second goes on there.
+    async fn it_goes_on_where_it_stopped(&self, client: &Client) -> anyhow::Result<()> {
+        self.begin("context.each(1..=20, ..), context.log(..)").await?;
+        let id = translate::enqueue(20).await?;
+        self.drained().await?;
+        let queue = client.inspect("default");
+        let progress = queue.progress(&id).await?.context("it says how far it is")?;
+        let log = queue.log(&id).await?;
+        println!(
+            "  {} of {} pages, {} of them by attempt {}; {} lines in its log",
+            progress.done,
+            progress.of,
+            progress.done - progress.first_done,
+            progress.attempt,
+            log.len()
+        );
+        println!("  {} pages were translated in all", self.shop.begun("translate").len());
+        Ok(())
+    }
+
+    /// In the step in which it is decided that a job has failed for good, another one is enqueued.
+    async fn what_follows_a_failure(&self) -> anyhow::Result<()> {
+        self.begin("on_failed = refund").await?;
+        deliver::enqueue(7).await?;
+        self.drained().await?;
+        println!("  refunded: {}", self.shop.begun("refund").join(", "));
         Ok(())
     }
 

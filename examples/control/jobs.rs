@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use hworker::{Args, BoxError, Context, Outcome, State};
+use hworker::{Args, BoxError, Context, Failed, Outcome, State};
 
 use crate::shop::Shop;
 
@@ -141,4 +141,33 @@ pub async fn refund(order: u64, shop: State<Shop>, context: Context) -> Outcome 
 #[hworker::job]
 pub async fn send_mail(to: &str, shop: State<Shop>) {
     shop.0.works("send_mail", to, Duration::from_millis(1)).await;
+}
+
+/// Goes over a catalogue, and on where it stopped: here it stops in the middle, as a deploy or a crash might have it. It says how far it is, and logs.
+#[hworker::job(timeout = "1h", backoff = "100ms")]
+pub async fn translate(pages: u64, shop: State<Shop>, context: Context) -> Result<(), BoxError> {
+    let attempt = context.attempt();
+    context.log(format_args!("attempt {attempt}: {pages} pages"));
+    let shop = &shop.0;
+    context
+        .each(1..=pages, |page| async move {
+            if page == 8 && attempt == 1 {
+                return Err::<(), BoxError>("the dictionary is closed".into());
+            }
+            shop.works("translate", &format!("page {page}"), Duration::from_millis(2)).await;
+            Ok(())
+        })
+        .await
+}
+
+/// Nobody delivers to the moon. What becomes of the money is another job.
+#[hworker::job(max_attempts = 2, backoff = "50ms", on_failed = refund)]
+pub async fn deliver(order: u64) -> Result<(), BoxError> {
+    Err(format!("order {order}: nobody delivers to the moon").into())
+}
+
+/// It is enqueued when a delivery has failed for good, once for each.
+#[hworker::job]
+pub async fn refund(failed: Failed, shop: State<Shop>) {
+    shop.0.works("refund", &failed.message, WORK).await;
 }

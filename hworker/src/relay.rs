@@ -11,14 +11,17 @@ use crate::client::Client;
 use crate::envelope::belongs;
 use crate::shards;
 use crate::store::{
-    Connection, DueCallback, Fault, NewBatch, Queue, adding_of, apply_batch, children_of,
-    create_batch, did_batch, done_bits, read_batch, recount_batch,
+    Connection, DueCallback, Fault, FaultKind, NewBatch, Queue, adding_of, apply_batch,
+    children_of, create_batch, did_batch, done_bits, read_batch, recount_batch,
 };
 
 pub(crate) use self::grow::{Says, Where, abandon, added, child, give_up, given_up, numbers};
 pub(crate) use self::mind::{list, look_after, mind};
 pub(crate) use self::order::order;
 pub(crate) use crate::store::{BatchEntry, Begun, Given};
+
+/// A call whose answer is lost is sent so often.
+const TRIES: usize = 3;
 
 /// A call tells a batch of so many members.
 pub(crate) const AT_A_TIME: usize = 250;
@@ -179,10 +182,30 @@ async fn connection(client: &Client, batch: &str) -> Result<Connection, Fault> {
     client.connection_to_slot(shards::slot(batch)).await
 }
 
+/// Repeats a call whose answer was lost, which does nothing more if it was executed.
+async fn repeated<T, F>(call: impl Fn() -> F) -> Result<T, Fault>
+where
+    F: Future<Output = Result<T, Fault>>,
+{
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let done = call().await;
+        let is_lost =
+            |fault: &Fault| matches!(fault.kind, FaultKind::Connection | FaultKind::Silent);
+        if tries == TRIES || !done.as_ref().is_err_and(is_lost) {
+            return done;
+        }
+    }
+}
+
 /// Begins a batch, unless there is one.
 pub(crate) async fn create(client: &Client, batch: &str, new: &NewBatch) -> Result<Begun, Fault> {
-    let (on, keys) = (connection(client, batch).await?, client.key_space().batch(batch));
-    create_batch(&on, &keys, new).await
+    repeated(async || {
+        let (on, keys) = (connection(client, batch).await?, client.key_space().batch(batch));
+        create_batch(&on, &keys, new).await
+    })
+    .await
 }
 
 /// What there is of a batch.

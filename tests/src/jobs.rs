@@ -51,6 +51,8 @@ pub enum Act {
     Child,
     /// Enqueues a job of this name on the default client.
     Enqueue(String),
+    /// Adds so many jobs to its batch, under one name.
+    Grow(u32),
 }
 
 /// One plan for each start of the job, crashes included; the last one for all that follow.
@@ -246,6 +248,11 @@ pub(crate) async fn perform(
             }
             Act::Enqueue(other) => {
                 self::act::enqueue(other, Vec::new()).await?;
+            }
+            Act::Grow(children) => {
+                let context = context.ok_or("without a context it has no batch")?;
+                let child = |child| self::act::with(format!("{name} {child}"), Vec::new());
+                context.batch()?.add("children", (0..children).map(child)).await?;
             }
         }
     }

@@ -130,7 +130,7 @@ impl BatchStatus {
         };
         let mut callbacks = entry.callbacks.into_iter().zip(entry.failed);
         let mut callback =
-            || callbacks.next().and_then(|(stands, how)| CallbackState::read(stands, how));
+            || callbacks.next().and_then(|(stands, how)| CallbackState::read(stands, how.as_ref()));
         let (on_failure, on_settled, on_success) = (callback(), callback(), callback());
         // A shard is of its queue.
         let queue = |label: String| label.split('#').next().unwrap_or_default().to_owned();
@@ -164,7 +164,7 @@ impl BatchStatus {
 }
 
 impl CallbackState {
-    fn read(text: Option<String>, failed: Option<String>) -> Option<Self> {
+    fn read(text: Option<String>, failed: Option<&String>) -> Option<Self> {
         Some(match text?.as_str() {
             "due" => Self::Due,
             "pushed" => Self::Pushed,

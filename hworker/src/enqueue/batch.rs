@@ -284,10 +284,10 @@ impl Batch {
             let ready = callback(client)?;
             let is_plain =
                 ready.due.is_none() && ready.place.lock.is_none() && ready.place.each.is_none();
-            if !is_plain {
-                problems.push(NOT_PLAIN.to_owned());
-            } else {
+            if is_plain {
                 ready.check_member()?;
+            } else {
+                problems.push(NOT_PLAIN.to_owned());
             }
             callbacks.push((place, ready));
         }

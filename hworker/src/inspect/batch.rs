@@ -153,7 +153,9 @@ async fn take_beside(
             break;
         }
         from += some.len();
-        some.iter().for_each(|payload| take(payload, batch, unended));
+        for payload in &some {
+            take(payload, batch, unended);
+        }
     }
     let mut cursor = 0;
     loop {

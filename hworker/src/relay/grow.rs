@@ -1,6 +1,6 @@
 //! How batches grow: jobs get numbers from their batch, are pushed once, and are in. What is pushed by nobody any more is given up.
 
-use super::{connection, create, follow};
+use super::{connection, create, follow, repeated};
 use crate::client::Client;
 use crate::fresh_uuid;
 use crate::store::{
@@ -95,14 +95,17 @@ pub(crate) fn given_up(says: &str) -> Vec<u64> {
     rows.into_iter().flat_map(|(first, last)| first..=last).collect()
 }
 
-/// Asks a batch for numbers.
+/// Asks a batch for numbers. Under one name it gives the same again.
 pub(crate) async fn numbers(
     client: &Client,
     batch: &str,
     add: &NumbersFor<'_>,
 ) -> Result<Given, Fault> {
-    let (on, keys) = (connection(client, batch).await?, client.key_space().batch(batch));
-    add_batch(&on, &keys, add).await
+    repeated(async || {
+        let (on, keys) = (connection(client, batch).await?, client.key_space().batch(batch));
+        add_batch(&on, &keys, add).await
+    })
+    .await
 }
 
 /// Notes that what was added is in.

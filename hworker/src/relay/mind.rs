@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::order::{LOOK_MS, cancel_children, spread};
-use super::{catch_up, connection, give_up};
+use super::{catch_up, connection, give_up, repeated};
 use crate::client::Client;
 use crate::store::{Fault, Queue, mind_batch};
 
@@ -18,8 +18,11 @@ const CALM_MS: u64 = 60_000;
 
 /// Has a batch looked after from a queue, before it begins.
 pub(crate) async fn look_after(client: &Client, home: &Queue, batch: &str) -> Result<(), Fault> {
-    let on = client.connection(home).await?;
-    home.stop_batch(&on, batch, "", Some(CALM_MS)).await.map(drop)
+    repeated(async || {
+        let on = client.connection(home).await?;
+        home.stop_batch(&on, batch, "", Some(CALM_MS)).await.map(drop)
+    })
+    .await
 }
 
 /// The batches that are looked after, at most so many.

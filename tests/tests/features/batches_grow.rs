@@ -6,7 +6,9 @@ use hworker::{
     Batch, BatchChange, BatchHandle, BatchId, BatchState, BatchStatus, BoxError, Bulk,
     CallbackState, Context, Enqueue, Error, Priority, Registry,
 };
-use hworker_tests::{Act, InProcess, Runner, Runs, TestServer, act, common_jobs};
+use hworker_tests::{
+    Act, Fault, Harm, InProcess, Proxy, Runner, Runs, TestServer, act, act_isolated, common_jobs,
+};
 
 use crate::SOON;
 use crate::cli::call;
@@ -280,7 +282,7 @@ async fn ba7_a_paused_batch_waits_and_goes_on() {
 #[tokio::test(flavor = "multi_thread")]
 async fn ba7_what_grows_while_it_is_paused_waits_too() {
     // An open batch is paused, then members are added on a queue that had none of it; then it is cancelled -> none begins.
-    // Guard: `stop` in `Adding::push`; `queues` in order_batch.lua.
+    // Guard: `stop` in `Adding::push`, `is_paused_batch` in push_once.lua; `queues` in order_batch.lua.
     let server = TestServer::start();
     let _worker = InProcess::run(server.worker().registry(jobs()).extra_queue("other"));
     let open = batch(&server, "grows paused").open().await.expect("opened");
@@ -487,4 +489,94 @@ async fn ba6_ba7_batches_in_a_terminal() {
     assert_eq!(said(&["batches", "show", "no-id"]).code, 2);
     assert_eq!(said(&["batches", "show", "0190a6c2f3d47b8e9a1b2c3d4e5f6071"]).code, 3);
     assert_eq!(said(&["batches", "cancel", "0190a6c2f3d47b8e9a1b2c3d4e5f6071"]).code, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ba2_answers_that_are_lost() {
+    // `faults.md` 4 and 12: of an enqueue to two queues a request or an answer of each script is lost -> it succeeds, each member runs once, and each
+    // callback comes once.
+    // Guard: `repeated` in relay.rs, the token in push_once.lua.
+    let server = TestServer::start();
+    let _worker = InProcess::run(server.worker().registry(jobs()).extra_queue("other"));
+    let proxy = Proxy::before(&server);
+    let scripts = ["stop_batch", "create_batch", "add_batch", "push_once", "added_batch"];
+    for (number, script) in scripts.into_iter().enumerate() {
+        for loss in [Fault::LoseRequest, Fault::LoseReply] {
+            let name = format!("{number} {loss:?}");
+            // Its connection is there, and the scripts are known.
+            let client = proxy.client();
+            Batch::new("before").on(&client).enqueue().await.expect("enqueued");
+            proxy.fault(1, script, loss);
+            let member = |member| {
+                let queue = if member % 2 == 0 { "default" } else { "other" };
+                job(format!("{name} {member}"), vec![]).queue(queue)
+            };
+            let id = batch(&server, &name).on(&client).add((0..6).map(member)).enqueue().await;
+            let id = id.unwrap_or_else(|error| panic!("{script} {loss:?}: {error}"));
+            assert!(proxy.all_happened(), "{script} {loss:?}");
+            let status = finished(&server, &server.client().batch(&id)).await;
+            assert_eq!((status.total, status.ended, status.bad), (6, 6, 0), "{script} {loss:?}");
+            assert_eq!(ran(&server, &name), [0, 1, 1], "{script} {loss:?}");
+            for member in 0..6 {
+                assert_eq!(server.begun(&format!("{name} {member}")), 1, "{script} {loss:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ba11_a_member_that_dies_as_it_grows() {
+    // `faults.md` 13: the worker of a member is killed once that has added to its batch -> another runs it, the batch has grown once, each callback comes
+    // once. A member in a process of its own grows it too.
+    // Guard: `by` of what a member adds; `of` in the context.
+    let server = TestServer::start();
+    let mut dies = server.worker_process(&[("HWORKER_TEST_JOBS", "isolated")]);
+    let plan = vec![vec![Act::Grow(4), Act::Kill], vec![Act::Grow(4)]];
+    let id = batch(&server, "dies").add([job("grower", plan)]).enqueue().await;
+    let dying = server.client().batch(&id.expect("enqueued"));
+    server.eventually("it died", SOON, || dies.exited().is_some());
+    let _other = server.worker_process(&[("HWORKER_TEST_JOBS", "isolated")]);
+    let apart = act_isolated::with("apart".into(), vec![vec![Harm::Act(Act::Grow(3))]]);
+    let id = batch(&server, "apart").add([apart]).enqueue().await.expect("enqueued");
+    let status = finished(&server, &dying).await;
+    assert_eq!((status.total, status.ended, status.bad), (5, 5, 0));
+    assert_eq!((server.begun("grower"), ran(&server, "dies")), (2, [0, 1, 1]));
+    // Some of them ran in the one that died.
+    for child in 0..4 {
+        assert!(server.begun(&format!("grower {child}")) >= 1);
+    }
+    let status = finished(&server, &server.client().batch(&id)).await;
+    assert_eq!((status.total, status.ended, status.bad), (4, 4, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ba1_a_batch_of_thousands() {
+    // `faults.md` 20 and 21: 20,000 members on two queues, which four workers run -> all run once, the batch counts them all, each callback comes once, and
+    // nothing of it is left beside the queues but what expires.
+    // Guard: `AT_ONCE` in enqueue/batch/members.rs, `AT_A_TIME` in relay.rs.
+    let server = TestServer::start();
+    let member = |number: u32| {
+        let queue = if number.is_multiple_of(3) { "other" } else { "default" };
+        job("member", vec![]).queue(queue)
+    };
+    let id = batch(&server, "large").add((0..20_000).map(member)).enqueue().await;
+    let large = server.client().batch(&id.expect("enqueued"));
+    let worker = || {
+        let builder = server.worker().registry(jobs()).extra_queue("other");
+        InProcess::run(builder.name("one").concurrency(50))
+    };
+    let _workers = [worker(), worker()];
+    let is_over = async || status(&large).await.state == BatchState::Finished;
+    server.eventually_async("it is finished", Duration::from_secs(120), is_over).await;
+    let stands = status(&large).await;
+    assert_eq!((stands.total, stands.ended, stands.bad), (20_000, 20_000, 0));
+    assert_eq!(server.begun("member"), 20_000);
+    assert_eq!(ran(&server, "large"), [0, 1, 1]);
+    for queue in ["default", "other"] {
+        let notes = format!("hworker-jobs-{queue}:notes");
+        server.eventually("no note is left", SOON, || server.redis().len(&notes) == 0);
+        let batches = format!("hworker-jobs-{queue}:batches");
+        let _: u64 = server.redis().ask(&["ZADD", &batches, "0", large.id().as_str()]);
+        server.eventually("it is forgotten", SOON, || server.redis().len(&batches) == 0);
+    }
 }

@@ -119,13 +119,17 @@ impl Adding<'_> {
                 }
             };
             if is_in {
-                places.iter().for_each(|place| fates[*place] = Fate::Enqueued);
+                for place in places {
+                    fates[*place] = Fate::Enqueued;
+                }
                 // What was given up of it is added under a name of its own.
                 let left = relay::given_up(&text).into_iter();
                 let left = left.filter_map(|number| number.checked_sub(first));
                 let left = left.filter_map(|at| places.get(at as usize).copied());
                 let left: Vec<_> = left.collect();
-                left.iter().for_each(|place| fates[*place] = Fate::NotEnqueued);
+                for place in &left {
+                    fates[*place] = Fate::NotEnqueued;
+                }
                 if left.is_empty() {
                     return Ok(());
                 }
@@ -182,7 +186,9 @@ impl Adding<'_> {
                     Err(fault) if fault.sent => Fate::Uncertain,
                     Ok(_) | Err(_) => Fate::NotEnqueued,
                 };
-                places.iter().for_each(|place| fates[*place] = fate);
+                for place in &places {
+                    fates[*place] = fate;
+                }
                 match pushed {
                     Ok(Pushed::In) => {}
                     Ok(Pushed::Void) => are_in = false,
@@ -221,7 +227,7 @@ impl Adding<'_> {
             .map(|(job, envelope)| (job, job.place.list.to_string(), terms(job), envelope))
             .collect();
         let confirms = members.first().and_then(|(job, ..)| job.confirms);
-        let placed: Vec<_> = members
+        let all: Vec<_> = members
             .iter()
             .map(|(job, list, terms, envelope)| Member {
                 list,
@@ -232,7 +238,7 @@ impl Adding<'_> {
             })
             .collect();
         let push = async |on: Connection, within: Duration| {
-            let pushed = queue.push_members(&on, self.batch, field, &placed, within);
+            let pushed = queue.push_members(&on, self.batch, field, &all, within);
             let both = tokio::join!(biased; pushed, on.confirm(1));
             both.1.and(both.0)
         };

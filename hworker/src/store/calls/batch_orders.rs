@@ -2,6 +2,7 @@
 
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
+use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, Script};
 
 /// What became of an order.
@@ -99,13 +100,13 @@ impl Queue {
         known: u64,
     ) -> Result<(u64, Vec<(String, String)>), Fault> {
         let stopped = self.keys.stopped();
-        let changes = on.ask("HGET", (&stopped, "v")).await?.rest(|reply| reply.maybe_text())?;
+        let changes = on.ask("HGET", (&stopped, "v")).await?.rest(Reply::maybe_text)?;
         let changes = changes.into_iter().flatten().next();
         let changes = changes.and_then(|changes| changes.parse().ok()).unwrap_or(0);
         if changes == known {
             return Ok((changes, Vec::new()));
         }
-        let mut pairs = on.ask("HGETALL", &stopped).await?.rest(|reply| reply.pair())?;
+        let mut pairs = on.ask("HGETALL", &stopped).await?.rest(Reply::pair)?;
         pairs.retain(|(field, _)| field != "v");
         Ok((changes, pairs))
     }
@@ -118,6 +119,6 @@ impl Queue {
     ) -> Result<Vec<String>, Fault> {
         let last = at_most.saturating_sub(1);
         let mut reply = on.ask("ZRANGE", (self.keys.batches(), 0, last)).await?;
-        reply.rest(|reply| reply.text())
+        reply.rest(Reply::text)
     }
 }

@@ -22,7 +22,7 @@ const TIMER_TTL_MS: u64 = 4_000;
 /// What `heartbeat` answers.
 #[derive(Debug)]
 pub(crate) enum Beat {
-    Accepted(Heard),
+    Accepted(Box<Heard>),
     /// The worker was declared dead.
     Void,
 }
@@ -166,7 +166,7 @@ impl Queue {
             "void" => return Ok(Beat::Void),
             word => return Err(reply.unknown(word)),
         }
-        Ok(Beat::Accepted(Heard {
+        Ok(Beat::Accepted(Box::new(Heard {
             now: reply.count()?,
             leases: reply.count()?,
             inbox: reply.count()?,
@@ -184,6 +184,6 @@ impl Queue {
             stops: reply.text()?.lines().filter_map(words).collect(),
             batches: reply.text()?.lines().map(str::to_owned).collect(),
             silent: reply.rest(Reply::pair)?,
-        }))
+        })))
     }
 }

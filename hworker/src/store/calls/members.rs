@@ -7,6 +7,7 @@ use super::schedule::Due;
 use super::{DueCallback, NoRoom};
 use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
+use crate::store::reply::Reply;
 use crate::store::{CALL_WITHIN, Script};
 
 /// What a batch is asked numbers for.
@@ -103,7 +104,7 @@ pub(crate) async fn children_of(
     let mut reply = on.ask("HSCAN", (adds, cursor, "MATCH", "batch:*", "COUNT", 500)).await?;
     let next = reply.text()?.parse().unwrap_or(0);
     let mut fields = reply.list()?;
-    let pairs = fields.rest(|fields| fields.pair())?;
+    let pairs = fields.rest(Reply::pair)?;
     // The first number, how many, and its id.
     let child = |(_, says): (String, String)| {
         let mut words = says.split(' ');

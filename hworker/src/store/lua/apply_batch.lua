@@ -24,19 +24,18 @@ call('HDEL', batch, '')
 local ended, badly, cancelled = 0, 0, 0
 for i = 1, #ARGV, 4 do
   local which, is_good, how, id = ARGV[i], ARGV[i + 1] == 'good', ARGV[i + 2], ARGV[i + 3]
-  local number, place = tonumber(which), tonumber(string.match(which, '^c(%d)$'))
-  if which == 'seal' then
-    if state == 'open' then
-      state = 'sealed'
-      call('HSET', batch, 'state', state)
-    end
-  elseif place then
-    local name = callbacks[place + 1]
+  local number = tonumber(which)
+  if not number then
+    local place = tonumber(string.match(which, '^c(%d)$'))
+    local name = place and callbacks[place + 1]
     if name and call('HGET', batch, name) then
       call('HSET', batch, name, 'ended')
       if is_good then call('HDEL', batch, 'failed:' .. name) else call('HSET', batch, 'failed:' .. name, how) end
+    elseif which == 'seal' and state == 'open' then
+      state = 'sealed'
+      call('HSET', batch, 'state', state)
     end
-  elseif number and number < given then
+  elseif number < given then
     if call('SETBIT', done, number, 1) == 0 then
       ended = ended + 1
       if is_stopped(of[3]) and how == 'cancelled' then

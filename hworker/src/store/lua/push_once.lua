@@ -1,11 +1,12 @@
 -- push_once: enqueue the callback of a batch, or some of its members, unless that was done before, or given up.
 --
--- KEYS[1] jobs       LIST+  waiting envelopes; behind `:pushed:<batch>` what of it was pushed here
+-- KEYS[1] jobs       LIST+  waiting envelopes; behind `:pushed:<batch>` what of it was pushed here, behind `:batches` the batches that are to be looked
+--   after from here, behind `:stopped` and `:paused:<batch>` see stop_batch.lua
 -- KEYS[2] token      STRING  the last token of the queue
 -- KEYS[3] bell       LIST    at most one token; wakes the process that keeps the timer
 -- KEYS[4] scheduled  ZSET    envelope -> due time in ms
 -- ARGV[1] group  the batch
--- ARGV[2] field  the name of the callback, or what the members have in common
+-- ARGV[2] field  the name of the callback, or what the members have in common, with a point in it
 -- ARGV[3] now list, terms, when, how, how many, envelopes; repeated: terms as in `push`, or with 'callback' behind for what is never refused; when:
 --   '' for now, 'in' and ms from now, or 'at' and a time in ms; how: 'LPUSH', or 'RPUSH' to the front. Without any it is given up.
 --
@@ -28,16 +29,23 @@ while ARGV[i] do
   look_at_list(list)
   is_plain, is_delayed = is_plain and list == '', is_delayed or ARGV[i + 2] ~= ''
   needs_limits = needs_limits or terms ~= ''
-  for _ = 1, n do
-    -- A callback is never refused.
-    local waits, most = nil, nil
-    if ARGV[i + 2] == '' and not string.find(terms, ' callback$') then waits, most = full(list, terms) end
-    if waits then return {'full', which, waits, most} end
-    which = which + 1
+  -- A callback is never refused, and the plain list has no bound.
+  local is_bound = list ~= '' and ARGV[i + 2] == '' and not string.find(terms, ' callback$')
+  for j = 0, is_bound and n - 1 or -1 do
+    local waits, most = full(list, terms)
+    if waits then return {'full', which + j, waits, most} end
   end
+  which = which + n
   i = i + 5 + n
 end
 call('LLEN', bell)
+local has_members = ARGV[3] and string.find(field, '.', 1, true)
+local paused, is_paused_batch = jobs .. ':paused:' .. ARGV[1], false
+if has_members then
+  call('ZCARD', jobs .. ':batches')
+  is_paused_batch = call('HGET', jobs .. ':stopped', ARGV[1]) == 'paused'
+  if is_paused_batch then call('LLEN', paused) end
+end
 local first = is_delayed and call('ZRANGE', scheduled, 0, 0, 'WITHSCORES')[2]
 -- First, as a full server lets a script go on once it has written.
 call('HDEL', pushed, '')
@@ -49,6 +57,8 @@ call('EXPIRE', pushed, 604800)
 if not ARGV[3] then return {'void'} end
 
 -- include clock
+-- Wherever there is a worker that may run members, somebody looks after the batch.
+if has_members then call('ZADD', jobs .. ':batches', 'NX', now + 60000, ARGV[1]) end
 -- include place
 local due = math.huge
 i = 3
@@ -63,6 +73,9 @@ while ARGV[i] do
     for j = from, to, step do
       call('ZADD', scheduled, string.format('%.0f', at), later(list, ARGV[j], string.match(terms, '^(%d+)')))
     end
+  elseif is_paused_batch then
+    -- A worker that does not know it yet would start them.
+    for j = from, to, step do call('RPUSH', paused, later(list, ARGV[j], string.match(terms, '^(%d+)'))) end
   elseif list == '' and terms == '' and step == 1 then
     call('LPUSH', jobs, unpack(ARGV, from, to))
   else

@@ -41,5 +41,6 @@ pub(crate) async fn repair(
         let missing = audit.as_ref().map_or(0, |audit| audit.missing.len());
         Ok((audit, format!("{missing} were missing")))
     };
-    site.act(asked, "repair", "", &format!("the batch {}", batch.id()), doing).await
+    // On the heap, as it reads whole queues.
+    Box::pin(site.act(asked, "repair", "", &format!("the batch {}", batch.id()), doing)).await
 }

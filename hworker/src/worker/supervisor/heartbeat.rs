@@ -104,7 +104,7 @@ impl HeartbeatLoop {
             match self.beat(&connection).await {
                 Ok(Beat::Accepted(heard)) => {
                     reconnect.succeeded();
-                    self.accepted(&connection, sent, wait, heard).await;
+                    self.accepted(&connection, sent, wait, *heard).await;
                 }
                 Ok(Beat::Void) => {
                     log_outage::back(&self.session, &self.consumer, Side::Heartbeat);

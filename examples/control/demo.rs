@@ -98,10 +98,10 @@ impl Stage<'_> {
 
     /// In the step in which it is decided that a job has failed for good, another one is enqueued.
     async fn what_follows_a_failure(&self) -> anyhow::Result<()> {
-        self.begin("on_failed = refund").await?;
+        self.begin("on_failed = pay_back").await?;
         deliver::enqueue(7).await?;
         self.drained().await?;
-        println!("  refunded: {}", self.shop.begun("refund").join(", "));
+        println!("  paid back: {}", self.shop.begun("pay_back").join(", "));
         Ok(())
     }
 

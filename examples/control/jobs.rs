@@ -161,13 +161,13 @@ pub async fn translate(pages: u64, shop: State<Shop>, context: Context) -> Resul
 }
 
 /// Nobody delivers to the moon. What becomes of the money is another job.
-#[hworker::job(max_attempts = 2, backoff = "50ms", on_failed = refund)]
+#[hworker::job(max_attempts = 2, backoff = "50ms", on_failed = pay_back)]
 pub async fn deliver(order: u64) -> Result<(), BoxError> {
     Err(format!("order {order}: nobody delivers to the moon").into())
 }
 
 /// It is enqueued when a delivery has failed for good, once for each.
 #[hworker::job]
-pub async fn refund(failed: Failed, shop: State<Shop>) {
-    shop.0.works("refund", &failed.message, WORK).await;
+pub async fn pay_back(failed: Failed, shop: State<Shop>) {
+    shop.0.works("pay_back", &failed.message, WORK).await;
 }

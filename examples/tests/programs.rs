@@ -52,7 +52,7 @@ fn the_shop_keeps_to_its_limits() {
         "6 products were indexed and 6 reports written, 3 at once",
         "  20 of 20 pages, 13 of them by attempt 2; 2 lines in its log",
         "  20 pages were translated in all",
-        "  refunded: order 7: nobody delivers to the moon",
+        "  paid back: order 7: nobody delivers to the moon",
         "control.limit(\"db\").set(6): 6 at once",
         "control.limit(\"db\").unset(): 3 at once",
         "30 parcels took 31 calls to the carrier",

@@ -99,6 +99,19 @@ impl Notes {
         check_meta(meta.get()).map(|()| Some(meta))
     }
 
+    /// With what code of the user has to add to a job of this type, for this queue.
+    fn add_outgoing(
+        to: &mut Option<Box<Self>>,
+        client: &Client,
+        job: &str,
+        queue: &str,
+    ) -> Result<(), Error> {
+        if let Some(added) = client.ask_outgoing(job, queue)? {
+            to.get_or_insert_default().add(added);
+        }
+        Ok(())
+    }
+
     /// With what the client adds. What the call itself says stands.
     fn add(&mut self, added: Added) {
         let Added { tags, meta, problems } = added;
@@ -388,9 +401,7 @@ impl<J: Job> Enqueue<J> {
         if let Some(tag) = &self.to {
             queue = Cow::Owned(with_tag(&queue, tag));
         }
-        if let Some(added) = client.ask_outgoing(J::NAME, &queue)? {
-            self.notes.get_or_insert_default().add(added);
-        }
+        Notes::add_outgoing(&mut self.notes, &client, J::NAME, &queue)?;
         let mut problems = Vec::new();
         problems.extend(check_queue(&queue).err());
         if self.max_attempts == Some(0) {

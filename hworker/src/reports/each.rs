@@ -83,7 +83,7 @@ where
     let Each { context, items, mut body, max_runtime } = each;
     let number = changed(context, |unwritten| {
         unwritten.loops += 1;
-        Some(unwritten.loops)
+        unwritten.loops
     });
     let field = format!("each:{}", number.unwrap_or(0));
     let reached = checkpoint_of(context, &field).await?;
@@ -99,14 +99,14 @@ where
     let (began, before) = (Instant::now(), done);
     let tell = |done| of.and_then(|of| context.is_at(done, of, false));
     tell(done);
-    while let Some(item) = items.next() {
+    for item in items {
         let is_long = max_runtime.is_some_and(|most| began.elapsed() >= most);
         if context.is_stopping() || context.is_cancelled() || is_long && done > before {
             suspend(context).await;
         }
         body(item).await?;
         done += 1;
-        changed(context, |unwritten| Some(unwritten.set(&field, done.to_string().into())));
+        changed(context, |unwritten| unwritten.set(&field, done.to_string().into()));
         tell(done);
     }
     Ok(())

@@ -35,6 +35,8 @@ impl Context {
     /// }
     /// # }
     /// ```
+    // A note need not follow.
+    #[allow(clippy::must_use_candidate)]
     pub fn progress(&self, done: u64, of: u64) -> ProgressNote<'_> {
         let stored = self.is_at(done, of, true);
         ProgressNote { context: self, stored }
@@ -53,6 +55,7 @@ impl Context {
             unwritten.set("progress", serde_json::to_vec(&stored).ok()?);
             Some(stored)
         })
+        .flatten()
     }
 
     /// Adds a line to the log of the job, for those who look: [`Inspect::log`](crate::Inspect::log), `hworker jobs log`, the web page. Never waits: it is
@@ -68,7 +71,7 @@ impl Context {
         let text = self.stored_text(What::Log, &bounded(&line.to_string(), LONGEST_TEXT));
         let (Some(text), at, attempt) = (text, now_ms(), self.attempt()) else { return };
         if let Ok(line) = serde_json::to_vec(&StoredLine { at, attempt, text }) {
-            changed(self, |unwritten| Some(unwritten.add_line(line)));
+            changed(self, |unwritten| unwritten.add_line(line));
         }
     }
 
@@ -109,7 +112,7 @@ impl Context {
         let text = String::from_utf8(json).map_err(|error| refused(error.into()))?;
         let raw = RawValue::from_string(text).map_err(|error| refused(error.into()))?;
         let stored = self.sealed(What::Checkpoint, raw)?;
-        changed(self, |unwritten| Some(unwritten.set("checkpoint", stored.get().into())));
+        changed(self, |unwritten| unwritten.set("checkpoint", stored.get().into()));
         Ok(())
     }
 
@@ -178,7 +181,7 @@ impl ProgressNote<'_> {
             return;
         };
         if let Ok(json) = serde_json::to_vec(&stored) {
-            changed(self.context, |unwritten| Some(unwritten.set("progress", json)));
+            changed(self.context, |unwritten| unwritten.set("progress", json));
         }
     }
 }

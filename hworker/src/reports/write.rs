@@ -51,10 +51,7 @@ pub(super) fn queue_of(context: &Context, client: &Client) -> Queue {
 }
 
 /// Changes what is to be written, and has it written. Nothing of an attempt that has ended.
-pub(super) fn changed<T>(
-    context: &Context,
-    change: impl FnOnce(&mut Unwritten) -> Option<T>,
-) -> Option<T> {
+pub(super) fn changed<T>(context: &Context, change: impl FnOnce(&mut Unwritten) -> T) -> Option<T> {
     let report = context.report();
     let mut unwritten = report.unwritten();
     if unwritten.is_closed {
@@ -69,7 +66,7 @@ pub(super) fn changed<T>(
         unwritten.has_writer = true;
         runtime.spawn(keep_writing(context.clone()));
     }
-    changed
+    Some(changed)
 }
 
 /// Writes what there is, and what comes, until nothing comes any more for a while.
@@ -78,14 +75,13 @@ async fn keep_writing(context: Context) {
     sleep(FIRST_AFTER).await;
     loop {
         match write(&context, Ends::NotYet).await {
-            Ok(true) => {}
             // Another worker may have it by now.
             Ok(false) => return context.cancel(),
             Err(fault) if !std::mem::replace(&mut is_told, true) => {
                 say!(DEBUG, { id = context.id().clone() },
                     job.id = %id, "what the job reports is not written yet, trying again: {fault}");
             }
-            Err(_) => {}
+            Ok(true) | Err(_) => {}
         }
         sleep(EVERY).await;
         let mut unwritten = context.report().unwritten();

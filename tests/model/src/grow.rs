@@ -269,7 +269,7 @@ impl Grow {
                 next.runs[at].holds = false;
                 next.runs[at].is_dead = true;
                 next.ended = true;
-                self.settle(&mut next.batch, ADDER);
+                Self::settle(&mut next.batch, ADDER);
             }
             Action::Die(at) => {
                 next.deaths -= 1;
@@ -306,9 +306,9 @@ impl Grow {
             Action::EndMember(number) => {
                 let at = next.waiting.iter().position(|other| *other == number);
                 at.map(|at| next.waiting.remove(at));
-                self.settle(&mut next.batch, number);
+                Self::settle(&mut next.batch, number);
             }
-            Action::TellEarly => self.settle(&mut next.batch, ADDER),
+            Action::TellEarly => Self::settle(&mut next.batch, ADDER),
         }
         next
     }
@@ -364,16 +364,16 @@ impl Grow {
         } else {
             batch.adds.insert(name, Add::Added(never.clone()));
         }
-        self.look(batch);
+        Self::look(batch);
     }
 
-    fn settle(&self, batch: &mut Batch, number: u8) {
+    fn settle(batch: &mut Batch, number: u8) {
         batch.done.insert(number);
-        self.look(batch);
+        Self::look(batch);
     }
 
     /// It is over when as many have ended as there are.
-    fn look(&self, batch: &mut Batch) {
+    fn look(batch: &mut Batch) {
         batch.is_over |= batch.done.len() as u8 - batch.given_up >= batch.total;
     }
 }

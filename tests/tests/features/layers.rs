@@ -124,10 +124,10 @@ async fn ts1_i12_layers_run_around_every_body_in_their_order() {
     // Two layers, and bodies that succeed, fail, panic and block a thread -> each goes through both, the first outside, which see how it ended.
     // Guard: `wrap`.
     let server = TestServer::start();
-    for (name, plan, kind) in [
-        ("done", vec![], "done"),
-        ("error", vec![Act::Error("no".into())], "error"),
-        ("panic", vec![Act::Panic("no".into())], "panic"),
+    for (number, name, plan, kind) in [
+        (0, "done", vec![], "done"),
+        (1, "error", vec![Act::Error("no".into())], "error"),
+        (2, "panic", vec![Act::Panic("no".into())], "panic"),
     ] {
         let seen = Notes::default();
         let of = |name| Noting(name, Does::Notes, seen.clone());
@@ -135,6 +135,9 @@ async fn ts1_i12_layers_run_around_every_body_in_their_order() {
         let job = act_once::with(name.into(), vec![plan]).on(server.client());
         job.enqueue().await.expect("enqueued");
         server.eventually("it has ended", SOON, || seen.all().len() == 4);
+        server.eventually("it is told", SOON, || {
+            server.counter("processed") + server.counter("failed") == number + 1
+        });
         let expected = [
             "outer before act_once".to_owned(),
             "inner before act_once".to_owned(),
@@ -143,7 +146,6 @@ async fn ts1_i12_layers_run_around_every_body_in_their_order() {
         ];
         assert_eq!(seen.all(), expected);
     }
-    server.eventually("the failures are told", SOON, || server.counter("failed") == 2);
     let failed = server.inspect().jobs(JobState::Failed).page().await.expect("looked");
     let panicked = failed.items.iter().find(|job| job.kind.as_deref() == Some("panic"));
     assert!(panicked.is_some_and(|job| job.place.is_some()), "the place is kept: {failed:?}");
@@ -161,11 +163,14 @@ async fn i12_a_layer_that_panics_changes_no_outcome() {
     // attempt has failed.
     // Guard: `Inner` in worker/layers.rs.
     let server = TestServer::start();
-    for (name, does) in [
+    for (number, (name, does)) in [
         ("called", Does::PanicsWhenCalled),
         ("before", Does::PanicsBefore),
         ("after", Does::PanicsAfter),
-    ] {
+    ]
+    .into_iter()
+    .enumerate()
+    {
         let seen = Notes::default();
         let builder = worker(&server).layer(Noting("bad", does, seen.clone()));
         let _worker = InProcess::run(builder.layer(Noting("good", Does::Notes, seen.clone())));
@@ -174,8 +179,8 @@ async fn i12_a_layer_that_panics_changes_no_outcome() {
         server.eventually("the other layer too", SOON, || {
             seen.all().contains(&"good after done".to_owned())
         });
+        server.eventually("it is told", SOON, || server.counter("processed") == number as u64 + 1);
     }
-    server.eventually("all are done", SOON, || server.counter("processed") == 3);
     let builder = worker(&server).layer(Noting("bad", Does::DropsTheBody, Notes::default()));
     let _worker = InProcess::run(builder);
     let waits = act_once::with("dropped".into(), vec![vec![Act::Gate("never".into())]]);

@@ -144,7 +144,7 @@ async fn rs5_a_log_has_at_most_256_kb() {
     let lines = log(&server, &id).await;
     let bytes: usize = lines.iter().map(String::len).sum();
     assert!((200_000..=256 * 1024).contains(&bytes), "{bytes}");
-    assert!(lines[0].starts_with("3"), "{}", &lines[0][..10]);
+    assert!(lines[0].starts_with('3'), "{}", &lines[0][..10]);
     let counted: usize = server.redis().ask(&["HGET", &key("live", &id), "bytes"]);
     let stored: Vec<String> = server.redis().ask(&["LRANGE", &key("log", &id), "0", "-1"]);
     assert_eq!(counted, stored.iter().map(String::len).sum::<usize>());
@@ -250,7 +250,7 @@ async fn lr3_who_has_lost_the_job_reports_nothing_more() {
     let proxy = Proxy::before(&server);
     let jobs = isolated_jobs();
     let alone = hworker::Worker::builder().client(&proxy.client()).registry(jobs).concurrency(1);
-    let alone = alone.state(hworker_tests::Runs::new(&server.url()));
+    let alone = alone.state(hworker_tests::Runs::new(server.url()));
     let cut = InProcess::run(alone);
     let plan = vec![
         vec![
@@ -270,10 +270,10 @@ async fn lr3_who_has_lost_the_job_reports_nothing_more() {
         || -> String { server.redis().ask(&["HGET", &key("live", &id), "checkpoint"]) };
     server.eventually("the next attempt runs", SOON, || checkpoint() == r#""new""#);
     server.open("a");
-    proxy.unreachable(false);
     server.eventually("the first goes on", SOON, || {
         notes(&server, "a").contains(&"checkpoint true".to_owned())
     });
+    proxy.unreachable(false);
     cut.stop().await;
     assert_eq!(checkpoint(), r#""new""#);
     server.open("b");
@@ -381,7 +381,7 @@ async fn rs4_what_an_encrypted_job_reports_is_encrypted() {
         client.encryption_key("k", &[1; 32]).build().expect("a client")
     };
     let worker = hworker::Worker::builder().client(&with_key());
-    let runs = hworker_tests::Runs::new(&server.url());
+    let runs = hworker_tests::Runs::new(server.url());
     let jobs = hworker::Registry::new().with::<report_encrypted>();
     let _worker = InProcess::run(worker.registry(jobs).state(runs));
     let say = vec![

@@ -49,8 +49,7 @@ fn run(server: &TestServer, members: usize, is_open: bool, picks: &[Index]) {
     let model = Relay { is_open, failures: 2, requeues: 1, lost: 3, deaths: 1, stalls: 1, ..new };
     let mut state = model.begin();
     // A name of its own for each add.
-    let mut steps = 0;
-    for pick in picks {
+    for (step, pick) in picks.iter().enumerate() {
         let mut possible = Vec::new();
         model.possible(&state, &mut possible);
         if possible.is_empty() {
@@ -58,8 +57,7 @@ fn run(server: &TestServer, members: usize, is_open: bool, picks: &[Index]) {
         }
         let action = *pick.get(&possible);
         let next = model.next(&state, action);
-        all.act(action, &state, &next, steps);
-        steps += 1;
+        all.act(action, &state, &next, step);
         state = next;
         assert_eq!(all.at_the_servers(), state.at_the_servers(), "after {action:?}");
     }

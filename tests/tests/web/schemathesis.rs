@@ -9,8 +9,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{ConnectInfo, Request};
 use axum::middleware::map_request;
-use hworker::Unique;
 use hworker::web::{Access, Web};
+use hworker::{Batch, Unique};
 use hworker_tests::{TestServer, act, program, scale};
 use serde_json::{Value, json};
 
@@ -131,6 +131,9 @@ async fn fill(living: &Living) {
             let each = act::with("each".into(), vec![]).queue(queue).on_each();
             each.on(client).enqueue().await.expect("enqueued");
         }
+        let member = |number| act::with(format!("member {number}"), vec![]).queue(queue);
+        let batch = Batch::new("orders").add((0..3).map(member)).on(client);
+        batch.enqueue().await.expect("enqueued");
         for number in 0..5 {
             let nightly = act::with("nightly".into(), vec![]).cron("0 2 * * *");
             let entry = client.control(queue).cron(&format!("nightly-{number}"));
@@ -157,6 +160,7 @@ fn names(site: &Site) -> String {
         ("broadcasts", "queues/idle/broadcasts", "id"),
         ("broadcasts", "queues/default/broadcasts", "id"),
         ("broadcasts", "queues/mail/broadcasts", "id"),
+        ("batches", "batches", "id"),
         ("entries", "queues/idle/cron", "name"),
         ("keys", "queues/default/locks", "key"),
         ("workers", "workers", "id"),

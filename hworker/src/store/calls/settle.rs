@@ -185,18 +185,7 @@ impl Queue {
         }
         for settlement in batch {
             let lease = &settlement.lease;
-            let job = match &settlement.end {
-                End::Acked { .. } | End::Released { .. } => continue,
-                End::Retried { job, .. } | End::Recorded { job, .. } | End::Slowed { job, .. } => {
-                    *job
-                }
-                End::Broken { .. }
-                | End::Parked { .. }
-                | End::Held { .. }
-                | End::Husk
-                | End::Routed { .. }
-                | End::Submitted(_) => "",
-            };
+            let Some(job) = settlement.end.counted_as() else { continue };
             let halts = matches!(settlement.end, End::Recorded { halts: true, .. });
             let (kept, note) = (settlement.end.kept(), settlement.note());
             // With how many duties.

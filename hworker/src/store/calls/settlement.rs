@@ -131,6 +131,22 @@ impl End {
         }
     }
 
+    /// The name under which it is counted, `""` where that is not known; `None` of what is no operation of its own.
+    pub(super) fn counted_as(&self) -> Option<&'static str> {
+        match self {
+            Self::Acked { .. } | Self::Released { .. } => None,
+            Self::Retried { job, .. } | Self::Recorded { job, .. } | Self::Slowed { job, .. } => {
+                Some(job)
+            }
+            Self::Broken { .. }
+            | Self::Parked { .. }
+            | Self::Held { .. }
+            | Self::Husk
+            | Self::Routed { .. }
+            | Self::Submitted(_) => Some(""),
+        }
+    }
+
     /// The names of the keys that it needs.
     fn needs(&self, keys: &Keys) -> String {
         match self {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::BatchId;
+use super::id::BatchId;
 use crate::relay::BatchEntry;
 
 /// How a batch stands.

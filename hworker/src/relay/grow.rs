@@ -1,6 +1,6 @@
 //! How batches grow: jobs get numbers from their batch, are pushed once, and are in. What is pushed by nobody any more is given up.
 
-use super::{connection, create, follow, repeated};
+use super::tell::{connection, create, follow, repeated};
 use crate::client::Client;
 use crate::fresh_uuid;
 use crate::store::{

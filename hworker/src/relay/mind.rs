@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use super::grow::give_up;
 use super::order::{LOOK_MS, cancel_children, spread};
-use super::{catch_up, connection, give_up, repeated};
+use super::tell::{catch_up, connection, repeated};
 use crate::client::Client;
 use crate::store::{Fault, Queue, mind_batch};
 

@@ -1,6 +1,6 @@
 //! Orders to batches: seal, cancel, pause and resume.
 
-use super::{catch_up, connection};
+use super::tell::{catch_up, connection};
 use crate::client::Client;
 use crate::store::{BatchOrdered, Fault, Queue, children_of, order_batch};
 

@@ -93,7 +93,7 @@ fn every_policy() {
         quote! {
             name = "mail:send", aliases = ["send", "mail"], version = 2, upgrade = older::upgrade, type = Send, queue = "mail",
             timeout = "1h30m", on_panic = "fail", on_error = policy::decide, on_timeout = "fail",
-            on_crash = "fail", max_attempts = 3, backoff = "exp(1s, 1m)", encrypted, crate = crate::background,
+            on_crash = "fail", on_failed = jobs::alert, max_attempts = 3, backoff = "exp(1s, 1m)", encrypted, crate = crate::background,
         },
         quote!(
             async fn send(to: String) {}

@@ -126,6 +126,7 @@ impl ::hworker::__private::Job for send_old {
         keep_ms: ::core::option::Option::None,
         blocking: false,
         isolate: ::core::option::Option::None,
+        on_failed: ::core::option::Option::None,
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
         limit_values: ::hworker::__private::limit_values::<Self>,

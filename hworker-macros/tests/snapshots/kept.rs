@@ -107,6 +107,7 @@ impl ::hworker::__private::Job for thumbnail {
         keep_ms: ::core::option::Option::Some(3600000u64),
         blocking: false,
         isolate: ::core::option::Option::None,
+        on_failed: ::core::option::Option::None,
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
         limit_values: ::hworker::__private::limit_values::<Self>,

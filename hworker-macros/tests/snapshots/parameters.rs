@@ -168,6 +168,7 @@ impl ::hworker::__private::Job for report {
         keep_ms: ::core::option::Option::None,
         blocking: false,
         isolate: ::core::option::Option::None,
+        on_failed: ::core::option::Option::None,
         needs: |needs| {
             <State<Pool> as ::hworker::__private::Inject>::needs(needs);
             <hworker::Context as ::hworker::__private::Inject>::needs(needs);

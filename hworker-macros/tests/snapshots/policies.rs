@@ -115,6 +115,9 @@ impl crate::background::__private::Job for Send {
         keep_ms: ::core::option::Option::None,
         blocking: false,
         isolate: ::core::option::Option::None,
+        on_failed: ::core::option::Option::Some(|failed, client| {
+            crate::background::__private::envelope(jobs::alert::with(failed), client)
+        }),
         needs: |needs| {},
         decode: crate::background::__private::decode::<Self>,
         limit_values: crate::background::__private::limit_values::<Self>,

@@ -105,6 +105,7 @@ impl ::hworker::__private::Job for send {
         schema: ::hworker::__private::schema!("{}", [], []),
         keep_ms: ::core::option::Option::None,
         blocking: false,
+        on_failed: ::core::option::Option::None,
         needs: |_| {},
         decode: ::hworker::__private::decode::<Self>,
         limit_values: ::hworker::__private::limit_values::<Self>,

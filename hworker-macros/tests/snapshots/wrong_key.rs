@@ -106,6 +106,7 @@ impl ::hworker::__private::Job for send {
         keep_ms: ::core::option::Option::None,
         blocking: false,
         isolate: ::core::option::Option::None,
+        on_failed: ::core::option::Option::None,
         needs: |needs| {},
         decode: ::hworker::__private::decode::<Self>,
         limit_values: ::hworker::__private::limit_values::<Self>,
@@ -130,5 +131,5 @@ const _: () = {
     }
 };
 ::core::compile_error! {
-    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `version`, `upgrade`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `on_cancel`, `max_attempts`, `expires`, `backoff`, `priority`, `encrypted`, `redact`, `keep_result`, `keep_error`, `concurrency`, `rate_limit`, `fair`, `unique`, `debounce`, `throttle`, `cron`, `every`, `timezone`, `isolate`, `crate`"
+    "unknown key `timeot`, did you mean `timeout`?\nthe keys are `name`, `aliases`, `version`, `upgrade`, `type`, `queue`, `timeout`, `on_panic`, `on_error`, `on_timeout`, `on_crash`, `on_cancel`, `on_failed`, `max_attempts`, `expires`, `backoff`, `priority`, `encrypted`, `redact`, `keep_result`, `keep_error`, `concurrency`, `rate_limit`, `fair`, `unique`, `debounce`, `throttle`, `cron`, `every`, `timezone`, `isolate`, `crate`"
 }

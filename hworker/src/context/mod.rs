@@ -10,6 +10,7 @@ use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 
 use crate::encryption::Encrypted;
@@ -44,6 +45,8 @@ pub(crate) struct Scope {
     pub(crate) states: Arc<States>,
     /// The worker takes no more jobs of the queue.
     pub(crate) stopping: CancellationToken,
+    /// The runtime of the bodies; none in a test.
+    pub(crate) runtime: Option<Handle>,
 }
 
 /// A job that a worker holds, as far as a body can ask.
@@ -52,6 +55,8 @@ pub(crate) trait Held: Send + Sync {
     fn lease(&self) -> String;
     /// Whether its arguments are encrypted, and what it reports.
     fn encrypted(&self) -> Encrypted;
+    /// Whether other workers run it too, each for itself.
+    fn is_copy(&self) -> bool;
     /// Its envelope.
     fn payload(&self) -> &str;
     /// The batch to which it belongs, and as what.
@@ -103,6 +108,7 @@ impl Context {
             worker: "test".into(),
             states: Arc::default(),
             stopping: CancellationToken::new(),
+            runtime: None,
         };
         Self::new(Attempt {
             id: JobId::fresh(),

@@ -1,6 +1,6 @@
 //! What a body has reported of its job and is not written yet.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The log of a job has so many lines, and what is not written yet as well.
@@ -29,8 +29,9 @@ pub(crate) struct Unwritten {
     pub(crate) is_closed: bool,
     /// The body says how far it is, so its loops need not.
     pub(crate) body_tells: bool,
-    /// How many loops have begun.
-    pub(crate) loops: u32,
+    /// The loops that have begun, and how many of them run.
+    pub(crate) loops: BTreeSet<String>,
+    pub(crate) running_loops: usize,
     /// The first progress of the attempt, and when that was.
     pub(crate) first: Option<(u64, u64)>,
 }

@@ -277,6 +277,11 @@ impl<'a> Envelope<'a> {
     }
 }
 
+/// When a payload was enqueued, in ms since 1970 by its producer's clock; 0 where it does not say.
+pub(crate) fn enqueued_at(payload: &str) -> u64 {
+    Envelope::decode(payload.as_bytes()).map_or(0, |envelope| envelope.enqueued_at)
+}
+
 /// What is noted in a payload by this name: a text as it is, anything else as JSON.
 pub(crate) fn meta(payload: &str, name: &str) -> Option<String> {
     #[derive(Deserialize)]

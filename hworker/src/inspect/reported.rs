@@ -8,7 +8,8 @@ use crate::store::FaultKind;
 
 impl Inspect {
     /// How far a job is, as its body said it last with [`Context::progress`](crate::Context::progress); `None` where it has not. It is kept for an hour
-    /// after the job is done, for 30 days after it has failed.
+    /// after the job is done, for 30 days after it has failed; 7 days where the last attempt reported nothing. Of a job for each worker, that of one
+    /// is kept under `<id>@<worker>`.
     ///
     /// ```no_run
     /// # async fn demo(client: hworker::Client, id: hworker::JobId) -> Result<(), hworker::Error> {

@@ -32,6 +32,7 @@ fn context(states: States) -> Context {
             worker: "some-worker".into(),
             states: Arc::new(states),
             stopping: CancellationToken::new(),
+            runtime: None,
         }),
         end: End::default(),
         held: None,

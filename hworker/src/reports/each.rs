@@ -15,6 +15,7 @@ pub struct Each<'a, I, F> {
     context: &'a Context,
     items: I,
     body: F,
+    name: Option<String>,
     max_runtime: Option<Duration>,
 }
 
@@ -39,17 +40,24 @@ impl Context {
     /// }
     /// ```
     ///
-    /// Several loops of one body are told apart by the order in which they begin. Where the attempt ends in the loop the body is dropped there: what
-    /// follows the loop runs in the attempt that comes to its end.
+    /// A body with several loops gives each a [name](Each::named). Where the attempt ends in the loop the body is dropped there: what follows the
+    /// loop runs in the attempt that comes to its end. For async bodies: one that blocks would wait for ever where the attempt ends in the loop.
     ///
     /// # Errors
-    /// The first error of `body`, whose item is tried again by the next attempt, and where the server cannot be asked how far the last one came.
+    /// The first error of `body`, whose item is tried again by the next attempt; [`Error::Config`] where another loop of the body has the same name, or
+    /// neither has one; and where the server cannot be asked how far the last attempt came.
     pub fn each<I, F>(&self, items: I, body: F) -> Each<'_, I, F> {
-        Each { context: self, items, body, max_runtime: None }
+        Each { context: self, items, body, name: None, max_runtime: None }
     }
 }
 
 impl<I, F> Each<'_, I, F> {
+    /// Tells this loop from others of the body, of which each needs a name of its own. It finds its place by the name, so that stays the same from
+    /// attempt to attempt. One that runs inside of another, or beside it, begins anew once it has come to its end.
+    pub fn named(self, name: impl Into<String>) -> Self {
+        Self { name: Some(name.into()), ..self }
+    }
+
     /// After so long the job goes to the back of its queue, uncounted, and goes on when its turn comes; at least one item is done each time.
     pub fn max_runtime(self, max_runtime: Duration) -> Self {
         Self { max_runtime: Some(max_runtime), ..self }
@@ -80,13 +88,10 @@ where
     R: Future<Output = Result<(), E>>,
     E: From<Error>,
 {
-    let Each { context, items, mut body, max_runtime } = each;
-    let number = changed(context, |unwritten| {
-        unwritten.loops += 1;
-        unwritten.loops
-    });
-    let field = format!("each:{}", number.unwrap_or(0));
-    let reached = checkpoint_of(context, &field).await?;
+    let Each { context, items, mut body, name, max_runtime } = each;
+    let running = Running::begin(context, name)?;
+    let field = &running.field;
+    let reached = checkpoint_of(context, field).await?;
     let mut done = reached.and_then(|text| str::from_utf8(&text).ok()?.parse().ok()).unwrap_or(0);
     let mut items = items.into_iter();
     if let Some(last) = usize::try_from(done).ok().and_then(|done: usize| done.checked_sub(1)) {
@@ -106,10 +111,62 @@ where
         }
         body(item).await?;
         done += 1;
-        changed(context, |unwritten| unwritten.set(&field, done.to_string().into()));
+        changed(context, |unwritten| unwritten.set(field, done.to_string().into()));
         tell(done);
     }
+    if running.is_inner {
+        // It begins anew with the next item of the loop around it.
+        changed(context, |unwritten| unwritten.set(field, Vec::new()));
+    }
     Ok(())
+}
+
+/// A loop that runs.
+struct Running<'a> {
+    context: &'a Context,
+    /// Where its place is kept.
+    field: String,
+    /// It runs inside of another.
+    is_inner: bool,
+}
+
+impl<'a> Running<'a> {
+    fn begin(context: &'a Context, name: Option<String>) -> Result<Self, Error> {
+        let is_named = name.is_some();
+        let field = name.map_or_else(|| "each".to_owned(), |name| format!("each:{name}"));
+        let begun = changed(context, |unwritten| {
+            // The places of two without names could be taken for each other's.
+            let is_alone = unwritten.loops.is_empty()
+                || is_named
+                    && !unwritten.loops.contains("each")
+                    && !unwritten.loops.contains(&field);
+            is_alone.then(|| {
+                unwritten.loops.insert(field.clone());
+                unwritten.running_loops += 1;
+                unwritten.running_loops > 1
+            })
+        });
+        match begun {
+            Some(None) => Err(Error::config(format!(
+                "a body of job {} has several loops: give each `.named(..)`, with a name of its own",
+                context.job()
+            ))),
+            // Of an attempt that has ended nothing is kept.
+            Some(Some(is_inner)) => Ok(Self { context, field, is_inner }),
+            None => Ok(Self { context, field, is_inner: false }),
+        }
+    }
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        changed(self.context, |unwritten| {
+            unwritten.running_loops = unwritten.running_loops.saturating_sub(1);
+            if self.is_inner {
+                unwritten.loops.remove(&self.field);
+            }
+        });
+    }
 }
 
 /// Ends the attempt here; the job runs again when its turn comes.

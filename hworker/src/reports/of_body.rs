@@ -9,18 +9,18 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::progress::{StoredLine, StoredProgress};
 use super::read::{checkpoint_of, opened};
-use super::write::{changed, client_of};
+use super::write::{changed, client_of, kept_under};
 use crate::context::Context;
-use crate::encryption::{Encrypted, Owner, What};
+use crate::encryption::{Encrypted, Owner, What, is_sealed};
 use crate::envelope::{bounded, describe};
 use crate::error::{BoxError, Cause, Error};
 use crate::strict_json;
 use crate::time::{millis, since_1970};
 
-/// So many bytes has a note, and a line of the log.
+/// The most bytes of a note, and of a line of the log.
 const LONGEST_TEXT: usize = 4_000;
 
-/// And a checkpoint.
+/// The most bytes of a checkpoint.
 const LARGEST_CHECKPOINT: usize = 64 * 1024;
 
 impl Context {
@@ -42,7 +42,7 @@ impl Context {
         ProgressNote { context: self, stored }
     }
 
-    /// The same, of a loop that says it by itself; not where the body says it.
+    /// Sets the progress. That of a loop, which is not `by_body`, does not replace that of the body.
     pub(super) fn is_at(&self, done: u64, of: u64, by_body: bool) -> Option<StoredProgress> {
         let (at, attempt) = (now_ms(), self.attempt());
         changed(self, |unwritten| {
@@ -132,8 +132,12 @@ impl Context {
         };
         let raw: Box<RawValue> = serde_json::from_slice(&text)
             .map_err(|error| wrong(format!("is no JSON: {}", describe(&error))))?;
+        let held = self.attempt_of().held.as_ref();
+        if held.is_some_and(|held| held.encrypted() == Encrypted::Only) && !is_sealed(raw.get()) {
+            return Err(wrong("is not encrypted, and its type takes no other".into()));
+        }
         let client = client_of(self);
-        let json = opened(client.as_ref(), What::Checkpoint, self.id().as_str(), raw)
+        let json = opened(client.as_ref(), What::Checkpoint, &kept_under(self), raw)
             .map_err(|why| wrong(format!("cannot be read: {why}")))?;
         serde_json::from_str(&json)
             .map(Some)
@@ -149,7 +153,8 @@ impl Context {
             Error::config(format!("what job {} reports is to be encrypted, but {why}", attempt.job))
         })?;
         let Some(keys) = keys else { return Ok(json) };
-        let owner = Owner { what, job: "", id: attempt.id.as_str() };
+        let id = kept_under(self);
+        let owner = Owner { what, job: "", id: &id };
         let refused =
             |source: BoxError| Error::Encode { job: attempt.job, source: Cause::new(source) };
         let (sealed, _) = keys.seal(&json, owner).map_err(refused)?;

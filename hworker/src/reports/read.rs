@@ -3,10 +3,11 @@
 use serde_json::value::RawValue;
 
 use super::progress::{LogLine, Progress, StoredLine, StoredProgress};
-use super::write::{client_of, queue_of};
+use super::write::{client_of, kept_under, queue_of};
 use crate::client::Client;
 use crate::context::Context;
 use crate::encryption::{self, Owner, Unopened, What, is_sealed};
+use crate::envelope::enqueued_at;
 use crate::error::Error;
 use crate::store::{Connection, Fault, Queue};
 
@@ -23,18 +24,19 @@ pub(super) async fn checkpoint_of(
     context: &Context,
     field: &str,
 ) -> Result<Option<Vec<u8>>, Error> {
-    // What is being written is neither here nor there.
+    // What is being written is not to be read before it is there.
     let report = context.report();
     let _order = report.order.lock().await;
     if let Some(value) = report.unwritten().fields.get(field) {
-        return Ok(Some(value.clone()));
+        return Ok(Some(value.clone()).filter(|value| !value.is_empty()));
     }
     let attempt = context.attempt_of();
-    let (Some(_), Some(client)) = (&attempt.held, client_of(context)) else { return Ok(None) };
+    let (Some(held), Some(client)) = (&attempt.held, client_of(context)) else { return Ok(None) };
     let queue = queue_of(context, &client);
     let found = async {
         let on = client.connection(&queue).await?;
-        queue.reported(&on, attempt.id.as_str(), field).await
+        let job = (&*kept_under(context), enqueued_at(held.payload()));
+        queue.reported(&on, job, field).await
     };
     found.await.map_err(|fault: Fault| {
         let doing = format!("read the checkpoint of job {} {}", context.job(), context.id());
@@ -90,7 +92,7 @@ impl Client {
         Ok(Reports { progress, lines })
     }
 
-    /// The lines of the log of a job in this shard, the oldest first; those from this one on, counted from 0, of those that are kept.
+    /// The lines of the log of a job in this shard, the oldest first.
     pub(crate) async fn log_of(
         &self,
         queue: &Queue,

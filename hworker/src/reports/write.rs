@@ -1,14 +1,16 @@
 //! Writes what a body reports.
 
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use crate::client::{Client, OfWorker};
 use crate::context::{Context, Unwritten};
+use crate::envelope::enqueued_at;
 use crate::log::say;
-use crate::store::{Fault, Queue};
+use crate::store::{Fault, Queue, Remembered};
 
 /// It is written so soon after the first report, with what comes by then.
 const FIRST_AFTER: Duration = Duration::from_millis(20);
@@ -61,7 +63,7 @@ pub(super) fn changed<T>(context: &Context, change: impl FnOnce(&mut Unwritten) 
     if !unwritten.has_writer
         && !unwritten.is_empty()
         && context.attempt_of().held.is_some()
-        && let Ok(runtime) = Handle::try_current()
+        && let Some(runtime) = &context.attempt_of().scope.runtime
     {
         unwritten.has_writer = true;
         runtime.spawn(keep_writing(context.clone()));
@@ -72,9 +74,9 @@ pub(super) fn changed<T>(context: &Context, change: impl FnOnce(&mut Unwritten) 
 /// Writes what there is, and what comes, until nothing comes any more for a while.
 async fn keep_writing(context: Context) {
     let mut is_told = false;
-    sleep(FIRST_AFTER).await;
+    let _ = timeout(FIRST_AFTER, context.over()).await;
     loop {
-        match write(&context, Ends::NotYet).await {
+        match write(&context, Ends::NotYet, false).await {
             // Another worker may have it by now.
             Ok(false) => return context.cancel(),
             Err(fault) if !std::mem::replace(&mut is_told, true) => {
@@ -83,7 +85,8 @@ async fn keep_writing(context: Context) {
             }
             Ok(true) | Err(_) => {}
         }
-        sleep(EVERY).await;
+        // At the end of the attempt there is no more for this task to write.
+        let _ = timeout(EVERY, context.over()).await;
         let mut unwritten = context.report().unwritten();
         if unwritten.is_closed || unwritten.is_empty() {
             unwritten.has_writer = false;
@@ -93,10 +96,17 @@ async fn keep_writing(context: Context) {
 }
 
 /// Writes what there is; false where the job is held no more.
-async fn write(context: &Context, ends: Ends) -> Result<bool, Fault> {
+async fn write(context: &Context, ends: Ends, is_last: bool) -> Result<bool, Fault> {
     let report = context.report();
     let _order = report.order.lock().await;
-    let (fields, lines) = report.unwritten().take();
+    let (fields, lines) = {
+        let mut unwritten = report.unwritten();
+        // What comes last says for how long all is kept.
+        if !is_last && (unwritten.is_closed || unwritten.is_empty()) {
+            return Ok(true);
+        }
+        unwritten.take()
+    };
     let written = send(context, ends, &fields, &lines).await;
     if written.is_err() {
         report.unwritten().put_back(fields, lines);
@@ -104,27 +114,42 @@ async fn write(context: &Context, ends: Ends) -> Result<bool, Fault> {
     written
 }
 
-async fn send<'a>(
+async fn send(
     context: &Context,
     ends: Ends,
-    fields: impl IntoIterator<Item = (&'a String, &'a Vec<u8>)>,
-    lines: impl IntoIterator<Item = &'a Vec<u8>>,
+    fields: &BTreeMap<String, Vec<u8>>,
+    lines: &VecDeque<Vec<u8>>,
 ) -> Result<bool, Fault> {
     let attempt = context.attempt_of();
     let (Some(held), Some(client)) = (&attempt.held, client_of(context)) else { return Ok(true) };
     let queue = queue_of(context, &client);
     let on = client.connection(&queue).await?;
-    let whose = (queue.keys.worker(context.worker()), held.lease());
-    let fields: Vec<_> = fields.into_iter().collect();
-    let lines: Vec<_> = lines.into_iter().collect();
-    queue.remember(&on, whose, attempt.id.as_str(), ends.kept_s(), &fields, &lines).await
+    let what = Remembered {
+        lease: held.lease(),
+        id: &kept_under(context),
+        job: enqueued_at(held.payload()),
+        kept_s: ends.kept_s(),
+        is_done: ends == Ends::Done,
+        fields: fields.iter().map(|(field, value)| (field.as_str(), value.as_slice())).collect(),
+        lines: lines.iter().map(Vec::as_slice).collect(),
+    };
+    queue.remember(&on, &queue.keys.worker(context.worker()), &what).await
+}
+
+/// The id under which it is kept what the attempt reports: of a job that each worker runs, each has its own.
+pub(super) fn kept_under(context: &Context) -> Cow<'_, str> {
+    let attempt = context.attempt_of();
+    if attempt.held.as_ref().is_some_and(|held| held.is_copy()) {
+        return format!("{}@{}", attempt.id, context.worker()).into();
+    }
+    attempt.id.as_str().into()
 }
 
 /// Writes the last of what an attempt has reported that ends so: before its lease ends.
 pub(crate) async fn last(context: &Context, ends: Ends) {
     let Some(report) = context.reported() else { return };
     report.unwritten().is_closed = true;
-    let written = timeout(LAST_WITHIN, write(context, ends)).await;
+    let written = timeout(LAST_WITHIN, write(context, ends, true)).await;
     let why = match written {
         Ok(Ok(_)) => return,
         Ok(Err(fault)) => fault.to_string(),

@@ -386,7 +386,8 @@ impl WorkerBuilder {
 
     /// Enqueues a job for each job of this worker that has failed for good, in the very step in which that is decided: once, whatever dies in between.
     /// Types that have [`on_failed`](macro@crate::job#options) of their own have that instead. It comes onto the queue of the job that failed, whatever
-    /// its own type or the call says; a delay means nothing here.
+    /// its own type or the call says; a delay means nothing here. Nothing follows where a job of that very type fails. `job` must not block: it may be
+    /// called by the thread that sends heartbeats.
     ///
     /// ```
     /// #[hworker::job]
@@ -401,7 +402,7 @@ impl WorkerBuilder {
         job: impl Fn(Failed) -> Enqueue<J> + Send + Sync + 'static,
     ) -> Self {
         let function = move |failed: Failed, client: &dyn Any| envelope(job(failed), client);
-        self.on_failed = OnAnyFailed::of(Box::new(function));
+        self.on_failed = OnAnyFailed::of(J::NAME, Box::new(function));
         self
     }
 

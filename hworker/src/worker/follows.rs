@@ -16,11 +16,12 @@ type Function = Box<dyn Fn(Failed, &dyn Any) -> Result<Vec<u8>, BoxError> + Send
 
 /// The one for all types that have none of their own.
 #[derive(Default)]
-pub(crate) struct OnAnyFailed(Option<Function>);
+pub(crate) struct OnAnyFailed(Option<(&'static str, Function)>);
 
 impl OnAnyFailed {
-    pub(crate) fn of(function: Function) -> Self {
-        Self(Some(function))
+    /// Makes jobs of the type with this name.
+    pub(crate) fn of(name: &'static str, function: Function) -> Self {
+        Self(Some((name, function)))
     }
 
     /// The envelope of what is enqueued for this job.
@@ -31,7 +32,9 @@ impl OnAnyFailed {
         (queue, at, evidence): (&str, u64, &Evidence),
     ) -> Option<Vec<u8>> {
         let own = job.definition.on_failed;
-        if own.is_none() && self.0.is_none() {
+        // What follows is followed by nothing: it might fail each time.
+        let any = self.0.as_ref().filter(|(name, _)| *name != job.definition.name);
+        if own.is_none() && any.is_none() {
             return None;
         }
         let failed = Failed {
@@ -45,9 +48,9 @@ impl OnAnyFailed {
             tags: tags(&job.payload),
         };
         // It is code of the user.
-        let made = panic::catch(|| match (own, &self.0) {
+        let made = panic::catch(|| match (own, any) {
             (Some(own), _) => own(failed, client),
-            (None, Some(any)) => any(failed, client),
+            (None, Some((_, any))) => any(failed, client),
             (None, None) => Err("there is none".into()),
         });
         let why = match made {

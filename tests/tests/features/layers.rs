@@ -369,6 +369,31 @@ async fn rt10_a_worker_may_have_one_for_all_types() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn rt10_nothing_follows_the_failure_of_what_follows() {
+    // `on_failed` of the worker enqueues a job that fails for good too -> it runs once, and none follows it.
+    // Guard: the name of the type in `WorkerBuilder::on_failed`.
+    let server = TestServer::start();
+    let jobs = hworker_tests::common_jobs().with::<alert_fails>();
+    let worker = server.worker().registry(jobs).on_failed(alert_fails::with);
+    let _worker = InProcess::run(worker);
+    let job = act_once::with("any".into(), vec![vec![Act::Fail("gone".into())]]);
+    job.on(server.client()).enqueue().await.expect("enqueued");
+    server.eventually("both have failed", SOON, || server.counter("failed") >= 2);
+    server
+        .eventually_async("nothing is left", SOON, async || {
+            let counts = server.inspect().counts().await.expect("counted");
+            counts.waiting + counts.running + counts.scheduled == 0
+        })
+        .await;
+    assert_eq!(server.counter("failed:alert_fails"), 1);
+}
+
+#[hworker::job(max_attempts = 1)]
+async fn alert_fails(failed: Failed) -> Result<(), BoxError> {
+    Err(format!("nobody hears of {}", failed.id).into())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rt10_what_follows_never_changes_the_end() {
     // `on_failed` panics -> the job has failed all the same, and nothing follows.
     // Guard: `panic::catch` in worker/follows.rs.

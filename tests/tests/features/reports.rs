@@ -180,6 +180,123 @@ async fn lr3_the_next_attempt_finds_the_checkpoint() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn lr3_another_job_of_the_same_id_begins_anew() {
+    // A job with an id of its own that is done, one that has failed for good, and behind each another of that id: it finds no checkpoint and does each
+    // item of its loop. One that is done and run again by hand begins anew too.
+    // Guard: `job` in remember.lua and read.rs; what is removed where a job is done.
+    let server = TestServer::start();
+    let _worker = worker(&server);
+    for (number, end) in [vec![], vec![Say::Fail]].into_iter().enumerate() {
+        let id = format!("known {number}");
+        let ended = || server.counter("processed") + server.counter("failed");
+        let before = ended();
+        let saves = [vec![Say::Checkpoint("old".into())], end].concat();
+        for (times, plan) in [vec![saves], vec![vec![Say::Restore]]].into_iter().enumerate() {
+            let name = format!("{id} {times}");
+            let job = report::with(name, plan).id(&id).on(server.client());
+            job.enqueue().await.expect("enqueued");
+            server.eventually("it has ended", SOON, || ended() == before + 1 + times as u64);
+        }
+        assert!(notes(&server, &format!("{id} 1")).contains(&"nothing".to_owned()), "{id}");
+    }
+    let walks = |name: &str| walk::with(name.into(), 3, 0, None, None).id("walks");
+    for name in ["first", "second"] {
+        walks(name).on(server.client()).enqueue().await.expect("enqueued");
+        let ended = || notes(&server, name).contains(&"end".to_owned());
+        server.eventually("it has ended", SOON, ended);
+        let items = notes(&server, name).iter().filter(|note| note.starts_with("item")).count();
+        assert_eq!(items, 3, "{name}");
+        server.eventually("its id is free", SOON, || {
+            server.redis().len("hworker-jobs-default:ids") == 0
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lr3_each_worker_has_checkpoints_of_its_own() {
+    // A loop for each of two workers -> both do all of it, and what each reports is read under the id with the worker.
+    // Guard: `Held::is_copy`.
+    let server = TestServer::start();
+    let workers = [process(&server), process(&server)];
+    server
+        .eventually_async("both are there", SOON, async || {
+            server.inspect().workers().await.expect("looked").len() == 2
+        })
+        .await;
+    let job = walk::with("each".into(), 5, 20, None, None).on_each_of(2).on(server.client());
+    let id = job.enqueue().await.expect("enqueued");
+    let ends = || server.runs_of("each").iter().filter(|run| run.what == "end").count();
+    server.eventually("both have ended", SOON, || ends() == 2);
+    let runs = server.runs_of("each");
+    assert_eq!(runs.iter().filter(|run| run.what.starts_with("item")).count(), 10, "{runs:?}");
+    for run in runs.iter().filter(|run| run.what == "end") {
+        let own = JobId::from(&*format!("{id}@{}", run.worker));
+        let done = async || progress(&server, &own).await.is_some_and(|far| far.done == 5);
+        server.eventually_async("its progress is there", SOON, done).await;
+    }
+    drop(workers);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lr3_a_loop_in_a_loop_goes_on_in_its_place() {
+    // Three tables of four rows, each a loop with a name; the first attempt fails in the second table -> the second begins at that row, and skips none.
+    // Loops without names beside each other, or one in the other, are refused: they could take each other's place.
+    // Guard: the names of fields in each.rs.
+    let server = TestServer::start();
+    let jobs = isolated_jobs().with::<tables>().with::<nameless>();
+    let _worker = InProcess::run(server.worker().registry(jobs));
+    tables::with("named".into()).on(server.client()).enqueue().await.expect("enqueued");
+    server.eventually("it is done", SOON, || server.counter("processed") == 1);
+    let rows: Vec<_> =
+        notes(&server, "named").into_iter().filter(|note| note.contains(',')).collect();
+    let all = (0..3).flat_map(|table| (0..4).map(move |row| format!("{table},{row}")));
+    let mut expected: Vec<_> = all.collect();
+    expected.insert(7, "1,2".into());
+    assert_eq!(rows, expected);
+    for nested in [true, false] {
+        let before = server.counter("failed");
+        let job = nameless::with(nested).on(server.client());
+        let id = job.enqueue().await.expect("enqueued");
+        server.eventually("it has failed", SOON, || server.counter("failed") > before);
+        let failed = server.inspect().find(&id).await.expect("looked").expect("a record");
+        assert!(failed.message.is_some_and(|why| why.contains(".named(")), "{nested}");
+    }
+}
+
+#[hworker::job(backoff = "0s", max_attempts = 2)]
+async fn tables(
+    name: String,
+    context: hworker::Context,
+    #[inject] runs: hworker_tests::Runs,
+) -> Result<(), hworker::BoxError> {
+    let runner = hworker_tests::Runner::from(&context);
+    let number = runs.begin(&runner);
+    let (context, runs, runner, name) = (&context, &runs, &runner, &*name);
+    let table = |table: u64| async move {
+        let row = |row: u64| async move {
+            runs.note(name, &format!("{table},{row}"), number, runner);
+            if number == 0 && (table, row) == (1, 2) {
+                return Err::<(), hworker::BoxError>("told to fail".into());
+            }
+            Ok(())
+        };
+        context.each(0..4, row).named(format!("rows of {table}")).await
+    };
+    context.each(0..3, table).named("tables").await
+}
+
+#[hworker::job(max_attempts = 1)]
+async fn nameless(nested: bool, context: hworker::Context) -> Result<(), hworker::BoxError> {
+    let nothing = |_: u64| async { Ok::<_, hworker::BoxError>(()) };
+    let context = &context;
+    if nested {
+        return context.each(0..2, |_| async move { context.each(0..2, nothing).await }).await;
+    }
+    context.each(0..2, nothing).await?;
+    context.each(0..2, nothing).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn lr3_a_killed_worker_loses_no_more_than_a_second() {
     // A checkpoint that is written, kill -9 of the worker, and the same of the process of an isolated body: the next attempt has it.
     // Guard: `keep_writing`.

@@ -217,9 +217,11 @@ async fn log(context: &Context, queue: &str, id: &str, follow: bool) -> Result<(
     let id = JobId::from(id);
     let mut last: Option<LogLine> = None;
     loop {
-        let state = if follow { inspect.find(&id).await?.map(|job| job.state) } else { None };
+        let found = if follow { inspect.find(&id).await? } else { None };
+        let state = found.map(|job| job.state);
         let mut lines = inspect.log(&id).await?;
-        if last.is_none() && lines.is_empty() && !follow && inspect.find(&id).await?.is_none() {
+        let is_unknown = last.is_none() && lines.is_empty() && state.is_none();
+        if is_unknown && (follow || inspect.find(&id).await?.is_none()) {
             return Err(Stop::not_found(format!(
                 "job {id} is not on the queue {queue}; another queue is named with -q"
             )));

@@ -159,13 +159,13 @@ impl Output {
         print(&out)
     }
 
-    /// Prints a line for a person, and nothing where JSON is printed.
+    /// Prints one of many: a line for a person, or JSON on a line of its own.
     pub(crate) fn line<T: Serialize>(&self, value: &T, line: &str) -> Result<(), Stop> {
         let line = if self.form == Form::Json { json(value)? } else { shown_lines(line) };
         print(&format!("{line}\n"))
     }
 
-    /// Prints a line, but where JSON is asked for.
+    /// Prints a line for a person, and nothing where JSON is printed.
     pub(crate) fn say(&self, line: &str) -> Result<(), Stop> {
         if self.form == Form::Json { Ok(()) } else { print(&format!("{}\n", shown_lines(line))) }
     }

@@ -59,6 +59,7 @@ pub(crate) use parked::{Overdue, ParkedEntry};
 pub(crate) use read::{DEEPEST, Places, Range, read_set};
 pub(crate) use records::{Place, Trimmed};
 pub(crate) use recover::{Recovered, Who};
+pub(crate) use remember::Remembered;
 pub(crate) use reserve::{Listed, Reserved, Want};
 #[cfg(feature = "cron")]
 pub(crate) use schedule::DueEntry;

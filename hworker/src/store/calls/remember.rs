@@ -8,39 +8,54 @@ use crate::store::net::{Call, Connection, Fault};
 use crate::store::queue::Queue;
 use crate::store::{CALL_WITHIN, Script};
 
+/// What a body reports of its job.
+pub(crate) struct Remembered<'a> {
+    pub(crate) lease: String,
+    /// The id under which it is kept.
+    pub(crate) id: &'a str,
+    /// When the job was enqueued, in ms: it tells it from another of its id.
+    pub(crate) job: u64,
+    /// For how many seconds it is kept.
+    pub(crate) kept_s: u64,
+    /// The job is done: nothing goes on from its checkpoints.
+    pub(crate) is_done: bool,
+    /// Those without a value are removed.
+    pub(crate) fields: Vec<(&'a str, &'a [u8])>,
+    pub(crate) lines: Vec<&'a [u8]>,
+}
+
 impl Queue {
     /// Writes what a body reports; false where its lease is held no more.
     pub(crate) async fn remember(
         &self,
         on: &Connection,
-        (worker, lease): (WorkerKeys, String),
-        id: &str,
-        kept_s: u64,
-        fields: &[(&String, &Vec<u8>)],
-        lines: &[&Vec<u8>],
+        worker: &WorkerKeys,
+        what: &Remembered<'_>,
     ) -> Result<bool, Fault> {
-        let (live, log) = (self.keys.live_of(id), self.keys.log_of(id));
+        let (live, log) = (self.keys.live_of(what.id), self.keys.log_of(what.id));
         let mut call = Call::new(Script::Remember, &[&worker.progress, &live, &log]);
-        call.arg(lease).number(kept_s).number(MOST_LINES as u64).number(MOST_BYTES as u64);
-        call.number(fields.len() as u64);
-        for (field, value) in fields {
-            call.arg(field.as_bytes()).arg(value);
+        call.arg(&what.lease).number(what.kept_s);
+        call.number(MOST_LINES as u64).number(MOST_BYTES as u64).number(what.job);
+        call.arg(if what.is_done { "1" } else { "" }).number(what.fields.len() as u64);
+        for (field, value) in &what.fields {
+            call.arg(field).arg(value);
         }
-        for line in lines {
+        for line in &what.lines {
             call.arg(line);
         }
         Ok(on.run(&call, CALL_WITHIN).await?.text()? == "ok")
     }
 
-    /// A field of what a job has reported.
+    /// A field of what this job has reported, and not another of its id.
     pub(crate) async fn reported(
         &self,
         on: &Connection,
-        id: &str,
+        (id, job): (&str, u64),
         field: &str,
     ) -> Result<Option<Vec<u8>>, Fault> {
-        let mut reply = on.ask("HGET", (self.keys.live_of(id), field)).await?;
-        if reply.left() == 0 { Ok(None) } else { reply.payload().map(Some) }
+        let mut reply = on.ask("HMGET", (self.keys.live_of(id), "job", field)).await?;
+        let own = reply.maybe_payload()?.is_some_and(|own| own == job.to_string().as_bytes());
+        Ok(reply.maybe_payload()?.filter(|_| own))
     }
 
     /// How far a job is, and how many lines its log has.

@@ -11,6 +11,7 @@ use rustix::process::{
     Resource, Rlimit, Signal, getpgrp, getpid, getrlimit, kill_process_group, setrlimit,
 };
 use rustix::time::{ClockId, clock_gettime};
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -143,6 +144,7 @@ async fn perform(core: &Core, run: Run, running: &Running) -> Said {
         worker: worker.into(),
         states: Arc::clone(&states),
         stopping: locked(running).stopping.clone(),
+        runtime: Handle::try_current().ok(),
     };
     let mut job = match read(core, Lease::parse(&lease), payload.into_bytes()) {
         Ok(job) => job,

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -146,6 +147,7 @@ impl Consumer {
                 worker: Arc::clone(&worker),
                 states: Arc::clone(&core.states),
                 stopping,
+                runtime: Handle::try_current().ok(),
             }),
             worker,
             session_number: AtomicU64::new(0),

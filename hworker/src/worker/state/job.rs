@@ -64,6 +64,10 @@ impl Held for Job {
         self.definition.encrypted
     }
 
+    fn is_copy(&self) -> bool {
+        self.lease.is_copy()
+    }
+
     fn payload(&self) -> &str {
         &self.payload
     }

@@ -18,7 +18,7 @@ use crate::unique::{KeyLock, Receipt, Submitted};
 /// What a member of a batch says of it takes so many bytes at most.
 const OF_BYTES: usize = r#","of":"b.0190a6c2f3d47b8e9a1b2c3d4e5f6071.9999999""#.len();
 
-pub(super) const NOT_UNIQUE: &str = "a member of a batch is no unique job and has no id of its own: where another held its key, the batch would wait for it for ever";
+pub(super) const NOT_UNIQUE: &str = "a member of a batch is not unique and has no id of its own: another job may hold its key, and the batch would never end";
 
 /// Where in its queue a job waits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]

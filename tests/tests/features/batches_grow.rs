@@ -247,8 +247,8 @@ async fn ba7_a_cancelled_batch_ends() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn ba7_a_paused_batch_waits_and_goes_on() {
-    // Paused while a member runs, and one is delayed -> that one ends, no other begins, other jobs of the queue run; resumed, they run in their order, those too
-    // that were parked late. Nothing is left beside the queue.
+    // Paused while a member runs, and one is delayed -> that one ends, no other begins, other jobs of the queue run; resumed, they run in their order,
+    // those too that were parked late. Nothing is left beside the queue.
     // Guard: `duties.hold`, stop_batch.lua.
     let server = TestServer::start();
     let _worker = InProcess::run(server.worker().registry(jobs()).concurrency(1));

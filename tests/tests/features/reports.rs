@@ -185,7 +185,15 @@ async fn lr3_another_job_of_the_same_id_begins_anew() {
     // item of its loop. One that is done and run again by hand begins anew too.
     // Guard: `job` in remember.lua and read.rs; what is removed where a job is done.
     let server = TestServer::start();
-    let _worker = worker(&server);
+    let keeps = server.worker().registry(isolated_jobs()).concurrency(4).keep_done(100);
+    let _worker = InProcess::run(keeps);
+    let plan = vec![vec![Say::Checkpoint("old".into())], vec![Say::Restore]];
+    let id = reports(&server, "by hand", plan).await;
+    server.eventually("it is done", SOON, || server.counter("processed") == 1);
+    let job = server.inspect().find(&id).await.expect("looked").expect("a record");
+    server.inspect().change(&[job], &hworker::Action::Retry).await.expect("it runs again");
+    server.eventually("it is done again", SOON, || server.counter("processed") == 2);
+    assert!(notes(&server, "by hand").contains(&"nothing".to_owned()));
     for (number, end) in [vec![], vec![Say::Fail]].into_iter().enumerate() {
         let id = format!("known {number}");
         let ended = || server.counter("processed") + server.counter("failed");
@@ -241,7 +249,7 @@ async fn lr3_each_worker_has_checkpoints_of_its_own() {
 async fn lr3_a_loop_in_a_loop_goes_on_in_its_place() {
     // Three tables of four rows, each a loop with a name; the first attempt fails in the second table -> the second begins at that row, and skips none.
     // Loops without names beside each other, or one in the other, are refused: they could take each other's place.
-    // Guard: the names of fields in each.rs.
+    // Guard: the names of fields in each.rs, and what it removes at the end of an inner loop.
     let server = TestServer::start();
     let jobs = isolated_jobs().with::<tables>().with::<nameless>();
     let _worker = InProcess::run(server.worker().registry(jobs));
@@ -280,7 +288,7 @@ async fn tables(
             }
             Ok(())
         };
-        context.each(0..4, row).named(format!("rows of {table}")).await
+        context.each(0..4, row).named("rows").await
     };
     context.each(0..3, table).named("tables").await
 }

@@ -30,9 +30,9 @@
 -- ms until the next scheduled job is due, or a limit opens, or -1, parked jobs that it has not looked at, parked jobs to be broken, its
 -- orders 'quiet', 'slots' and 'stop' or '' each, the leases that are to be cancelled, each on a line, 1 if it is to
 -- declare what its program says or 0, the ids of the jobs for each worker that this one is to take, each on a line, how many notes of batches
--- wait if it keeps the timer or 0, how often the batches changed of which no member starts, these if it does not know them, each on a line with why, the
--- batches to be looked at if it keeps the timer, each on a line, worker, last heartbeat, worker, last heartbeat, ...} with every worker that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'}
--- when the worker was declared dead or is not known.
+-- wait if it keeps the timer or 0, how often the batches changed of which no member starts, these if it does not know them, each on a line with
+-- why, the batches to be looked at if it keeps the timer, each on a line, worker, last heartbeat, worker, last heartbeat, ...} with every worker
+-- that was last heard of more than 2 s ago or in the future, 1000 of each at most; {'void'} when the worker was declared dead or is not known.
 local call = redis.call
 local workers, record, progress, inbox = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local timer, scheduled, jobs, parked, token_key = KEYS[5], KEYS[6], KEYS[7], KEYS[8], KEYS[9]

@@ -16,7 +16,8 @@
 -- Returns 'ok', or 'lost' where the lease is held no more.
 -- Invariant: an attempt that has lost its job reports nothing more.
 local call = redis.call
-local live, log, job = KEYS[2], KEYS[3], ARGV[5]
+local live, log = KEYS[2], KEYS[3]
+local job = ARGV[5]
 
 if call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return 'lost' end
 local lines = call('LLEN', log)

@@ -26,6 +26,7 @@ use crate::durability::Durability;
 use crate::encryption::{Encrypted, KeyRing};
 use crate::error::Error;
 use crate::fnv;
+use crate::hooks::Events;
 use crate::job::Definition;
 use crate::keys::KeySpace;
 use crate::limit::{List, written_key};
@@ -71,6 +72,7 @@ struct Inner {
     durability: Option<Durability>,
     encryption: EncryptionConfig,
     outgoing: outgoing::AllOutgoing,
+    events: Events,
     connections: Connections,
     coalescers: Coalescers,
     bounds: Bounds,
@@ -326,6 +328,11 @@ impl Client {
     /// How safe jobs have to be that do not say it themselves.
     pub(crate) fn durability(&self) -> Option<Durability> {
         self.inner.durability
+    }
+
+    /// Which events are written.
+    pub(crate) fn writes_events(&self) -> Events {
+        self.inner.events
     }
 
     /// The keys that encrypted arguments are read with, if there are any.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::durability::Durability;
 use crate::error::Problems;
+use crate::hooks::Events;
 use crate::keys::{Ended, check_queue, is_prefix};
 use crate::shards;
 use crate::spelling;
@@ -103,7 +104,7 @@ pub(crate) fn unknown_variables() -> Vec<(String, &'static str)> {
 
 /// `None` for a setting.
 fn nearest_setting(name: &str) -> Option<&'static str> {
-    const KNOWN: [&str; 36] = [
+    const KNOWN: [&str; 37] = [
         "HWORKER_REDIS_URL",
         "HWORKER_TLS_CA",
         "HWORKER_TLS_CERT",
@@ -113,6 +114,7 @@ fn nearest_setting(name: &str) -> Option<&'static str> {
         "HWORKER_PREFIX",
         "HWORKER_SHARDS",
         "HWORKER_DURABILITY",
+        "HWORKER_EVENTS",
         "HWORKER_SETTLE_DURABILITY",
         "HWORKER_QUEUES",
         "HWORKER_CONCURRENCY",
@@ -200,6 +202,10 @@ fn check_max_payload(bytes: usize, problems: &mut Problems) {
             problems.0.push(problem);
         }
     }
+}
+
+pub(crate) fn events(given: Option<Events>, problems: &mut Problems) -> Events {
+    Environment { problems }.or(given, "HWORKER_EVENTS", str::parse, Events::Off)
 }
 
 pub(crate) fn durability(given: Option<Durability>, problems: &mut Problems) -> Durability {

@@ -78,6 +78,8 @@ pub(crate) struct Keys {
 /// The keys of one worker in one queue.
 #[derive(Debug, Clone)]
 pub(crate) struct WorkerKeys {
+    /// The worker.
+    pub(crate) id: String,
     pub(crate) progress: String,
     pub(crate) inbox: String,
     pub(crate) record: String,
@@ -156,7 +158,12 @@ impl Keys {
 
     pub(crate) fn worker(&self, worker: impl Display) -> WorkerKeys {
         let key = |kind: &str| format!("{}-{kind}-{}:{worker}", self.prefix, self.queue);
-        WorkerKeys { progress: key("progress"), inbox: key("inbox"), record: key("worker") }
+        WorkerKeys {
+            progress: key("progress"),
+            inbox: key("inbox"),
+            record: key("worker"),
+            id: worker.to_string(),
+        }
     }
 
     /// The sorted set of the jobs that ended so.
@@ -224,6 +231,11 @@ impl Keys {
         [&*self.jobs, ":stopped"].concat()
     }
 
+    /// What happens to its jobs.
+    pub(crate) fn events(&self) -> String {
+        [&*self.jobs, ":events"].concat()
+    }
+
     /// The members of a paused batch that were met.
     pub(crate) fn paused_of(&self, batch: &str) -> String {
         [&*self.jobs, ":paused:", batch].concat()
@@ -282,6 +294,7 @@ impl Keys {
             ("notes", "hash"),
             ("undelivered", "list"),
             ("batches", "zset"),
+            ("events", "stream"),
             ("stopped", "hash"),
             ("cron", "hash"),
             ("tables", "hash"),

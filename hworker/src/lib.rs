@@ -32,6 +32,7 @@ mod encryption;
 mod enqueue;
 mod envelope;
 mod error;
+mod events;
 mod fnv;
 mod fresh_uuid;
 mod guarded;
@@ -102,9 +103,10 @@ pub use durability::Durability;
 pub use enqueue::{Batch, Bulk, Enqueue, EnqueueByName};
 pub use envelope::{AttemptError, Crash, JobId};
 pub use error::{BoxError, Cause, Error, Fate, Problems};
+pub use events::{EventPosition, EventReader};
 #[cfg(feature = "cron")]
 pub use hooks::{Checkin, CheckinState};
-pub use hooks::{ErrorReport, Event, EventKind};
+pub use hooks::{ErrorReport, Event, EventKind, Events};
 pub use hworker_macros::job;
 pub use inspect::{
     Action, BatchAudit, Changed, Counts, Edit, Filter, Group, Inspect, JobInfo, Jobs, Order, Page,

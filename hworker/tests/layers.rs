@@ -30,7 +30,7 @@ const LAYERS: &[&[&str]] = &[
     &["job"],
     &["store", "registry"],
     &["client", "monitor"],
-    &["audit", "cron", "dead_workers", "deploys", "manifest", "relay", "reports"],
+    &["audit", "cron", "dead_workers", "deploys", "events", "manifest", "relay", "reports"],
     &["batch", "scheduler", "table"],
     &["control", "enqueue", "inspect", "lock"],
     &["doctor", "results"],

@@ -14,6 +14,7 @@ use super::{Client, Inner, Spread};
 use crate::config::{self, EncryptionSettings, Limits, TlsFiles, UrlSource, defaults};
 use crate::durability::Durability;
 use crate::error::{BoxError, Error, Problems};
+use crate::hooks::Events;
 use crate::keys::KeySpace;
 use crate::store::{Address, Meta, Queue, without_secrets};
 
@@ -37,6 +38,7 @@ pub struct ClientBuilder {
     durability: Option<Durability>,
     encryption: EncryptionSettings,
     outgoing: AllOutgoing,
+    events: Option<Events>,
 }
 
 impl ClientBuilder {
@@ -158,6 +160,13 @@ impl ClientBuilder {
         self
     }
 
+    /// Which events this client, and a worker that uses it, write for [`Client::events`]: [docs/events.md](https://github.com/hworker/hworker/blob/main/docs/events.md).
+    /// Default: `HWORKER_EVENTS`, then none.
+    pub fn events(mut self, events: Events) -> Self {
+        self.events = Some(events);
+        self
+    }
+
     /// Makes the client.
     ///
     /// # Errors
@@ -168,6 +177,7 @@ impl ClientBuilder {
         let max_payload = config::max_payload(self.max_payload, &mut problems);
         let durability = config::durability(self.durability, &mut problems);
         let shards = config::shards(self.shards, &mut problems);
+        let events = config::events(self.events, &mut problems);
         let encryption = self.encryption.resolve(&mut problems);
         let (url, source) = config::redis_url(self.redis_url, &mut problems);
         let chosen = source == UrlSource::Program;
@@ -192,6 +202,7 @@ impl ClientBuilder {
                 durability: durability.asks(),
                 encryption,
                 outgoing: self.outgoing,
+                events,
                 connections: Connections::default(),
                 coalescers: Coalescers::default(),
                 bounds: super::Bounds::default(),
@@ -213,6 +224,7 @@ impl fmt::Debug for ClientBuilder {
             .field("durability", &self.durability)
             .field("encryption", &self.encryption)
             .field("outgoing", &self.outgoing)
+            .field("events", &self.events)
             .finish()
     }
 }

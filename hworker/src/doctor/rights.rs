@@ -64,6 +64,7 @@ const CALLS: &[(&str, &str)] = &[
     ("o", "xtrim <meta> maxlen 1"),
     ("o", "xadd <meta> * 1 1"),
     ("ro", "xrevrange <meta> + -"),
+    ("ro", "xrange <meta> - +"),
     ("wo", "get <token>"),
     ("wo", "set <token> 1"),
     ("p", "get <token>"),

@@ -9,6 +9,7 @@ use crate::client::Client;
 use crate::durability::Durability;
 use crate::envelope::JobId;
 use crate::error::{Cause, Error, Refusal};
+use crate::hooks::{EventKind, Events};
 use crate::job::{OfJob, Whereabouts};
 use crate::job_state::JobState;
 use crate::limit::List;
@@ -86,6 +87,11 @@ impl Placed {
         H::of(receipt.id, || Whereabouts { shard: (*shard).into(), client: Box::new(client) })
     }
 
+    /// Whether it is there because of this enqueue.
+    fn is_new(&self) -> bool {
+        !matches!(self.receipt.submitted, Submitted::Exists(_) | Submitted::Moved)
+    }
+
     pub(super) fn new(id: JobId, shard: Arc<str>, client: Client) -> Self {
         Self { receipt: Receipt { id, submitted: Submitted::New }, shard, client }
     }
@@ -93,6 +99,27 @@ impl Placed {
 
 impl Ready {
     pub(super) async fn send(self, runtime: runtime::Id) -> Result<Placed, Error> {
+        if self.client.writes_events() == Events::All {
+            return Box::pin(self.send_and_tell(runtime)).await;
+        }
+        self.put(runtime).await
+    }
+
+    /// Sends it, and tells of it those who read events.
+    async fn send_and_tell(self, runtime: runtime::Id) -> Result<Placed, Error> {
+        let (queue, job) = (self.queue.clone(), self.job.clone());
+        let placed = self.put(runtime).await?;
+        if placed.is_new() {
+            let shards = placed.client.shards(&queue, placed.client.limits());
+            if let Some(shard) = shards.iter().find(|shard| shard.label == placed.shard) {
+                let enqueued = (&*job, placed.receipt.id.as_str());
+                placed.client.tell(shard, EventKind::Enqueued, [enqueued]).await;
+            }
+        }
+        Ok(placed)
+    }
+
+    async fn put(self, runtime: runtime::Id) -> Result<Placed, Error> {
         if self.place.lock.is_some() {
             return Box::pin(self.submit_by_id()).await;
         }
@@ -160,11 +187,7 @@ impl Ready {
 
     /// Sends it, and says what became of it.
     pub(super) async fn submit(self, runtime: runtime::Id) -> Result<Receipt, Error> {
-        let placed = match self.place.lock {
-            Some(_) => self.submit_by_id().await,
-            None => self.send(runtime).await,
-        };
-        Ok(placed?.receipt)
+        Ok(self.send(runtime).await?.receipt)
     }
 
     /// Of a job that is known by its id.

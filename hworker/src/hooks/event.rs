@@ -1,12 +1,19 @@
 //! What happens to jobs and workers.
 
 use std::fmt;
+use std::str::FromStr;
 use std::time::Duration;
 
-use crate::envelope::JobId;
+use serde::{Serialize, Serializer};
 
-/// What happened to a job or a worker; [`WorkerBuilder::observe`](crate::WorkerBuilder::observe) gets it. The arguments of the job are not in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+use crate::envelope::JobId;
+use crate::time::millis;
+
+/// What happened to a job or a worker; [`WorkerBuilder::observe`](crate::WorkerBuilder::observe) gets it, and [`EventReader`](crate::EventReader) reads it
+/// in another process. The arguments of the job are not in it.
+///
+/// As JSON what is none is left out, and how long the body ran is `elapsed_ms`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Event {
     /// What happened.
@@ -16,23 +23,50 @@ pub struct Event {
     /// The queue of the job; of a worker all that it serves, separated by commas.
     pub queue: String,
     /// The name of the job type; none where it is not known, and of a worker.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub job: Option<String>,
     /// The id of the job.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<JobId>,
     /// The number of the attempt, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
     /// The worker. Of a job that was taken back: the one that died.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub worker: Option<String>,
     /// Why, of what did not end well.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// How long the body ran, if it had started.
+    #[serde(
+        rename = "elapsed_ms",
+        serialize_with = "in_ms",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub elapsed: Option<Duration>,
+    /// It was written with others of which one did not count any more, as its worker had lost the job, and it may be that one. Never so of what is
+    /// observed.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unsure: bool,
+}
+
+#[allow(clippy::ref_option, reason = "serde passes it so")]
+fn in_ms<S: Serializer>(elapsed: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    elapsed.map(millis).serialize(serializer)
+}
+
+impl Serialize for EventKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
 }
 
 /// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[non_exhaustive]
 pub enum EventKind {
+    /// A job was enqueued by a program that tells it.
+    Enqueued,
     /// A body has started.
     Started,
     /// A job is done.
@@ -55,11 +89,14 @@ pub enum EventKind {
     WorkerStarted,
     /// It takes no more.
     WorkerStopped,
+    /// A reader was too late: more came than is kept, and what came before the next event is gone.
+    Missed,
 }
 
 impl EventKind {
     /// All, in no order that means anything.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
+        Self::Enqueued,
         Self::Started,
         Self::Done,
         Self::Retried,
@@ -71,12 +108,14 @@ impl EventKind {
         Self::Recovered,
         Self::WorkerStarted,
         Self::WorkerStopped,
+        Self::Missed,
     ];
 
     /// The word for it, as in `worker_started`.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
+            Self::Enqueued => "enqueued",
             Self::Started => "started",
             Self::Done => "done",
             Self::Retried => "retried",
@@ -88,6 +127,44 @@ impl EventKind {
             Self::Recovered => "recovered",
             Self::WorkerStarted => "worker_started",
             Self::WorkerStopped => "worker_stopped",
+            Self::Missed => "missed",
+        }
+    }
+}
+
+/// From the word for it; an error says which there are.
+impl FromStr for EventKind {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        Self::ALL.into_iter().find(|kind| kind.name() == word).ok_or_else(|| {
+            let all = Self::ALL.map(Self::name).join(", ");
+            format!("`{word}` is no kind of event; there are {all}")
+        })
+    }
+}
+
+/// Which events are written to the server, where other processes [read](crate::Client::events) them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+pub enum Events {
+    /// None.
+    #[default]
+    Off,
+    /// How attempts and jobs end.
+    Ends,
+    /// These, and what is enqueued and started.
+    All,
+}
+
+impl FromStr for Events {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, Self::Err> {
+        match word {
+            "off" => Ok(Self::Off),
+            "ends" => Ok(Self::Ends),
+            "all" => Ok(Self::All),
+            _ => Err(format!("`{word}` is none of `off`, `ends`, `all`")),
         }
     }
 }

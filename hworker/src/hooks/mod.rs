@@ -24,7 +24,7 @@ use crate::log::say;
 #[cfg(feature = "cron")]
 pub use checkin::{Checkin, CheckinState};
 pub use error_report::ErrorReport;
-pub use event::{Event, EventKind};
+pub use event::{Event, EventKind, Events};
 
 /// So many reports wait for a function; what comes beyond is dropped, and counted.
 const ROOM: usize = 1_000;

@@ -12,6 +12,7 @@ use crate::encryption::is_sealed;
 use crate::envelope::{Envelope, JobId, Rewrite, describe, edit_args, keeps};
 use crate::error::{Cause, Error, Refusal};
 use crate::guarded::guarded;
+use crate::hooks::EventKind;
 use crate::job::Definition;
 use crate::job_state::JobState;
 use crate::kept::KeptRecord;
@@ -313,6 +314,9 @@ impl Inspect {
             if let Some(seen) = again.and_then(from) {
                 edited = shard.edit(&on, &day, (id, seen), to, todo).await?;
             }
+        }
+        if let (Edited::Done, Duty::Cancel { job, id, .. }) = (&edited, &duty) {
+            self.client.tell(shard, EventKind::Cancelled, [(&**job, &**id)]).await;
         }
         Ok(edited)
     }

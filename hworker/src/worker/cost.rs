@@ -238,8 +238,11 @@ mod server {
                 let Ok(Reserved::Jobs { jobs, .. }) = reserved else { panic!("{reserved:?}") };
                 assert_eq!(jobs.len(), at_once);
                 if settles {
-                    let end =
-                        |(lease, _)| Settlement { lease, end: End::Acked { job: plain::NAME } };
+                    let end = |(lease, _)| Settlement {
+                        lease,
+                        end: End::Acked { job: plain::NAME },
+                        event: None,
+                    };
                     done = jobs.into_iter().map(end).collect();
                 }
             }

@@ -4,6 +4,7 @@ mod attempt;
 mod builder;
 #[cfg(test)]
 mod cost;
+mod events;
 mod every_queue;
 mod follows;
 mod handle;
@@ -268,6 +269,7 @@ impl Worker {
             worker: Some(session.id.to_string()),
             message: None,
             elapsed: None,
+            unsure: false,
         });
     }
 

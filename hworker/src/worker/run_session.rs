@@ -8,6 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::attempt::record::released;
 use super::attempt::runner;
+use super::events;
 use super::every_queue;
 use super::handle::WorkerHandle;
 use super::intake::{self, broadcast, parked};
@@ -158,6 +159,8 @@ fn tasks_of_bodies(session: &Arc<Session>) -> JoinSet<()> {
             of_queues.spawn(of.with(broadcast::run(core_of, consumer_of)));
             let (of, core_of, consumer_of) = with(&session);
             of_queues.spawn(of.with(relay::run(core_of, consumer_of)));
+            let (of, core_of, consumer_of) = with(&session);
+            of_queues.spawn(of.with(events::run(core_of, consumer_of)));
             for _ in 0..threads {
                 of_queues
                     .spawn(Arc::clone(&session).with(runner::run(core(), Arc::clone(consumer))));

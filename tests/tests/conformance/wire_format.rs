@@ -455,6 +455,9 @@ async fn steer(server: &TestServer) {
     let _: u64 = server.redis().ask(&["RPUSH", &fails, "0 failed id"]);
     let note = format!("{batch} 0 good done id");
     let _: u64 = server.redis().ask(&["HSET", "hworker-jobs-default:notes", "1", &note]);
+    let event = r#"{"kind":"done","job":"act","id":"1"}"#;
+    let _: String =
+        server.redis().ask(&["XADD", "hworker-jobs-default:events", "*", "w", "", "e", event]);
     // As of a body that reports.
     let _: u64 = server.redis().ask(&["HSET", "hworker-live-default:id", "each:1", "7"]);
     let _: u64 = server.redis().ask(&["RPUSH", "hworker-log-default:id", "{}"]);

@@ -69,6 +69,7 @@ mod doctor;
 mod edits;
 mod encryption;
 mod enqueue;
+mod events;
 mod idle;
 mod inspect;
 mod isolate;

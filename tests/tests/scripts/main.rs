@@ -898,6 +898,41 @@ fn an_end_needs_no_more_than_its_own_structures() {
 }
 
 #[test]
+fn events_are_told_of_what_was_held() {
+    // Two acks of which one is held, with what is told of them -> told, as of which one is unsure; none is held -> nothing; all are -> none is unsure. A
+    // stream of another type -> the ends stand, and the reply says why.
+    let server = TestServer::start();
+    let mut both = Both::new(&server);
+    let (progress, events) = (of_worker("progress", 1), key("jobs") + ":events");
+    let mut settle = |held: &[&str]| {
+        for lease in held {
+            let _: u64 = both.ask(&["HSET", &progress, lease, "{}"]);
+        }
+        let args = "1000 1000 ack j 1 1 2 end j 7 1 retry 0 {} events w.1 100 2 a b";
+        let args: Vec<_> = args.split(' ').map(str::to_owned).collect();
+        let reply = list(&both.script("settle", &keys_of_settle(1), &args));
+        if both.ask::<String>(&["TYPE", &events]) == "string" {
+            return (reply, Vec::new());
+        }
+        let told: Vec<(String, Vec<String>)> = both.ask(&["XRANGE", &events, "-", "+"]);
+        (reply, told.into_iter().map(|(_, fields)| fields.join(" ")).collect())
+    };
+    let (reply, told) = settle(&["1"]);
+    assert_eq!((reply[0].as_str(), reply[1].as_str(), reply.len()), ("1", "stale", 2));
+    assert_eq!(told, ["w w.1 u 2 e a", "w w.1 u 2 e b"]);
+    assert_eq!(settle(&[]).1.len(), 2);
+    let (_, told) = settle(&["1", "2", "7"]);
+    assert_eq!(told[2..], ["w w.1 u 0 e a", "w w.1 u 0 e b"]);
+    let wrong = redis::Client::open(server.url()).expect("a URL");
+    let mut wrong = wrong.get_connection().expect("a connection");
+    let _: () =
+        redis::cmd("SET").arg(key("jobs") + ":events").arg("x").query(&mut wrong).expect("set");
+    let (reply, _) = settle(&["1", "2", "7"]);
+    assert_eq!(reply[..2], ["2", "ok"]);
+    assert!(reply[2].starts_with("events WRONGTYPE"), "{reply:?}");
+}
+
+#[test]
 fn an_inbox_goes_back_by_the_thousand_in_its_order() {
     let server = TestServer::start();
     let mut both = Both::new(&server);

@@ -112,6 +112,8 @@ pub(crate) enum Command {
     /// Batches: jobs that belong together, and what runs when they have ended
     #[command(subcommand)]
     Batches(Batches),
+    /// What happens to the jobs of a queue, where its workers tell it: all that is kept, and with -f what comes
+    Events(Events),
     /// Cron entries: jobs that run by a cron expression or at an interval
     #[command(subcommand)]
     Cron(Cron),
@@ -260,6 +262,21 @@ pub(crate) enum Deploy {
     },
     /// The marks, the latest first
     Ls,
+}
+
+#[derive(Debug, Flags)]
+pub(crate) struct Events {
+    #[command(flatten)]
+    pub(crate) queue: queue::Queue,
+    /// Of these kinds alone, as `failed,cancelled`
+    #[arg(long = "kind", value_name = "KINDS", value_delimiter = ',')]
+    pub(crate) kinds: Vec<hworker::EventKind>,
+    /// Behind this position, which stands in what --json prints; `now`, or a time in ms since 1970
+    #[arg(long, value_name = "POSITION", default_value = "0")]
+    pub(crate) from: hworker::EventPosition,
+    /// Goes on with what comes
+    #[arg(long, short)]
+    pub(crate) follow: bool,
 }
 
 #[derive(Debug, Flags)]

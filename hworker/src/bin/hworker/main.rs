@@ -9,6 +9,7 @@ mod cron;
 mod deploy;
 mod doctor;
 mod enqueue;
+mod events;
 mod jobs;
 mod limits;
 mod locks;
@@ -100,6 +101,7 @@ async fn run(args: Args) -> Result<(), Stop> {
         Command::Locks(command) => Box::pin(locks::run(&context, command)).await,
         Command::Broadcasts(command) => Box::pin(broadcasts::run(&context, command)).await,
         Command::Batches(command) => Box::pin(batches::run(&context, command)).await,
+        Command::Events(which) => Box::pin(events::run(&context, which)).await,
         Command::Cron(command) => Box::pin(cron::run(&context, command)).await,
         Command::Tables(command) => Box::pin(tables::run(&context, command)).await,
         Command::Workers(command) => Box::pin(workers::run(&context, command)).await,

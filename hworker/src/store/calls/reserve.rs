@@ -87,9 +87,10 @@ impl Queue {
             self.settle_call(Script::SettleAndReserve, &[&worker.inbox], worker, day, batch);
         self.ask(&mut call, session, want);
         let mut reply = on.run(&call, CALL_WITHIN).await?;
+        let untold = reply.take_last_word("events ");
         let anew = reply.take_last_word("anew ");
         let mut settled = settled(reply.split_last("settle", parts.len())?, &parts)?;
-        settled.anew = anew;
+        (settled.anew, settled.untold) = (anew, untold);
         Ok((settled, reserved(reply)?))
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use redis::Value;
 
+use super::events::{KEPT, together};
 use super::lease::Lease;
 use super::settlement::{End, Settlement};
 use crate::charts::UNKNOWN;
@@ -34,6 +35,8 @@ pub(crate) struct Settled {
     pub(crate) refusal: Option<Fault>,
     /// The counters that could not be counted up, and began anew.
     pub(crate) anew: Option<String>,
+    /// Why the events could not be written.
+    pub(crate) untold: Option<String>,
     /// Why it is not as safe as asked, where it is not.
     pub(crate) not_durable: Option<Fault>,
     /// What batches are to be told of those that were held, which stands beside the queue now.
@@ -84,6 +87,7 @@ impl Queue {
                     all.stale.extend(some.stale);
                     all.notes.extend(some.notes);
                     all.anew = some.anew.or(all.anew);
+                    all.untold = some.untold.or(all.untold);
                     all.not_durable = some.not_durable.or(all.not_durable);
                 }
                 Err(fault) if fault.is_of_another_type() => {
@@ -240,6 +244,13 @@ impl Queue {
             let job = if job.is_empty() { UNKNOWN } else { job };
             parts.push(Part { job, leases: 1, noted: note.map(|note| (lease, note)) });
         }
+        let told = together(batch.iter().filter_map(|one| one.event.as_deref()));
+        if !told.is_empty() {
+            call.arg("events").arg(&*worker.id).number(KEPT).number(told.len() as u64);
+            for text in told {
+                call.arg(text);
+            }
+        }
         (call, parts)
     }
 
@@ -284,11 +295,12 @@ fn spans(mut leases: Vec<&Lease>) -> Vec<(&Lease, u64)> {
 
 /// Reads how many leases each operation of a settle found held.
 pub(super) fn settled(mut reply: Reply, parts: &[Part<'_>]) -> Result<Settled, Fault> {
+    let untold = reply.take_last_word("events ");
     let anew = reply.take_last_word("anew ");
     if reply.left() != parts.len() {
         return Err(reply.fault("not one reply for each operation"));
     }
-    let mut settled = Settled { anew, ..Settled::default() };
+    let mut settled = Settled { anew, untold, ..Settled::default() };
     for Part { job, leases, noted } in parts {
         let held = match reply.value()? {
             Value::Int(held) => held.unsigned_abs().min(*leases),

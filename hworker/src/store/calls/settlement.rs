@@ -14,6 +14,22 @@ use crate::unique::KeyLock;
 pub(crate) struct Settlement {
     pub(crate) lease: Lease,
     pub(crate) end: End,
+    /// The lines that tell of it, where events are written.
+    pub(crate) event: Option<Arc<str>>,
+}
+
+/// What was decided of an attempt.
+#[derive(Debug)]
+pub(crate) struct Concluded {
+    pub(crate) end: End,
+    /// The lines that tell of it, where events are written.
+    pub(crate) event: Option<Arc<str>>,
+}
+
+impl From<End> for Concluded {
+    fn from(end: End) -> Self {
+        Self { end, event: None }
+    }
 }
 
 /// How a lease ends. `job` is always a registered name, for it becomes the name of a counter.
@@ -213,7 +229,8 @@ impl Settlement {
             _ => self.bytes().map_or(0, <[u8]>::len),
         };
         let kept = self.end.kept().map_or(0, |kept| kept.text.len());
-        brought + kept + self.follows().map_or(0, <[u8]>::len) + self.lease.name_length()
+        let told = self.event.as_ref().map_or(0, |event| event.len());
+        brought + kept + told + self.follows().map_or(0, <[u8]>::len) + self.lease.name_length()
     }
 
     /// Whether it brings bytes along, for which a server may refuse it.

@@ -1,7 +1,8 @@
 -- settle: end attempts, each only while its lease is still held.
 --
 -- KEYS[1] progress   HASH  lease -> envelope
--- KEYS[2] jobs       LIST+ a retry without delay goes to its left, the back of the queue, or of the list beside it that its lease names
+-- KEYS[2] jobs       LIST+ a retry without delay goes to its left, the back of the queue, or of the list beside it that its lease names; behind
+--   `:events` what happens to the jobs
 -- KEYS[3] scheduled  ZSET  envelope -> due time in ms
 -- KEYS[4] bell       LIST  at most one token; wakes the process that keeps the timer
 -- KEYS[5] broken     HASH  payload -> count, time in ms, reason
@@ -39,10 +40,12 @@
 --     'enqueue', envelope                     behind 'record': a job that is to run because this one has failed
 --     'hold', batch, envelope                 its batch is paused: stands beside the queue until that is resumed ('' keeps the bytes)
 --     'husk', reason                          stands for a job that was taken out of the list by hand; for the reason it is broken if not
+--   'events', worker, about how many entries are kept, n, text ..  comes last: what is told of all these ends, an entry each. A text is about
+--                                           as many of them as there are; where a lease was not held, it says that it is unsure
 --   What needs the payload, which is 'break', 'park', 'hold', 'route' and 'submit', is the first duty.
 --
 -- Returns for each, in order: for 'ack' how many leases were held, else 'ok' or 'stale'; behind these, if counters were reset, 'anew' and
--- their names. To a script that includes this one it also returns {session, dead} of the worker's record (KEYS[8]).
+-- their names, and if events could not be written, 'events' and why. To a script that includes this one it also returns {session, dead} of the worker's record (KEYS[8]).
 -- Invariant: a lease is removed before anything is done in its name, and nothing is done if it was gone.
 -- Called by Queue::settle, and from settle_and_reserve. `release` gives jobs back.
 
@@ -73,7 +76,7 @@ end
 local run_duty, write_all
 local at = 3
 while ARGV[at] == 'ack' do at = at + 3 + 2 * ARGV[at + 2] end
-if ARGV[at] then
+if ARGV[at] == 'end' then
   local records, groups, kept = KEYS[11], KEYS[12], KEYS[17]
   local ended, outcomes = {KEYS[13], KEYS[14], KEYS[15], KEYS[16]}, {failed = 1, cancelled = 2, expired = 3, done = 4}
   -- include clock
@@ -86,7 +89,7 @@ if ARGV[at] then
   -- include broadcast
   -- Only the keys that this call needs: the caller sends the ends again by the keys that they need, so a key of another type stops only
   -- the ends that need it.
-  while ARGV[at] do
+  while ARGV[at] == 'end' do
     local lease, n = ARGV[at + 2], tonumber(ARGV[at + 3])
     at = at + 4
     for _ = 1, n do
@@ -143,9 +146,14 @@ end
 -- Leases that may hold limits.
 local listed
 local i = 3
+-- Where the events begin, and of how many leases they tell.
+local events
+local all, all_held = 0, 0
 while i <= #ARGV do
   local what = ARGV[i]
-  if what == 'ack' then
+  if what == 'events' then
+    events, i = i, i + 4 + ARGV[i + 3]
+  elseif what == 'ack' then
     local job, n, leases = ARGV[i + 1], tonumber(ARGV[i + 2]), {}
     i = i + 3
     for at = i, i + 2 * n - 2, 2 do
@@ -168,6 +176,7 @@ while i <= #ARGV do
     local held = call('HDEL', progress, unpack(leases))
     if held > 0 then count(counted, 'processed', job, held) end
     replies[#replies + 1] = held
+    all, all_held = all + #leases, all_held + held
     i = i + 2 * n
   else
     local job, lease, n, first = ARGV[i + 1], ARGV[i + 2], tonumber(ARGV[i + 3]), ARGV[i + 4]
@@ -177,6 +186,7 @@ while i <= #ARGV do
     local held = call('HDEL', progress, lease) == 1
     for _ = 1, n do i = run_duty(i, held, job, lease, payload) end
     replies[#replies + 1] = held and 'ok' or 'stale'
+    all, all_held = all + 1, all_held + (held and 1 or 0)
   end
 end
 
@@ -206,5 +216,14 @@ for field, n in pairs(counted) do
   end
 end
 if first_of_day and next(counted) then call('EXPIRE', day, day_ttl) end
+local untold
+if events and all_held > 0 then
+  -- By who sent them before, where none is held.
+  for k = events + 4, events + 3 + ARGV[events + 3] do
+    local told = redis.pcall('XADD', jobs .. ':events', 'MAXLEN', '~', ARGV[events + 2], '*', 'w', ARGV[events + 1], 'u', all - all_held, 'e', ARGV[k])
+    untold = type(told) == 'table' and told.err or untold
+  end
+end
 if anew[1] then replies[#replies + 1] = 'anew ' .. table.concat(anew, ', ') end
+if untold then replies[#replies + 1] = 'events ' .. untold end
 return replies, known

@@ -7,7 +7,7 @@ use crate::envelope::{Crash, JobId};
 use crate::job::OnFault;
 use crate::limit::List;
 use crate::priority::Priority;
-use crate::store::{End, Lease, NewLock, Settlement};
+use crate::store::{Concluded, End, Lease, NewLock, Settlement};
 use crate::unique::own_id;
 use crate::worker::attempt::decide::{Evidence, Transition};
 use crate::worker::attempt::decode::read;
@@ -34,15 +34,15 @@ pub(crate) fn admit(
     lease: &Lease,
     payload: Vec<u8>,
 ) -> Result<Admitted, Option<Settlement>> {
-    check(core, consumer, lease.clone(), payload).map_err(|end| {
-        if let End::Broken { reason, .. } = &end {
+    check(core, consumer, lease.clone(), payload).map_err(|mut concluded| {
+        if let End::Broken { reason, .. } = &concluded.end {
             let text = format!("a job is broken: {reason}");
             let warning = Warning { text, ..Warning::default() };
             core.log_limit.warn(1, &consumer.queue.name, Reason::Broken, warning);
             consumer.charts.totals().add(UNKNOWN, Rare::Broken, 1);
-            tell::broken(core, consumer, reason);
+            concluded.event = tell::broken(core, consumer, lease, reason);
         }
-        consumer.end(lease, || end)
+        consumer.end(lease, || concluded)
     })
 }
 
@@ -52,18 +52,18 @@ fn check(
     consumer: &Consumer,
     lease: Lease,
     payload: Vec<u8>,
-) -> Result<Admitted, End> {
+) -> Result<Admitted, Concluded> {
     let job = read(core, lease, payload);
     let job = Arc::new(job.map_err(|(why, payload)| why.end(core, consumer, &payload))?);
     // A worker's copy belongs to no list.
     let is_copy = job.lease.is_copy();
     if let Some(end) = submitted(core, &job).filter(|_| !is_copy) {
-        return Err(end);
+        return Err(end.into());
     }
     if let Some((list, at_once)) = elsewhere(core, consumer, &job).filter(|_| !is_copy) {
         // One that an operator lets run again was ahead of those that wait.
         let front = list.is_in_order() && job.number > 1;
-        return Err(End::Routed { list, front, at_once, bytes: job.payload.len() });
+        return Err(End::Routed { list, front, at_once, bytes: job.payload.len() }.into());
     }
     if let Some(kind) = job.lease.list().and_then(List::cancels) {
         let why = if kind == "superseded" { SUPERSEDED } else { CANCELLED };

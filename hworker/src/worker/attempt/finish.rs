@@ -7,7 +7,7 @@ use crate::charts::{Counted, Rare};
 use crate::envelope::bounded;
 use crate::job::{OnFault, Policy};
 use crate::outcome::Returned;
-use crate::store::End;
+use crate::store::Concluded;
 use crate::time::millis;
 use crate::worker::attempt::decide::{
     Attempts, Evidence, Finish, MESSAGE_BYTES, Transition, decide,
@@ -58,14 +58,14 @@ fn count(core: &Core, consumer: &Consumer, job: &Job, ran: Option<Duration>, end
     consumer.charts.count(job.definition.name, counted, ran, waited);
 }
 
-/// Tells what happens to the job, once, and returns the end of its lease. `ran`: how long its body did, if it started.
+/// Tells what happens to the job, once, and returns the end of its lease with what is told of that. `ran`: how long its body did, if it started.
 pub(crate) fn conclude(
     core: &Core,
     consumer: &Consumer,
     job: &Job,
     ran: Option<Duration>,
     mut transition: Transition,
-) -> End {
+) -> Concluded {
     if let Transition::Snooze(delay) | Transition::SlowDown(delay) = transition
         && job.lease.is_copy()
         && job.retry_until.is_some_and(|until| core.clock.unix_ms() + millis(delay) > until)
@@ -78,6 +78,6 @@ pub(crate) fn conclude(
         evidence.message = bounded(&evidence.message, MESSAGE_BYTES);
     }
     count(core, consumer, job, ran, &transition);
-    tell::concluded(core, consumer, job, ran, &transition);
-    record::end(core, consumer, job, ran, transition)
+    let event = tell::concluded(core, consumer, job, ran, &transition);
+    Concluded { end: record::end(core, consumer, job, ran, transition), event }
 }

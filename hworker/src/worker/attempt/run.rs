@@ -169,7 +169,7 @@ impl Started {
         let job = &self.job;
         // If the supervisor settled it, or it was lost, this result does not count.
         let settlement = consumer.end(&job.lease, || match transition {
-            None => record::interrupted(job),
+            None => record::interrupted(job).into(),
             Some(transition) => conclude(core, consumer, job, Some(elapsed), transition),
         });
         tell::over(core, consumer, job, elapsed, settlement.as_ref());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use crate::relay::batch_of_member;
-use crate::store::{End, Fault};
+use crate::store::{Concluded, Fault};
 use crate::worker::attempt::decide::{Evidence, Transition};
 use crate::worker::attempt::finish::conclude;
 use crate::worker::attempt::record;
@@ -19,7 +19,7 @@ const CANCELLED: &str = "its batch was cancelled";
 
 /// The end of a member that does not start, as its batch is cancelled or paused. A worker that holds jobs hears of that with its heartbeats; one that
 /// did nothing asks before the first.
-pub(crate) async fn end(core: &Core, consumer: &Consumer, job: &Job) -> Option<End> {
+pub(crate) async fn end(core: &Core, consumer: &Consumer, job: &Job) -> Option<Concluded> {
     let batch = batch_of_member(job.of.as_deref()?)?;
     if !consumer.stopped.is_fresh() {
         let ask = async {
@@ -38,7 +38,7 @@ pub(crate) async fn end(core: &Core, consumer: &Consumer, job: &Job) -> Option<E
             let cancel = Transition::Cancel(Evidence::new("cancelled", CANCELLED));
             Some(conclude(core, consumer, job, None, cancel))
         }
-        Stop::Paused => Some(record::held(job, batch)),
+        Stop::Paused => Some(record::held(job, batch).into()),
     }
 }
 

@@ -9,14 +9,15 @@ use tracing::{Level, debug};
 #[cfg(feature = "cron")]
 use crate::cron::{When, run_of};
 use crate::envelope::{BACKTRACE_BYTES, JobId, bounded, tags};
+use crate::events::{Line, MESSAGE_BYTES};
 use crate::guarded::guarded;
 #[cfg(feature = "cron")]
 use crate::hooks::{Checkin, CheckinState};
-use crate::hooks::{ErrorReport, Event, EventKind};
+use crate::hooks::{ErrorReport, Event, EventKind, Events};
 use crate::keys::Ended;
 use crate::limit::List;
 use crate::log::{one_line, say};
-use crate::store::{End, Settlement};
+use crate::store::{End, Lease, Settlement};
 use crate::time::millis;
 use crate::worker::attempt::decide::{Evidence, Transition};
 use crate::worker::attempt::record;
@@ -73,30 +74,35 @@ pub(super) fn waited(core: &Core, job: &Job, ran: Option<Duration>) -> Option<u6
 /// Tells that a body begins, and of a cron entry that the first attempt of a run does.
 pub(super) fn begins(core: &Core, consumer: &Consumer, job: &Job) {
     core.hooks.events.tell(|| event(core, consumer, job, EventKind::Started));
+    if consumer.events.has(Events::All) {
+        let line = Line { at: Some(core.clock.unix_ms()), ..line(job, EventKind::Started) };
+        consumer.events.start(&job.lease, line.text());
+    }
     #[cfg(feature = "cron")]
     if job.number == 1 {
         check_in(core, consumer, job, CheckinState::Started, None);
     }
 }
 
-/// Tells what was decided. That a job is done is left to [`over`], as there may be many.
+/// Tells what was decided, and returns what is written of it with the end of the lease. To log that a job is done is left to [`over`], as there may be
+/// many.
 pub(super) fn concluded(
     core: &Core,
     consumer: &Consumer,
     job: &Job,
     ran: Option<Duration>,
     end: &Transition,
-) {
+) -> Option<Arc<str>> {
     log(core, consumer, job, ran, end);
+    let (kind, evidence) = match end {
+        Transition::Ack(_) => (EventKind::Done, None),
+        Transition::Retry(_, evidence) => (EventKind::Retried, Some(evidence)),
+        Transition::Fail(evidence) => (EventKind::Failed, Some(evidence)),
+        Transition::Cancel(evidence) => (EventKind::Cancelled, Some(evidence)),
+        Transition::Expire(evidence) => (EventKind::Expired, Some(evidence)),
+        Transition::Snooze(_) | Transition::SlowDown(_) => (EventKind::Snoozed, None),
+    };
     core.hooks.events.tell(|| {
-        let (kind, evidence) = match end {
-            Transition::Ack(_) => (EventKind::Done, None),
-            Transition::Retry(_, evidence) => (EventKind::Retried, Some(evidence)),
-            Transition::Fail(evidence) => (EventKind::Failed, Some(evidence)),
-            Transition::Cancel(evidence) => (EventKind::Cancelled, Some(evidence)),
-            Transition::Expire(evidence) => (EventKind::Expired, Some(evidence)),
-            Transition::Snooze(_) | Transition::SlowDown(_) => (EventKind::Snoozed, None),
-        };
         let message = evidence.map(|evidence| evidence.message.clone());
         Event { message, elapsed: ran, ..event(core, consumer, job, kind) }
     });
@@ -112,6 +118,24 @@ pub(super) fn concluded(
         }
         Transition::Retry(..) | Transition::Snooze(_) | Transition::SlowDown(_) => {}
     }
+    // The fast path: nothing is written of it.
+    if !consumer.events.has(Events::Ends) {
+        return None;
+    }
+    let message = evidence.map(|evidence| bounded(&evidence.message, MESSAGE_BYTES).into());
+    let mut line = Line { ran_ms: ran.map(millis), message, ..line(job, kind) };
+    if let Transition::Snooze(_) = end {
+        // The script that gives back tells nothing.
+        line.at = Some(core.clock.unix_ms());
+        consumer.events.tell(&job.lease, line.text());
+        return None;
+    }
+    Some(consumer.events.end(&job.lease, line.text()))
+}
+
+fn line(job: &Job, kind: EventKind) -> Line<'_> {
+    let attempt = Some(job.number);
+    Line { attempt, ..Line::new(kind, Some(job.definition.name), Some(job.id.as_str())) }
 }
 
 fn log(core: &Core, consumer: &Consumer, job: &Job, ran: Option<Duration>, end: &Transition) {
@@ -190,11 +214,17 @@ fn event(core: &Core, consumer: &Consumer, job: &Job, kind: EventKind) -> Event 
         worker: Some(consumer.worker.to_string()),
         message: None,
         elapsed: None,
+        unsure: false,
     }
 }
 
-/// Tells that a payload is broken, for this reason.
-pub(super) fn broken(core: &Core, consumer: &Consumer, reason: &str) {
+/// Tells that a payload is broken, for this reason, and returns what is written of it.
+pub(super) fn broken(
+    core: &Core,
+    consumer: &Consumer,
+    lease: &Lease,
+    reason: &str,
+) -> Option<Arc<str>> {
     core.hooks.events.tell(|| Event {
         kind: EventKind::Broken,
         at: core.clock.unix_ms(),
@@ -205,7 +235,13 @@ pub(super) fn broken(core: &Core, consumer: &Consumer, reason: &str) {
         worker: Some(consumer.worker.to_string()),
         message: Some(reason.to_owned()),
         elapsed: None,
+        unsure: false,
     });
+    consumer.events.has(Events::Ends).then(|| {
+        let message = Some(bounded(reason, MESSAGE_BYTES).into());
+        let line = Line { message, ..Line::new(EventKind::Broken, None, None) };
+        consumer.events.end(lease, line.text())
+    })
 }
 
 fn report(

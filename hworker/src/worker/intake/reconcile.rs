@@ -79,7 +79,7 @@ pub(crate) async fn connect(
     for lease in comparison.unseen {
         consumer.leases.never_start(&lease);
         let end = End::Released { delay_ms: 0, envelope: None };
-        consumer.settle(Some(Settlement { lease, end }));
+        consumer.settle(Some(Settlement { lease, end, event: None }));
     }
     for lease in comparison.lost {
         report_lost(consumer, &lease);

@@ -87,7 +87,7 @@ impl Refused {
                 );
                 let kept = one.end.kept().and_then(|kept| kept.broken(&reason));
                 let note = one.note().cloned();
-                one.end = End::Broken { reason, bytes: length, kept, note };
+                (one.end, one.event) = (End::Broken { reason, bytes: length, kept, note }, None);
                 "it is broken"
             }
         };

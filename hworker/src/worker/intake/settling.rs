@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::log::say;
 use crate::store::{Settled, Settlement};
+use crate::worker::events;
 use crate::worker::intake::refused::Refused;
 use crate::worker::state::Consumer;
 
@@ -65,6 +66,14 @@ impl Settling {
         if let Some(anew) = &settled.anew {
             let queue = consumer.queue.name.clone();
             say!(WARN, { anew = anew.clone() }, job.queue = %queue, "what could not be counted up begins anew: {anew}");
+        }
+        if let Some(why) = &settled.untold {
+            if !why.starts_with("WRONGTYPE") {
+                events::refused(consumer, why);
+            } else if self.says() {
+                say!(WARN, { queue = consumer.queue.name.clone(), why = why.clone() },
+                    job.queue = %queue, "events are not written, and lost; rename or delete the key that is of another type: {why}");
+            }
         }
         if !batch.is_empty() {
             self.refused.forget(&batch);

@@ -13,6 +13,7 @@ use super::broadcasts::Broadcasts;
 use super::buffer::{Buffer, WaitingJob};
 use super::claims::Claims;
 use super::core::Core;
+use super::events::Untold;
 use super::freshness::Freshness;
 use super::leases::Leases;
 use super::notes::Notes;
@@ -27,7 +28,7 @@ use crate::charts::{Charts, Rare};
 use crate::context::Scope;
 use crate::job::{Definition, OnFault};
 use crate::keys::WorkerKeys;
-use crate::store::{End, Lease, Listed, Meter, Queue, Settled, Settlement};
+use crate::store::{Concluded, End, Lease, Listed, Meter, Queue, Settled, Settlement};
 use crate::time::millis;
 
 /// The state of one queue, or one shard of a queue, in a session.
@@ -50,6 +51,8 @@ pub(crate) struct Consumer {
     pub(crate) parked: Parked,
     pub(crate) broadcasts: Broadcasts,
     pub(crate) notes: Notes,
+    /// What is told of its jobs.
+    pub(crate) events: Untold,
     pub(crate) stopped: Stopped,
     /// How many calls are in flight that take parked jobs, or those for each worker.
     takes: AtomicUsize,
@@ -138,6 +141,7 @@ impl Consumer {
             parked: Parked::default(),
             broadcasts: Broadcasts::default(),
             notes: Notes::default(),
+            events: Untold::new(core.client.writes_events()),
             stopped: Stopped::default(),
             takes: AtomicUsize::new(0),
             fetches_ahead: core.config.prefetch && !core.jobs.values().any(at_most_once),
@@ -236,8 +240,15 @@ impl Consumer {
     }
 
     /// Ends a lease. Returns its settlement; `None` if it ended already or was lost.
-    pub(crate) fn end(&self, lease: &Lease, end: impl FnOnce() -> End) -> Option<Settlement> {
-        self.leases.end(lease).then(|| Settlement { lease: lease.clone(), end: end() })
+    pub(crate) fn end<C: Into<Concluded>>(
+        &self,
+        lease: &Lease,
+        end: impl FnOnce() -> C,
+    ) -> Option<Settlement> {
+        self.leases.end(lease).then(|| {
+            let Concluded { end, event } = end().into();
+            Settlement { lease: lease.clone(), end, event }
+        })
     }
 
     /// Ends a lease and settles it.

@@ -275,7 +275,7 @@ mod tests {
         let leases = Leases::new(Arc::default(), "a".into());
         let [settled, other] = [1, 2].map(Lease::Token);
         let end = End::Acked { job: "a" };
-        leases.settled(vec![Settlement { lease: settled.clone(), end }]);
+        leases.settled(vec![Settlement { lease: settled.clone(), end, event: None }]);
         // It is not old yet.
         leases.forget_old();
         let comparison = leases.compare(&HashSet::new(), vec![settled.clone(), other.clone()]);

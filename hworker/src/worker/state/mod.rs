@@ -5,6 +5,7 @@ mod buffer;
 mod claims;
 mod consumer;
 mod core;
+mod events;
 mod freshness;
 mod job;
 mod leases;

@@ -129,7 +129,7 @@ mod tests {
     use crate::store::{End, Lease};
 
     fn ack(token: u64) -> Settlement {
-        Settlement { lease: Lease::Token(token), end: End::Acked { job: "a" } }
+        Settlement { lease: Lease::Token(token), end: End::Acked { job: "a" }, event: None }
     }
 
     #[test]
@@ -157,7 +157,10 @@ mod tests {
         let outbox = Outbox::default();
         let put = |end: End, count: u64| {
             for token in 0..count {
-                outbox.push(Settlement { lease: Lease::Token(token), end: end.clone() }, false);
+                outbox.push(
+                    Settlement { lease: Lease::Token(token), end: end.clone(), event: None },
+                    false,
+                );
             }
         };
         put(End::Acked { job: "a" }, 900);
@@ -172,7 +175,7 @@ mod tests {
         let outbox = Outbox::default();
         let failed = |token| {
             let end = End::Retried { job: "a", delay_ms: 0, envelope: vec![0; 10] };
-            Settlement { lease: Lease::Token(token), end }
+            Settlement { lease: Lease::Token(token), end, event: None }
         };
         let tokens = |batch: &[Settlement]| -> Vec<_> {
             batch.iter().map(|settlement| settlement.lease.token()).collect()

@@ -90,12 +90,12 @@ mod tests {
     use crate::store::End;
 
     fn acked(token: u64) -> Settlement {
-        Settlement { lease: Lease::Token(token), end: End::Acked { job: "a" } }
+        Settlement { lease: Lease::Token(token), end: End::Acked { job: "a" }, event: None }
     }
 
     fn retried(token: u64, bytes: usize) -> Settlement {
         let end = End::Retried { job: "a", delay_ms: 0, envelope: vec![b'x'; bytes] };
-        Settlement { lease: Lease::Token(token), end }
+        Settlement { lease: Lease::Token(token), end, event: None }
     }
 
     #[test]
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(count(), SETTLEMENTS);
         // The payload stays at the server.
         let end = End::Broken { reason: "why".into(), bytes: BYTES, kept: None, note: None };
-        recent.add(&label, vec![Settlement { lease: Lease::Token(2), end }]);
+        recent.add(&label, vec![Settlement { lease: Lease::Token(2), end, event: None }]);
         assert_eq!(count(), SETTLEMENTS);
     }
 

@@ -9,7 +9,7 @@ use crate::backoff::Backoff;
 use crate::job::Policy;
 use crate::join::join_all;
 use crate::log::say;
-use crate::store::{End, Lease};
+use crate::store::{Concluded, End, Lease};
 use crate::time::day;
 use crate::worker::attempt::admit::CANCELLED;
 use crate::worker::attempt::blocking::BLOCKING_GRACE;
@@ -112,7 +112,7 @@ fn overdue(session: &Session, consumer: &Consumer) {
 }
 
 /// Ends a lease, and leaves its settlement to [`send`].
-fn give_up(consumer: &Consumer, lease: &Lease, end: impl FnOnce() -> End) {
+fn give_up<C: Into<Concluded>>(consumer: &Consumer, lease: &Lease, end: impl FnOnce() -> C) {
     if let Some(settlement) = consumer.end(lease, end) {
         consumer.given_up.push(settlement, false);
     }

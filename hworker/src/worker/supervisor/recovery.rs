@@ -8,7 +8,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use crate::charts::{Rare, UNKNOWN};
-use crate::hooks::{ErrorReport, Event, EventKind};
+use crate::events::Line;
+use crate::hooks::{ErrorReport, Event, EventKind, Events};
 use crate::log::say;
 use crate::monitor::{self, Death, Monitor, Recovery, Sweeps, Task};
 use crate::store::{Connection, Fault, Heard, Queue};
@@ -153,6 +154,9 @@ impl Watch {
                 drop(turn);
                 let death = result.as_ref().ok().and_then(|(_, death)| death.as_ref());
                 death.inspect(|death| tell(core, &queue, &worker, death));
+                if let Some(death) = death.filter(|_| core.client.writes_events() >= Events::Ends) {
+                    tell_others(core, &queue, &worker, death).await;
+                }
                 if let Some(death) = death.filter(|death| death.declared)
                     && let Err(fault) = core.client.write_death(&worker, &queue.name, death).await
                 {
@@ -193,6 +197,29 @@ impl Watch {
     }
 }
 
+/// Writes for other processes that these jobs were given back, as far as the server takes it.
+async fn tell_others(core: &Core, queue: &Queue, worker: &str, death: &Death) {
+    let told = async {
+        let lines = death.held.iter().take(usize::try_from(death.given).unwrap_or(usize::MAX));
+        let lines: Vec<_> = lines
+            .map(|held| {
+                let line = Line::new(EventKind::Recovered, Some(&held.job), held.id.as_deref());
+                Line { attempt: Some(held.attempt), ..line }.text()
+            })
+            .collect();
+        let on = core.client.connection(queue).await?;
+        queue.tell_events(&on, worker, &lines).await
+    };
+    if let Err(fault) = told.await {
+        say!(
+            DEBUG,
+            { worker = worker.to_owned() },
+            worker.id = worker,
+            "the events of its jobs are not written, and lost: {fault}"
+        );
+    }
+}
+
 /// Counts the jobs that were given back, and reports them. Their names are those that stand in them, and count where the program knows them.
 fn tell(core: &Core, queue: &Queue, worker: &str, death: &Death) {
     let totals = core.totals.queue(&queue.name);
@@ -212,6 +239,7 @@ fn tell(core: &Core, queue: &Queue, worker: &str, death: &Death) {
             worker: Some(worker.to_owned()),
             message: None,
             elapsed: None,
+            unsure: false,
         });
         core.hooks.errors.tell(|| ErrorReport {
             id: held.id.as_deref().unwrap_or_default().into(),

@@ -14,7 +14,7 @@ use crate::join::join_all;
 use crate::store::{Answer, Connection, Fault, FaultKind, LAST_MOMENT, NoRoom, WRITE_BYTES};
 
 /// Chunks under way at once, where their bytes are no more than those of one write.
-const CHUNKS: usize = 8;
+pub(super) const CHUNKS: usize = 8;
 
 impl Chunk<'_> {
     /// Sends it, behind those that are before it in this order.

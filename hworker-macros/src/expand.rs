@@ -77,7 +77,14 @@ fn bound(model: &JobModel, param: &Param) -> Option<TokenStream> {
 /// What is called on the struct.
 pub(crate) fn methods(model: &JobModel) -> TokenStream {
     let (job, attrs) = (&model.job, of_every_item(model));
-    let methods = [name(model), with(model), enqueue(model), enqueue_in(model), enqueue_at(model)];
+    let methods = [
+        name(model),
+        with(model),
+        enqueue(model),
+        enqueue_in(model),
+        enqueue_at(model),
+        enqueue_many(model),
+    ];
     // With the time there may be one more than the user is to blame for.
     let many = model.arguments().count() >= 7;
     let allowed = many.then(|| quote!(#[allow(clippy::too_many_arguments)]));
@@ -140,6 +147,29 @@ fn enqueue_at(model: &JobModel) -> TokenStream {
     let doc = " Enqueues the job with these arguments, to run at `time`.";
     let first = quote!(#time: ::std::time::SystemTime);
     ending(model, "enqueue_at", doc, Some(first), &quote!(.at(#time)))
+}
+
+fn enqueue_many(model: &JobModel) -> TokenStream {
+    let (private, vis, name) = (&model.private, visibility(model), method(model, "enqueue_many"));
+    let jobs = Ident::new("jobs", Span::mixed_site());
+    quote! {
+        /// Enqueues all jobs of an iterator, and gives how many they are: they are taken from it while others are on their way, so a million of them
+        /// need not fit into memory. `hworker::Bulk` has more to choose.
+        ///
+        /// # Errors
+        /// `Error::Stopped` says how many are enqueued, where not all are; with every other error none is.
+        #vis fn #name<I>(
+            #jobs: I,
+        ) -> impl ::core::future::Future<
+            Output = ::core::result::Result<::core::primitive::u64, #private::Error>,
+        > + ::core::marker::Send
+        where
+            I: ::core::iter::IntoIterator<Item = #private::Enqueue<Self>>,
+            I::IntoIter: ::core::marker::Send,
+        {
+            #private::enqueue_many(#jobs)
+        }
+    }
 }
 
 /// A method that enqueues. Its future is `'static`, or it would seem to hold what an `impl Into<String>` borrows.

@@ -8,8 +8,7 @@ pub use crate::backoff::Backoff;
 pub use crate::config::defaults::QUEUE as DEFAULT_QUEUE;
 pub use crate::context::{Inject, Needs};
 pub use crate::encryption::Encrypted;
-pub use crate::enqueue::Enqueue;
-pub use crate::enqueue::envelope;
+pub use crate::enqueue::{Enqueue, enqueue_many, envelope};
 pub use crate::envelope::JobId;
 pub use crate::error::Error;
 #[cfg(feature = "schema")]

@@ -41,6 +41,9 @@ pub use builder::ClientBuilder;
 pub(crate) use outgoing::Added;
 pub use outgoing::Outgoing;
 
+/// A call whose answer was lost is made so often, where that does no harm.
+const ANSWER_TRIES: usize = 3;
+
 /// A Redis server as jobs are enqueued to it and workers are run on it; clones share everything.
 ///
 /// There is no need to make one: [`enqueue`](crate::Enqueue::enqueue) and [`run_all`](crate::run_all) use the [default
@@ -400,6 +403,29 @@ impl Client {
         // Once for each queue, so that no enqueue is larger for it.
         let sent = Box::pin(self.repeat_until_sent(queue, confirms, operation));
         Box::pin(self.register_beside(&coalescer, sent)).await
+    }
+
+    /// Runs an operation that does the same however often it is repeated: again, where its answer was lost.
+    pub(crate) async fn until_answered<T, F>(
+        &self,
+        queue: &Queue,
+        confirms: Option<Durability>,
+        operation: impl Fn(Connection, Duration) -> F,
+    ) -> Result<T, Fault>
+    where
+        F: Future<Output = Result<T, Fault>>,
+    {
+        let mut tries = 0;
+        loop {
+            tries += 1;
+            let done = self.until_sent(queue, confirms, &operation).await;
+            let is_lost = |fault: &Fault| {
+                fault.sent && matches!(fault.kind, FaultKind::Connection | FaultKind::Silent)
+            };
+            if tries == ANSWER_TRIES || !done.as_ref().is_err_and(is_lost) {
+                return done;
+            }
+        }
     }
 
     async fn repeat_until_sent<T, F>(

@@ -12,7 +12,8 @@ pub type BoxError = Box<dyn StdError + Send + Sync + 'static>;
 /// What went wrong, sorted by what the caller can do about it.
 ///
 /// For an enqueue every variant but [`Error::Uncertain`] and [`Error::NotDurable`] means that the job was *not* enqueued; for a
-/// [`Bulk`](crate::Bulk) every one but [`Error::Bulk`] means that *none* of its jobs was.
+/// [`Bulk`](crate::Bulk) every one but [`Error::Bulk`], [`Error::Stopped`] and [`Error::Unanswered`] means that
+/// *none* of its jobs was.
 ///
 /// `Debug` says what `Display` says, for that is what a `main` prints that returns it. Both have the cause in them, so `source()` is
 /// `None`: through `anyhow` and the like it stands once too.
@@ -104,6 +105,18 @@ pub enum Error {
         /// What became of each job, in the order of the bulk.
         jobs: Vec<(JobId, Fate)>,
         /// What went wrong first.
+        source: Cause,
+    },
+    /// A bulk whose jobs were taken one after the other ([`Bulk::lazy`](crate::Bulk::lazy)) stopped: what comes behind those that are named here is not
+    /// enqueued, nor asked for.
+    Stopped {
+        /// The first so many jobs are enqueued: to go on, leave out these.
+        enqueued: u64,
+        /// What became of those behind them that were on their way, in their order.
+        jobs: Vec<(JobId, Fate)>,
+        /// Which job cannot be enqueued, from 0, if it was for one.
+        index: Option<u64>,
+        /// What is wrong with it, what the function said that gave up, or what went wrong with the server first.
         source: Cause,
     },
     /// The program or its environment is set up wrongly; every problem that was found is listed.
@@ -203,6 +216,17 @@ impl fmt::Display for Error {
                     some => write!(f, "{some} are but may not be safe yet, ")?,
                 }
                 write!(f, "{not} are not, and {uncertain} may or may not be: {source}")
+            }
+            Self::Stopped { enqueued, jobs, index, source } => {
+                write!(f, "the bulk stopped, its first {enqueued} jobs are enqueued")?;
+                match jobs.iter().filter(|(_, fate)| *fate != Fate::NotEnqueued).count() {
+                    0 => {}
+                    some => write!(f, ", {some} others may be")?,
+                }
+                match index {
+                    None => write!(f, ": {source}"),
+                    Some(index) => write!(f, ", job {index} cannot be: {source}"),
+                }
             }
             Self::Config(problems) => problems.fmt(f),
             Self::NotFound { what } => write!(f, "{what} not found"),
@@ -331,6 +355,7 @@ mod tests {
             Error::Vetoed { job: job.into(), source: cause() },
             Error::Invalid { jobs: vec![(0, unavailable())] },
             Error::Bulk { jobs: Vec::new(), source: cause() },
+            Error::Stopped { enqueued: 7, jobs: Vec::new(), index: Some(7), source: cause() },
             Error::config("the why"),
             Error::NotFound { what: "the why".into() },
             Error::Protocol { operation: "a call", detail: "the why".into() },

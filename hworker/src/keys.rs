@@ -241,6 +241,11 @@ impl Keys {
         [&*self.jobs, ":paused:", batch].concat()
     }
 
+    /// The jobs of a bulk that come all or none.
+    pub(crate) fn staged(&self, bulk: &str) -> String {
+        [&*self.jobs, ":staged:", bulk].concat()
+    }
+
     /// The cron entries.
     #[cfg(feature = "cron")]
     pub(crate) fn cron(&self) -> String {

@@ -100,7 +100,7 @@ pub use dead_workers::{DeadWorker, HeldJob, Suspect};
 pub use deploys::DeployMark;
 pub use doctor::{Finding, Repair, Severity};
 pub use durability::Durability;
-pub use enqueue::{Batch, Bulk, Enqueue, EnqueueByName};
+pub use enqueue::{Abort, Batch, Bulk, Enqueue, EnqueueByName, LazyBulk};
 pub use envelope::{AttemptError, Crash, JobId};
 pub use error::{BoxError, Cause, Error, Fate, Problems};
 pub use events::{EventPosition, EventReader};

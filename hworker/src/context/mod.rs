@@ -163,7 +163,14 @@ impl Context {
     /// What its producer noted beside its arguments by this name, with [`Enqueue::meta`](crate::Enqueue::meta): a text as it is, anything else as JSON.
     #[must_use]
     pub fn meta(&self, name: &str) -> Option<String> {
-        meta(self.attempt.held.as_ref()?.payload(), name)
+        Some(match self.all_meta().remove(name)? {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        })
+    }
+
+    pub(crate) fn all_meta(&self) -> serde_json::Map<String, serde_json::Value> {
+        self.attempt.held.as_ref().map(|held| meta(held.payload())).unwrap_or_default()
     }
 
     /// Its tags.

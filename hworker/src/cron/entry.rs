@@ -161,6 +161,7 @@ impl Entry {
             ready_at: None,
             tags: &self.tags,
             meta: self.meta.as_deref(),
+            parent: None,
             max_attempts: self.max_attempts,
             timeout: self.timeout,
             backoff: self.backoff.as_deref(),

@@ -7,9 +7,9 @@ use std::time::{Duration, SystemTime};
 use serde_json::value::RawValue;
 
 use super::NOT_IN_FRONT;
-use super::Notes;
 use super::blocking::in_a_runtime;
 use super::broadcast::Workers;
+use super::notes::Notes;
 use super::ready::check_size;
 use super::ready::{Place, Ready};
 use crate::client::Client;
@@ -246,6 +246,7 @@ impl EnqueueByName {
             ready_at: self.due.map(|due| due.by_clock(millis(now))),
             tags: &notes.tags,
             meta: meta.as_deref(),
+            parent: None,
             max_attempts: self.max_attempts,
             timeout: None,
             backoff: None,

@@ -6,6 +6,7 @@ mod broadcast;
 mod bulk;
 mod by_name;
 mod known;
+mod notes;
 mod ready;
 #[cfg(feature = "cron")]
 mod schedule;
@@ -18,17 +19,18 @@ use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
 
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use self::blocking::{block_on, in_a_runtime};
 use self::broadcast::Workers;
 use self::known::{Asked, Known};
+use self::notes::{Notes, Parent};
 use self::ready::{Place, Ready, check_size};
 use crate::backoff::CallBackoff;
-use crate::client::{Added, Client};
+use crate::client::Client;
+use crate::context::Context as JobContext;
 use crate::durability::Durability;
 use crate::encryption::{Owner, Sealed, What};
-use crate::envelope::{JobId, NewEnvelope, VERSION, check_meta, check_tags, describe};
+use crate::envelope::{JobId, NewEnvelope, VERSION, check_tags, describe};
 use crate::error::{BoxError, Cause, Error, Problems};
 use crate::job::Job;
 use crate::keys::{check_queue, with_tag};
@@ -40,7 +42,7 @@ use crate::time::{local_unix_ms, millis, since_1970};
 use crate::unique::{Receipt, Unique};
 
 pub use batch::Batch;
-pub use bulk::Bulk;
+pub use bulk::{Abort, Bulk, LazyBulk, enqueue_many};
 pub use by_name::EnqueueByName;
 
 /// What is said of a job that is to be in front and to run later.
@@ -79,49 +81,6 @@ pub struct Enqueue<J: Job> {
     /// Nor this.
     known: Option<Box<Asked>>,
     durability: Option<Durability>,
-}
-
-/// What is noted beside the arguments.
-#[derive(Default)]
-struct Notes {
-    tags: Vec<String>,
-    meta: serde_json::Map<String, serde_json::Value>,
-    problems: Vec<String>,
-}
-
-impl Notes {
-    /// What is noted by name, as JSON, if anything is; else what is wrong with it.
-    fn meta(&self) -> Result<Option<Box<RawValue>>, String> {
-        if self.meta.is_empty() {
-            return Ok(None);
-        }
-        let meta = serde_json::value::to_raw_value(&self.meta).map_err(|error| describe(&error))?;
-        check_meta(meta.get()).map(|()| Some(meta))
-    }
-
-    /// With what code of the user has to add to a job of this type, for this queue.
-    fn add_outgoing(
-        to: &mut Option<Box<Self>>,
-        client: &Client,
-        job: &str,
-        queue: &str,
-    ) -> Result<(), Error> {
-        if let Some(added) = client.ask_outgoing(job, queue)? {
-            to.get_or_insert_default().add(added);
-        }
-        Ok(())
-    }
-
-    /// With what the client adds. What the call itself says stands.
-    fn add(&mut self, added: Added) {
-        let Added { tags, meta, problems } = added;
-        let new = tags.into_iter().filter(|tag| !self.tags.contains(tag)).collect::<Vec<_>>();
-        self.tags.extend(new);
-        for (name, value) in meta {
-            self.meta.entry(name).or_insert(value);
-        }
-        self.problems.extend(problems);
-    }
 }
 
 /// The envelope of a job for this client, for what stands in no module above.
@@ -313,6 +272,22 @@ impl<J: Job> Enqueue<J> {
         self
     }
 
+    /// Notes that the job was enqueued by this one, from inside its body: its id becomes the `parent` of the job, which tools show and search for
+    /// (`parent:ID`). What [`meta`](Self::meta) noted of that one is taken over, where the call notes nothing by the same name; its tags are not.
+    ///
+    /// ```
+    /// #[hworker::job]
+    /// async fn import(file: String, context: hworker::Context) -> Result<(), hworker::Error> {
+    ///     import_row::with(file, 1).child_of(&context).enqueue().await?;
+    ///     Ok(())
+    /// }
+    /// # #[hworker::job] async fn import_row(file: String, row: u64) { let _ = (file, row); }
+    /// ```
+    pub fn child_of(mut self, context: &JobContext) -> Self {
+        self.notes.get_or_insert_default().inherit(Parent::from(context));
+        self
+    }
+
     /// Gives the job this id: 1 to 200 bytes, no control characters, no `#`. While a job of that id lives on the queue, another is not
     /// enqueued: so an enqueue that is repeated, as after [`Error::Uncertain`], does no harm.
     ///
@@ -348,6 +323,15 @@ impl<J: Job> Enqueue<J> {
     #[doc(hidden)]
     pub fn into_job(self) -> J {
         self.job
+    }
+
+    /// Is of this parent, if it has none.
+    fn inherit(&mut self, parent: Option<&Parent>) {
+        let has_none =
+            |notes: &Option<Box<Notes>>| notes.as_ref().is_none_or(|n| n.parent.is_none());
+        if let Some(parent) = parent.filter(|_| has_none(&self.notes)) {
+            self.notes.get_or_insert_default().inherit(parent.clone());
+        }
     }
 
     fn needs_client(&self) -> bool {
@@ -416,9 +400,9 @@ impl<J: Job> Enqueue<J> {
         if let Some(Err(why)) = self.backoff.as_deref().map(CallBackoff::check) {
             problems.push(format!("backoff: {why}"));
         }
-        let (mut tags, mut meta) = (&[][..], None);
+        let (mut tags, mut meta, mut parent) = (&[][..], None, None);
         if let Some(notes) = &self.notes {
-            tags = &notes.tags;
+            (tags, parent) = (&notes.tags, notes.parent.as_ref());
             meta = notes.meta().unwrap_or_else(|why| {
                 problems.push(why);
                 None
@@ -466,6 +450,7 @@ impl<J: Job> Enqueue<J> {
             ready_at: due.map(|due| due.by_clock(millis(now))),
             tags,
             meta: meta.as_deref(),
+            parent,
             max_attempts: self.max_attempts,
             timeout: self.timeout,
             backoff: self.backoff.as_deref(),

@@ -282,21 +282,17 @@ pub(crate) fn enqueued_at(payload: &str) -> u64 {
     Envelope::decode(payload.as_bytes()).map_or(0, |envelope| envelope.enqueued_at)
 }
 
-/// What is noted in a payload by this name: a text as it is, anything else as JSON.
-pub(crate) fn meta(payload: &str, name: &str) -> Option<String> {
-    #[derive(Deserialize)]
+/// What is noted in a payload, by its names; nothing where something else stands there, as it only informs.
+pub(crate) fn meta(payload: &str) -> serde_json::Map<String, serde_json::Value> {
+    #[derive(Default, Deserialize)]
     struct Noted {
         #[serde(default)]
         meta: serde_json::Map<String, serde_json::Value>,
     }
     if Envelope::as_new(payload).is_some() {
-        return None;
+        return serde_json::Map::new();
     }
-    let mut noted: Noted = serde_json::from_str(payload).ok()?;
-    Some(match noted.meta.remove(name)? {
-        serde_json::Value::String(text) => text,
-        other => other.to_string(),
-    })
+    serde_json::from_str::<Noted>(payload).unwrap_or_default().meta
 }
 
 /// The tags in a payload; none where something else stands there, as they only inform.
@@ -417,6 +413,9 @@ pub(crate) struct NewEnvelope<'a, A> {
     pub(crate) tags: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) meta: Option<&'a RawValue>,
+    /// The job whose body enqueued it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) parent: Option<&'a JobId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) max_attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -32,6 +32,7 @@ use crate::time::{millis, parse_duration, parse_time};
 /// | `args~ada` | arguments that have this in their JSON |
 /// | `tag:eu` | jobs with this tag |
 /// | `meta.tenant=7` | a value of what the producer noted |
+/// | `parent:019a4f..` | jobs that the body of this one enqueued with [`child_of`](crate::Enqueue::child_of) |
 /// | `worker:web-1` | jobs that a worker holds or ended whose id begins so |
 /// | `attempt>=3` | attempts; also `<`, `<=`, `>`, `=` |
 /// | `age>2h` | by how long ago the time was that is shown of the job; also `<` |
@@ -58,6 +59,7 @@ pub(super) enum Condition {
     Args(String),
     Tag(String),
     Meta(Vec<String>, String),
+    Parent(String),
     Worker(String),
     Attempt(Compare, u64),
     Age(Compare, u64),
@@ -218,6 +220,7 @@ impl Condition {
             Self::Meta(path, wanted) => {
                 job.meta().get(&path[0]).is_some_and(|value| stands_at(value, &path[1..], wanted))
             }
+            Self::Parent(id) => job.parent().is_some_and(|parent| parent.as_str() == id),
             Self::Worker(start) => {
                 job.worker.as_ref().is_some_and(|worker| worker.starts_with(start))
             }
@@ -332,6 +335,7 @@ fn condition(word: &Word) -> Result<Condition, String> {
         ("kind", ":") => Ok(Condition::Kind(text)),
         ("args", "~") => Ok(Condition::Args(text)),
         ("tag", ":") => Ok(Condition::Tag(text)),
+        ("parent", ":") => Ok(Condition::Parent(text)),
         ("worker", ":") => Ok(Condition::Worker(text)),
         ("since", ":") => When::parse(value).map(Condition::Since),
         ("until", ":") => When::parse(value).map(Condition::Until),
@@ -346,7 +350,7 @@ fn condition(word: &Word) -> Result<Condition, String> {
         }
         _ => Err(format!(
             "`{name}{sign}` is no condition; there are job:, state:, queue:, id:, error:, group:, kind:, args.NAME=, args~, tag:, \
-             meta.NAME=, worker:, attempt>=, age>, since: and until:"
+             meta.NAME=, parent:, worker:, attempt>=, age>, since: and until:"
         )),
     }
 }
@@ -371,6 +375,7 @@ mod tests {
             ("args.to.city=\"New York\"", C::Arg(vec![text("to"), text("city")], text("New York"))),
             ("args~ada", C::Args(text("ada"))),
             ("meta.tenant=7", C::Meta(vec![text("tenant")], text("7"))),
+            ("parent:order-7", C::Parent(text("order-7"))),
             ("priority:low", C::Priority(Priority::Low)),
             ("attempt>=3", C::Attempt(Compare::AtLeast, 3)),
             ("attempt:3", C::Attempt(Compare::Equal, 3)),

@@ -343,6 +343,12 @@ impl JobInfo {
         meta.map(|(name, value)| (name, value.get().to_owned())).collect()
     }
 
+    /// The id of the job whose body enqueued it, by [`Enqueue::child_of`](crate::Enqueue::child_of).
+    #[must_use]
+    pub fn parent(&self) -> Option<JobId> {
+        field(&self.payload, "parent")
+    }
+
     /// What names a broken payload: 16 hex digits made of its bytes.
     #[must_use]
     pub fn digest(&self) -> String {
@@ -401,7 +407,7 @@ fn readable(json: Option<Box<RawValue>>) -> Option<Box<RawValue>> {
 
 impl Serialize for JobInfo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_struct("JobInfo", 28)?;
+        let mut map = serializer.serialize_struct("JobInfo", 29)?;
         map.serialize_field("id", &self.id)?;
         map.serialize_field("job", &self.job)?;
         map.serialize_field("queue", &self.queue)?;
@@ -423,6 +429,7 @@ impl Serialize for JobInfo {
         map.serialize_field("snoozes", &self.snoozes())?;
         map.serialize_field("tags", &self.tags())?;
         map.serialize_field("meta", &readable(field(&self.payload, "meta")))?;
+        map.serialize_field("parent", &self.parent())?;
         map.serialize_field("errors", &self.errors())?;
         let args = RawValue::from_string(self.args().to_owned()).ok();
         map.serialize_field("args", &readable(args))?;

@@ -130,7 +130,9 @@ impl From<Error> for Problem {
             Error::Uncertain { id, .. } | Error::NotDurable { id, .. } => {
                 Self { id: Some(id.to_string()), ..Self::uncertain(detail) }
             }
-            Error::Unanswered { .. } | Error::Bulk { .. } => Self::uncertain(detail),
+            Error::Unanswered { .. } | Error::Bulk { .. } | Error::Stopped { .. } => {
+                Self::uncertain(detail)
+            }
             Error::Full { .. } => Self::limited(detail),
             Error::Vetoed { .. } => Self::forbidden(detail),
             Error::Conflict { .. } => Self::conflict(detail),

@@ -15,6 +15,7 @@ pub mod grow;
 pub mod known;
 pub mod relay;
 pub mod server;
+pub mod staged;
 pub mod tables;
 
 mod calls;

@@ -297,6 +297,7 @@ async fn show(context: &Context, queue: &str, id: &str, dump: bool) -> Result<()
     if has_versions || job.args_version() > 1 {
         lines.push(("args_v", job.args_version().to_string()));
     }
+    lines.push(("parent", job.parent().map(|id| id.to_string()).unwrap_or_default()));
     for (name, value) in job.meta() {
         lines.push(("meta", format!("{name} = {value}")));
     }

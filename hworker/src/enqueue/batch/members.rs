@@ -13,7 +13,7 @@ use crate::store::{Connection, Fault, FaultKind, Member, NoRoom, NumbersFor, Pus
 /// So many get their numbers at once.
 const AT_ONCE: usize = 8_000;
 
-/// A push whose answer was lost is repeated so often: what is in does not come in again.
+/// So often is asked for numbers, where others give up what gets them.
 const TRIES: usize = 3;
 
 /// The batch to which members are added.
@@ -242,17 +242,7 @@ impl Adding<'_> {
             let both = tokio::join!(biased; pushed, on.confirm(1));
             both.1.and(both.0)
         };
-        let mut tries = 0;
-        loop {
-            tries += 1;
-            let pushed = self.client.until_sent(&queue, confirms, push).await;
-            let is_lost = |fault: &Fault| {
-                fault.sent && matches!(fault.kind, FaultKind::Connection | FaultKind::Silent)
-            };
-            if tries == TRIES || !pushed.as_ref().is_err_and(is_lost) {
-                return pushed;
-            }
-        }
+        self.client.until_answered(&queue, confirms, push).await
     }
 }
 

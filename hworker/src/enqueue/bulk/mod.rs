@@ -1,19 +1,26 @@
 //! Enqueueing many jobs at once.
 
 mod chunk;
+mod lazy;
 mod send;
+mod staged;
 
 use std::fmt;
 use std::time::Duration;
 
 pub(super) use self::chunk::{Chunk, chunks};
+pub use self::lazy::{Abort, LazyBulk, enqueue_many};
+use self::lazy::{Items, Producer};
 pub(super) use self::send::full;
 use self::send::send;
+use self::staged::send_whole;
 use super::Enqueue;
 use super::blocking::{block_on, in_a_runtime};
 use super::broadcast::NOT_IN_BULK;
+use super::notes::Parent;
 use super::ready::{NOT_UNIQUE, Ready};
 use crate::client::Client;
+use crate::context::Context;
 use crate::envelope::JobId;
 use crate::error::Error;
 use crate::job::Job;
@@ -24,7 +31,7 @@ use crate::store::Due;
 /// Everything is checked before anything is sent: where one job is wrong, none is enqueued. A queue gets its jobs in the
 /// order of the bulk, in chunks of up to 1000 (500 delayed ones) and about 1 MB. A chunk is enqueued whole or not at all; several of them
 /// are sent one behind the other without waiting, and where one fails after another is in, [`Error::Bulk`] says what
-/// became of each job.
+/// became of each job. For more jobs than fit into memory there is [`Bulk::lazy`].
 ///
 /// ```no_run
 /// # use std::time::Duration;
@@ -42,6 +49,8 @@ pub struct Bulk {
     runs: Vec<Box<dyn Run>>,
     client: Option<Client>,
     spread: Option<Duration>,
+    parent: Option<Parent>,
+    all_or_nothing: bool,
 }
 
 /// Jobs of one type, whichever, that follow one another in a bulk.
@@ -54,6 +63,7 @@ trait Run: Send {
     fn encode<'a>(
         self: Box<Self>,
         client: Option<&'a Client>,
+        parent: Option<&'a Parent>,
     ) -> Box<dyn Iterator<Item = Result<Ready, Error>> + 'a>
     where
         Self: 'a;
@@ -75,13 +85,17 @@ impl<J: Job> Run for Vec<Enqueue<J>> {
     fn encode<'a>(
         self: Box<Self>,
         client: Option<&'a Client>,
+        parent: Option<&'a Parent>,
     ) -> Box<dyn Iterator<Item = Result<Ready, Error>> + 'a>
     where
         Self: 'a,
     {
-        Box::new(self.into_iter().map(move |job| match job.workers {
+        Box::new(self.into_iter().map(move |mut job| match job.workers {
             Some(_) => Err(Error::config(NOT_IN_BULK)),
-            None => job.encode(client),
+            None => {
+                job.inherit(parent);
+                job.encode(client)
+            }
         }))
     }
 }
@@ -90,6 +104,41 @@ impl Bulk {
     /// Without any jobs as yet.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Many jobs of one type that are taken from an iterator while they are enqueued, instead of all before it.
+    ///
+    /// ```no_run
+    /// # #[hworker::job] async fn send_welcome(user: u64) { let _ = user; }
+    /// # async fn demo(client: hworker::Client) -> Result<(), hworker::Error> {
+    /// let users = (0..1_000_000).map(|user| send_welcome::with(user).tag("import"));
+    /// hworker::Bulk::lazy(users).on(&client).enqueue().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn lazy<'p, J: Job, I>(jobs: I) -> LazyBulk<'p, Items<I::IntoIter>>
+    where
+        I: IntoIterator<Item = Enqueue<J>>,
+    {
+        lazy::of_items(jobs.into_iter())
+    }
+
+    /// Many jobs of one type that are taken from an async function, as from the rows of a query, while they are enqueued. It gives `Ok(None)` at the end; an
+    /// error gives up. Write `async move`: in a task that borrows what the function reads from, the compiler cannot see that it is `Send`.
+    ///
+    /// ```no_run
+    /// # #[hworker::job] async fn send_welcome(user: u64) { let _ = user; }
+    /// # struct Rows;
+    /// # impl Rows { async fn next(&mut self) -> std::io::Result<Option<u64>> { Ok(None) } }
+    /// # async fn demo(mut rows: Rows) -> Result<(), hworker::Error> {
+    /// let welcomes = hworker::Bulk::from_async(async move || Ok(rows.next().await?.map(send_welcome::with)));
+    /// welcomes.enqueue().await?;
+    /// # Ok(()) }
+    /// ```
+    pub fn from_async<'p, J: Job, F>(next: F) -> LazyBulk<'p, Producer<J, F>>
+    where
+        F: AsyncFnMut() -> Result<Option<Enqueue<J>>, Abort>,
+    {
+        lazy::of_async(next)
     }
 
     /// Adds a job behind those that are there.
@@ -121,6 +170,22 @@ impl Bulk {
         self
     }
 
+    /// Notes that this job enqueues them, as [`Enqueue::child_of`] does, for those that have no parent themselves.
+    pub fn child_of(mut self, context: &Context) -> Self {
+        self.parent = Some(Parent::from(context));
+        self
+    }
+
+    /// Has all of the jobs come to their queue, or none, also where they are more than fit into one chunk: they are put aside at the server, none starts, and
+    /// when all are there they come, even if this process dies then. What is put aside and does not come is gone an hour later.
+    ///
+    /// For jobs of one queue, and of one shard where it is spread. Not for jobs that are unique, have ids of their own or `.front()`, nor for types
+    /// with `max_waiting` or `when_full`: one of them could be refused alone.
+    pub fn all_or_nothing(mut self) -> Self {
+        self.all_or_nothing = true;
+        self
+    }
+
     /// How many jobs there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -139,10 +204,11 @@ impl Bulk {
     ///
     /// # Errors
     /// [`Error::Config`] if the default client cannot be made, or the jobs cannot be spread; [`Error::Invalid`] names all jobs that are wrong;
-    /// [`Error::Bulk`] names the jobs that are, or may be, enqueued, and those that are not. With every other error no job is enqueued.
+    /// [`Error::Bulk`] names the jobs that are, or may be, enqueued, and those that are not. With every other error no job is enqueued. With
+    /// [`all_or_nothing`](Self::all_or_nothing) also [`Error::Unanswered`]: all are, or none; and [`Error::Stopped`]: all are, but may not be safe yet.
     pub async fn enqueue(self) -> Result<Vec<JobId>, Error> {
         in_a_runtime()?;
-        send(self.encode(Client::default_client)?).await
+        self.send().await
     }
 
     /// Enqueues the jobs from code that is not async, in or outside a runtime, and blocks until the server has them.
@@ -150,7 +216,13 @@ impl Bulk {
     /// # Errors
     /// As [`Bulk::enqueue`].
     pub fn enqueue_blocking(self) -> Result<Vec<JobId>, Error> {
-        block_on(send(self.encode(Client::default_client)?))
+        block_on(self.send())
+    }
+
+    async fn send(self) -> Result<Vec<JobId>, Error> {
+        let all_or_nothing = self.all_or_nothing;
+        let ready = self.encode(Client::default_client)?;
+        if all_or_nothing { send_whole(ready).await } else { send(ready).await }
     }
 
     /// The jobs, checked and written, which are to be members of a batch.
@@ -189,7 +261,8 @@ impl Bulk {
             None if self.runs.iter().any(|run| run.needs_client()) => Some(default_client()?),
             given => given,
         };
-        let jobs = self.runs.into_iter().flat_map(|run| run.encode(client.as_ref()));
+        let parent = self.parent.as_ref();
+        let jobs = self.runs.into_iter().flat_map(|run| run.encode(client.as_ref(), parent));
         for (index, job) in jobs.enumerate() {
             match job {
                 Ok(job) => ready.push(job),

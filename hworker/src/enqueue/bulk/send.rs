@@ -10,11 +10,12 @@ use super::super::ready::Ready;
 use super::chunk::{Chunk, How, chunks};
 use crate::envelope::JobId;
 use crate::error::{Cause, Error, Fate};
+use crate::hooks::EventKind;
 use crate::join::join_all;
 use crate::store::{Answer, Connection, Fault, FaultKind, LAST_MOMENT, NoRoom, WRITE_BYTES};
 
 /// Chunks under way at once, where their bytes are no more than those of one write.
-const CHUNKS: usize = 8;
+pub(super) const CHUNKS: usize = 8;
 
 impl Chunk<'_> {
     /// Sends it, behind those that are before it in this order.
@@ -68,6 +69,14 @@ impl Chunk<'_> {
         let result = self.client.until_sent(&self.queue, self.confirms, call).await;
         order.set_sent(place, true);
         result.map_err(|fault| fault.at(self.client.address()))
+    }
+}
+
+impl Chunk<'_> {
+    /// Tells those who read events of its jobs.
+    async fn tell(&self, bulk: &[Ready]) {
+        let jobs = self.jobs.iter().map(|index| (&*bulk[*index].job, bulk[*index].id.as_str()));
+        self.client.tell(&self.queue, EventKind::Enqueued, jobs).await;
     }
 }
 
@@ -158,6 +167,9 @@ pub(super) async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
                 Ok(Sent::Full(_)) | Err(_) => Fate::NotEnqueued,
             };
             chunk.jobs.iter().for_each(|index| fates[*index] = fate);
+            if fate == Fate::Enqueued {
+                chunk.tell(&bulk).await;
+            }
             match result {
                 Ok(Sent::In) => {}
                 Ok(Sent::Full(no_room)) => {

@@ -32,6 +32,7 @@ mod schedule;
 mod session;
 mod settle;
 mod settlement;
+mod staged;
 mod submit;
 mod tables;
 mod wait;
@@ -69,6 +70,7 @@ pub(crate) use schedule::{Due, Promoted, of_scheduled};
 pub(crate) use session::Reconciled;
 pub(crate) use settle::Settled;
 pub(crate) use settlement::{Concluded, End, NewLock, NewRecord, Settlement};
+pub(crate) use staged::Staged;
 pub(crate) use submit::{Answer, Submission, Word};
 #[cfg(feature = "cron")]
 pub(crate) use tables::NewEntry;

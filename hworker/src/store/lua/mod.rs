@@ -39,6 +39,7 @@ scripts! {
     Cancel = "cancel";
     CancelBroadcast = "cancel_broadcast";
     Chart = "chart";
+    Commit = "commit";
     CreateBatch = "create_batch";
     Cron = "cron";
     Declare = "declare";
@@ -80,6 +81,7 @@ scripts! {
     SetAside = "set_aside";
     Settle = "settle";
     SettleAndReserve = "settle_and_reserve";
+    Stage = "stage";
     StopBatch = "stop_batch";
     Submit = "submit";
     TakeBroadcast = "take_broadcast";
@@ -96,6 +98,7 @@ const PARTS: &[(&str, &str)] = &[
     ("clock", include_str!("lib/clock.lua")),
     ("count", include_str!("lib/count.lua")),
     ("cron", include_str!("lib/cron.lua")),
+    ("due", include_str!("lib/due.lua")),
     ("duties", include_str!("lib/duties.lua")),
     ("finish", include_str!("lib/finish.lua")),
     ("full", include_str!("lib/full.lua")),
@@ -116,6 +119,7 @@ const PARTS: &[(&str, &str)] = &[
     ("quarantine", include_str!("lib/quarantine.lua")),
     ("records", include_str!("lib/records.lua")),
     ("serve", include_str!("lib/serve.lua")),
+    ("staged", include_str!("lib/staged.lua")),
     ("tables", include_str!("lib/tables.lua")),
     ("timers", include_str!("lib/timers.lua")),
     ("token", include_str!("lib/token.lua")),

@@ -12,7 +12,7 @@
 -- Returns {how many were moved, ms until the next is due, or a limit opens, or -1 when there is none, the time in ms, for each cron entry that is
 -- due: its name, what it says, when it was due in ms, how many runs it had}. Whoever calls fires these; where it does not, another call tells of
 -- them again.
--- Invariant: an envelope leaves `scheduled` and enters its list in the same script, the earliest due first.
+-- Invariant: an envelope leaves `scheduled` and enters its list in the same script, the earliest due first. So does what was staged, see commit.lua.
 local call = redis.call
 local scheduled, jobs, token_key, bell = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 -- No worker asks, so limits of each worker are those of none.
@@ -25,7 +25,6 @@ local want, bytes = tonumber(ARGV[1]), tonumber(ARGV[2])
 
 -- Looked at before anything is taken: a key that somebody made another type of is an error here, and not half-way.
 call('LLEN', jobs)
-local is_marked = false
 
 local fires, others = ARGV[3] == '1', {}
 for i = 4, #ARGV do others['@' .. ARGV[i]] = true end
@@ -36,6 +35,8 @@ local function is_left(member) return string.byte(member) == 64 and (not fires o
 -- include limits
 -- include finish
 -- include cron
+-- include due
+-- include staged
 local over = redis.pcall('ZRANGEBYSCORE', timers, '-inf', now, 'LIMIT', 0, 1100)
 local looks = 300
 
@@ -83,6 +84,18 @@ local function tell_of(entry)
   entry_bytes = entry_bytes + #says
 end
 
+-- Jobs that come all or none, and that somebody has begun to move.
+local moved = 0
+local function go_on_with(bulk)
+  local size = redis.pcall('LLEN', jobs .. ':staged:' .. bulk)
+  if type(size) ~= 'number' or size == 0 or not is_committed(bulk) then
+    call('ZREM', timers, '%' .. bulk)
+    return
+  end
+  -- What is left is for the next call.
+  moved = moved + move_staged(bulk, bytes > 0 and want - moved or 0, 0)
+end
+
 -- What follows another, and keys, need these.
 local knows_ids = type(redis.pcall('HLEN', ids)) == 'number' and type(redis.pcall('HLEN', unique)) == 'number'
   and type(redis.pcall('ZCARD', lists)) == 'number'
@@ -90,7 +103,7 @@ for _, member in ipairs(over) do
   if looks <= 0 or entry_bytes > 500000 then break end
   local is_of_id = string.byte(member) == 35 or string.byte(member) == 61
   local is_mine = not is_left(member) and (knows_ids or not is_of_id)
-  if is_mine then call('ZREM', timers, member) end
+  if is_mine and string.byte(member) ~= 37 then call('ZREM', timers, member) end
   local changed, from = string.match(member, '^!([^#]*)#?(%d*)$')
   local limit = changed or member
   local is_of_key = string.find(limit, '=.')
@@ -103,6 +116,8 @@ for _, member in ipairs(over) do
     expire(string.sub(member, 2))
   elseif string.byte(member) == 64 then
     tell_of(string.sub(member, 2))
+  elseif string.byte(member) == 37 then
+    go_on_with(string.sub(member, 2))
   elseif is_paused(paused) then
     if changed and tonumber(paused) > now then call('ZADD', timers, paused, member) end
   else
@@ -117,40 +132,14 @@ if over[1] and redis.pcall('EXISTS', lists) == 1 then
   leave_ticket()
 end
 
-local moved, at_once, largest = 0, 1, 1
+local at_once, largest = 1, 1
 while moved < want and at_once > 0 do
   -- As in reserve.lua.
   local due = call('ZRANGEBYSCORE', scheduled, '-inf', now, 'LIMIT', 0, math.min(want - moved, at_once))
   if #due == 0 then break end
-  for _, member in ipairs(due) do
-    local name = string.match(member, '^:%d*([^\n]*)\n')
-    if name and name ~= '' and read(name) then
-      look_at_list(name)
-      call('GET', token_key)
-    end
-  end
+  look_at_due(due)
   call('ZREM', scheduled, unpack(due))
-  local plain = {}
-  for _, member in ipairs(due) do
-    local at_once, name, from = string.match(member, '^:(%d*)([^\n]*)\n()')
-    local of = name and name ~= '' and read(name)
-    if of then
-      if not is_marked then
-        -- include mark
-        is_marked = true
-      end
-      note_arguments(name, at_once)
-      local state, envelope = 's', string.sub(member, from)
-      if of.id then
-        state, _, _, envelope = standing(of.id)
-        bytes = bytes - #(envelope or '')
-      end
-      if state == 's' then push('LPUSH', name, envelope) end
-    else
-      plain[#plain + 1] = member
-    end
-  end
-  if plain[1] then call('LPUSH', jobs, unpack(plain)) end
+  bytes = bytes - put_due(due)
   moved = moved + #due
   for _, envelope in ipairs(due) do
     bytes = bytes - #envelope

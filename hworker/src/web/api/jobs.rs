@@ -56,6 +56,8 @@ pub(super) struct JobSchema {
     snoozes: u64,
     tags: Vec<String>,
     meta: Option<BTreeMap<String, Value>>,
+    /// The id of the job whose body enqueued it.
+    parent: Option<String>,
     errors: Vec<Value>,
     /// Its arguments; `•••` stands for what is not shown.
     args: Value,

@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::fields::pick;
 use super::figures::{NONE, bytes, count, from_now, instant, moment, number, span};
 use super::frame::icon;
+use super::link::encode;
 use super::row::{badge, json, kind_icon, mark, text};
 use super::text::{cut, foreign, lines, name, plain};
 use super::timeline::{Attempt, attempts, timeline};
@@ -259,6 +260,10 @@ impl Shown<'_> {
                         }
                         @if let Some(worker) = text(job, "worker") {
                             dt { "Worker" } dd { a href=(self.view.worker_link(worker)) title=(plain(worker)) { (cut(worker, 20)) } }
+                        }
+                        @if let Some(parent) = text(job, "parent") {
+                            dt { "Parent" }
+                            dd { a href={ (self.view.at("/find")) "?id=" (encode(parent)) } title=(plain(parent)) { (cut(parent, 36)) } }
                         }
                         @if let Some(group) = text(job, "group") {
                             dt { "Error group" }

@@ -1,8 +1,8 @@
-//! Unique jobs, cron, tables, broadcasts and batches as the checker sees them.
+//! Unique jobs, cron, tables, broadcasts, batches and bulks as the checker sees them.
 
 use stateright::Property;
 
-use hworker_model::{broadcast, cron, grow, known, relay, tables};
+use hworker_model::{broadcast, cron, grow, known, relay, staged, tables};
 
 use crate::{Checked, visit};
 
@@ -43,6 +43,11 @@ pub const NOT_ADDED_TWICE: &str = "no job is added to a batch twice";
 pub const NOT_OVER_EARLY: &str = "a batch is not over while members wait or are added";
 /// Everything is added.
 pub const ALL_ADDED: &str = "everything is added, and the batch is over";
+
+/// Of a bulk each job comes once.
+pub const COMES_ONCE: &str = "each job of a bulk comes once, in its order";
+/// All come or none.
+pub const ALL_OR_NONE: &str = "all jobs of a bulk come or none, as its producer says";
 
 macro_rules! model {
     ($protocol:ident of $model:ty, $state:ty, $action:ty, [$($property:expr),* $(,)?]) => {
@@ -120,6 +125,13 @@ model!(Grow of grow::Grow, grow::State, grow::Action, [
     }),
 ]);
 
+model!(Staged of staged::Staged, staged::State, staged::Action, [
+    Property::always(COMES_ONCE, |_, state: &staged::State| state.each_comes_once()),
+    Property::always(ALL_OR_NONE, |model: &Self, state: &staged::State| {
+        state.all_come_or_none(&model.0)
+    }),
+]);
+
 /// Visits every state of unique jobs.
 #[must_use]
 pub fn check_known(model: known::Known, threads: usize) -> Checked<known::Action> {
@@ -154,4 +166,10 @@ pub fn check_relay(model: relay::Relay, threads: usize) -> Checked<relay::Action
 #[must_use]
 pub fn check_grow(model: grow::Grow, threads: usize) -> Checked<grow::Action> {
     visit(Grow(model), threads)
+}
+
+/// Visits every state of a bulk of which all jobs come or none.
+#[must_use]
+pub fn check_staged(model: staged::Staged, threads: usize) -> Checked<staged::Action> {
+    visit(Staged(model), threads)
 }

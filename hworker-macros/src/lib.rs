@@ -17,6 +17,7 @@ mod schedule;
 mod schema;
 #[cfg(test)]
 mod snapshots;
+mod test;
 mod unique;
 
 use proc_macro::TokenStream;
@@ -29,6 +30,16 @@ use crate::model::{Function, JobModel};
 #[proc_macro_attribute]
 pub fn job(args: TokenStream, item: TokenStream) -> TokenStream {
     job_tokens(args.into(), item.into()).into()
+}
+
+/// A test of jobs, or of what enqueues them; see `hworker::testing`.
+///
+/// The function is async, and may take a `hworker::testing::Kit`. What it enqueues, by whichever client, is kept in the process: no server is needed, and
+/// tests that run beside each other see nothing of each other. It runs on one thread; `flavor = "multi_thread"` and `worker_threads = 2` are those of
+/// tokio.
+#[proc_macro_attribute]
+pub fn test(args: TokenStream, item: TokenStream) -> TokenStream {
+    test::expand(args.into(), item.into()).unwrap_or_else(syn::Error::into_compile_error).into()
 }
 
 fn job_tokens(

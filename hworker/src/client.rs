@@ -5,6 +5,8 @@ mod builder;
 mod coalesce;
 mod connections;
 mod outgoing;
+#[cfg(feature = "testing")]
+mod recorder;
 mod room;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -40,6 +42,8 @@ use crate::unique::KeyLock;
 pub use builder::ClientBuilder;
 pub(crate) use outgoing::Added;
 pub use outgoing::Outgoing;
+#[cfg(feature = "testing")]
+pub(crate) use recorder::{Recorded, Recorder};
 
 /// A call whose answer was lost is made so often, where that does no harm.
 const ANSWER_TRIES: usize = 3;
@@ -129,6 +133,10 @@ impl Client {
         if let Some(OfWorker(client)) = state_in_body() {
             return Ok(client);
         }
+        #[cfg(feature = "testing")]
+        if let Some(client) = Recorder::server() {
+            return Ok(client);
+        }
         if let Some(client) = DEFAULT.get() {
             return Ok(client.clone());
         }
@@ -147,6 +155,18 @@ impl Client {
             )
         };
         DEFAULT.set(self.clone()).map_err(|_| taken())
+    }
+
+    /// This client, or that of the server of the test that this runs in.
+    #[cfg(feature = "testing")]
+    pub(crate) fn or_of_test(self) -> Self {
+        Recorder::server().unwrap_or(self)
+    }
+
+    /// This client.
+    #[cfg(not(feature = "testing"))]
+    pub(crate) fn or_of_test(self) -> Self {
+        self
     }
 
     /// The server and the prefix, without secrets, as a tool names them before it changes something.

@@ -387,6 +387,25 @@ impl Registration {
 
 inventory::collect!(Registration);
 
+#[cfg(feature = "testing")]
+impl Definition {
+    /// Why a test cannot run it that gives these states, and has keys or not.
+    pub(crate) fn lacks(&self, states: &States, has_keys: bool) -> Option<String> {
+        let mut needs = Needs::default();
+        (self.needs)(&mut needs);
+        let missing = missing_states(&needs, states);
+        if !missing.is_empty() {
+            let missing = missing.join("`, `");
+            return Some(format!("it takes `State<{missing}>`: call `kit.state(..)` first"));
+        }
+        if self.encrypted != Encrypted::No && !has_keys {
+            return Some("it is encrypted, and HWORKER_ENCRYPTION_KEYS names no keys".to_owned());
+        }
+        let isolated = "its bodies run in processes of their own, which a test does not start";
+        self.isolate.map(|_| isolated.to_owned())
+    }
+}
+
 /// Everything the worker was given with `.state(..)`, by type.
 pub(crate) fn missing_states<'a>(needs: &'a Needs, states: &States) -> Vec<&'a str> {
     needs.states.iter().filter(|(id, _)| !states.has(*id)).map(|(_, name)| &**name).collect()

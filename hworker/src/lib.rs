@@ -69,6 +69,8 @@ mod spelling;
 mod store;
 mod strict_json;
 mod table;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod time;
 mod unique;
 #[cfg(feature = "web")]
@@ -108,6 +110,8 @@ pub use events::{EventPosition, EventReader};
 pub use hooks::{Checkin, CheckinState};
 pub use hooks::{ErrorReport, Event, EventKind, Events};
 pub use hworker_macros::job;
+#[cfg(feature = "testing")]
+pub use hworker_macros::test;
 pub use inspect::{
     Action, BatchAudit, Changed, Counts, Edit, Filter, Group, Inspect, JobInfo, Jobs, Order, Page,
     QueueInfo, RunningJob, When, WorkerInfo,

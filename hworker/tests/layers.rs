@@ -36,7 +36,7 @@ const LAYERS: &[&[&str]] = &[
     &["doctor", "results"],
     &["web"],
     &["worker"],
-    &["properties"],
+    &["properties", "testing"],
     &["lib", "__private"],
 ];
 

@@ -12,6 +12,8 @@ use super::Enqueue;
 use super::blocking::in_a_runtime;
 use super::bulk::Bulk;
 use super::ready::Ready;
+#[cfg(feature = "testing")]
+use super::recorded;
 use crate::batch::{BatchHandle, BatchId};
 use crate::client::Client;
 use crate::context::Context;
@@ -210,8 +212,13 @@ impl Batch {
             (None, Some(parent)) => parent.client.clone(),
             (None, None) => Client::default_client()?,
         };
+        let client = client.or_of_test();
+        #[cfg(feature = "testing")]
+        recorded::check_server()?;
         let (parent, name) = (self.parent.clone(), self.name.clone());
         let (mut new, callbacks, members) = self.checked(&client)?;
+        #[cfg(feature = "testing")]
+        recorded::note(&members);
         let fresh = BatchId::fresh();
         let doing = format!("begin the batch {fresh}");
         let fault = |fault: Fault| fault.at(client.address()).into_error(doing.clone());

@@ -164,6 +164,8 @@ impl EnqueueByName {
         let ready = self.encode()?;
         // Tools that live for one enqueue call this. A job for each worker does not wait among those that are counted.
         let waits = ready.place.each.is_none();
+        #[cfg(feature = "testing")]
+        let waits = waits && super::recorded::check_server().is_ok();
         if waits && let Some(no_room) = ready.client.no_room(&ready.queue, 1, true).await {
             return Err(ready.full(no_room, None));
         }
@@ -259,7 +261,7 @@ impl EnqueueByName {
             serde_json::to_vec(&envelope).map_err(|error| Error::config(describe(&error)))?;
         check_size(&self.client, envelope.len(), (&self.name, &id, &self.queue))?;
         let confirms = self.client.durability();
-        let (client, queue, due) = (self.client, Cow::Owned(self.queue), self.due);
+        let (client, queue, due) = (self.client.or_of_test(), Cow::Owned(self.queue), self.due);
         let list = List::from(self.priority.unwrap_or_default());
         let list = if lock.is_some() { list.by_id() } else { list };
         let lock = lock.map(Box::new);

@@ -8,6 +8,8 @@ mod by_name;
 mod known;
 mod notes;
 mod ready;
+#[cfg(feature = "testing")]
+mod recorded;
 #[cfg(feature = "cron")]
 mod schedule;
 
@@ -81,6 +83,13 @@ pub struct Enqueue<J: Job> {
     /// Nor this.
     known: Option<Box<Asked>>,
     durability: Option<Durability>,
+}
+
+/// The client, the queue and the envelope of a job that is to run at once.
+#[cfg(feature = "testing")]
+pub(crate) fn to_perform<J: Job>(job: Enqueue<J>) -> Result<(Client, String, Vec<u8>), Error> {
+    let Ready { client, queue, envelope, .. } = job.encode(None)?;
+    Ok((client, queue.into_owned(), envelope))
 }
 
 /// The envelope of a job for this client, for what stands in no module above.
@@ -475,6 +484,7 @@ impl<J: Job> Enqueue<J> {
         }
         check_size(&client, envelope.len(), (J::NAME, &id, &queue))?;
         let confirms = self.durability.map_or_else(|| client.durability(), Durability::asks);
+        let client = client.or_of_test();
         Ok(Ready { client, queue, place, due, job: J::NAME.into(), id, confirms, envelope })
     }
 }

@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use tokio::runtime;
 
+#[cfg(feature = "testing")]
+use super::recorded;
 use crate::client::Client;
 use crate::durability::Durability;
 use crate::envelope::JobId;
@@ -98,7 +100,33 @@ impl Placed {
 }
 
 impl Ready {
+    /// The same once more.
+    #[cfg(feature = "testing")]
+    pub(super) fn again(&self) -> Self {
+        Self {
+            client: self.client.clone(),
+            queue: self.queue.clone(),
+            place: self.place.clone(),
+            job: self.job.clone(),
+            id: self.id.clone(),
+            envelope: self.envelope.clone(),
+            ..*self
+        }
+    }
+
     pub(super) async fn send(self, runtime: runtime::Id) -> Result<Placed, Error> {
+        #[cfg(feature = "testing")]
+        let this = match recorded::sent(self).await {
+            Ok(sent) => sent,
+            Err(placed) => return Ok(placed),
+        };
+        #[cfg(not(feature = "testing"))]
+        let this = self;
+        this.send_to_server(runtime).await
+    }
+
+    /// The same, whoever else keeps it.
+    pub(super) async fn send_to_server(self, runtime: runtime::Id) -> Result<Placed, Error> {
         if self.client.writes_events() == Events::All {
             return Box::pin(self.send_and_tell(runtime)).await;
         }

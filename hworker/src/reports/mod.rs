@@ -14,4 +14,6 @@ pub use each::Each;
 pub use of_body::ProgressNote;
 pub use progress::{LogLine, Progress};
 pub(crate) use read::Reports;
+#[cfg(feature = "testing")]
+pub(crate) use read::unwritten;
 pub(crate) use write::{Ends, last};

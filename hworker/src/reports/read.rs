@@ -70,6 +70,28 @@ fn text(client: &Client, what: What, id: &str, raw: Box<RawValue>) -> String {
     text.unwrap_or_else(|why| format!("[{why}]"))
 }
 
+/// What a body has reported that no server has: its progress and the lines of its log.
+#[cfg(feature = "testing")]
+pub(crate) fn unwritten(context: &Context) -> (Option<Progress>, Vec<String>) {
+    let unwritten = context.report().unwritten();
+    let opened = |raw| opened(None, What::Log, context.id().as_str(), raw);
+    let text = |raw| opened(raw).ok().and_then(|json| serde_json::from_str::<String>(&json).ok());
+    let stored = unwritten.fields.get("progress");
+    let stored = stored.and_then(|text| serde_json::from_slice::<StoredProgress>(text).ok());
+    let progress = stored.map(|stored| Progress {
+        done: stored.done,
+        of: stored.of,
+        note: stored.note.and_then(text),
+        at: stored.at,
+        attempt: stored.attempt,
+        first_done: stored.first_done,
+        first_at: stored.first_at,
+    });
+    let lines = unwritten.lines.iter();
+    let lines = lines.filter_map(|line| serde_json::from_slice::<StoredLine>(line).ok());
+    (progress, lines.filter_map(|line| text(line.text)).collect())
+}
+
 impl Client {
     /// What a job has reported in this shard.
     pub(crate) async fn reports(

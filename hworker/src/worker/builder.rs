@@ -52,6 +52,9 @@ pub struct WorkerBuilder {
     hooks: Hooks,
     layers: Layers,
     on_failed: OnAnyFailed,
+    /// Cron entries of its job types are not set.
+    #[cfg(feature = "testing")]
+    sets_no_cron: bool,
 }
 
 impl WorkerBuilder {
@@ -87,6 +90,19 @@ impl WorkerBuilder {
         }
         self.states.insert(state);
         self
+    }
+
+    /// Sets no cron entries.
+    #[cfg(feature = "testing")]
+    pub(crate) fn without_cron(mut self) -> Self {
+        self.sets_no_cron = true;
+        self
+    }
+
+    /// What its jobs may take.
+    #[cfg(feature = "testing")]
+    pub(crate) fn states(&self) -> &States {
+        &self.states
     }
 
     /// The queues that it serves, and no others, each written as in `HWORKER_QUEUES`: `mail`, with a weight `mail*3`, with slots of its own
@@ -424,6 +440,8 @@ impl WorkerBuilder {
         let limits = registry.limits(&mut problems);
         let app = config.app.clone();
         let definitions = registry.definitions();
+        #[cfg(feature = "testing")]
+        let definitions = definitions.filter(|_| !self.sets_no_cron);
         let table = client
             .as_ref()
             .ok()

@@ -13,6 +13,8 @@ mod intake;
 mod isolate;
 mod layers;
 mod look;
+#[cfg(feature = "testing")]
+pub(crate) mod once;
 mod relay;
 mod report;
 mod run_session;

@@ -91,6 +91,7 @@ mod server;
 mod tables;
 mod tags;
 mod terminal;
+mod testing;
 mod unique;
 mod unique_random;
 mod versions;

@@ -212,7 +212,7 @@ impl<S: Source> Taking<S> {
         };
         let index = self.taken;
         self.taken += 1;
-        let mut encode = || {
+        let encode = || {
             if job.workers.is_some() {
                 return Err(Error::config(NOT_IN_BULK));
             }

@@ -7,6 +7,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::super::ready::Ready;
+#[cfg(feature = "testing")]
+use super::super::recorded;
 use super::chunk::{Chunk, How, chunks};
 use crate::envelope::JobId;
 use crate::error::{Cause, Error, Fate};
@@ -136,6 +138,11 @@ pub(in super::super) async fn full(bulk: &[Ready]) -> Option<Error> {
 }
 
 pub(super) async fn send(bulk: Vec<Ready>) -> Result<Vec<JobId>, Error> {
+    #[cfg(feature = "testing")]
+    let bulk = match recorded::all_sent(bulk).await {
+        Ok(bulk) => bulk,
+        Err(ids) => return Ok(ids),
+    };
     if let Some(full) = full(&bulk).await {
         return Err(full);
     }

@@ -1,5 +1,7 @@
 //! The members of a reading club, as a CSV file has them.
 
+use std::io::Read;
+
 use serde::{Deserialize, Serialize};
 
 const FIRST: [&str; 25] = [
@@ -96,8 +98,7 @@ pub fn to_csv(members: impl Iterator<Item = Member>) -> anyhow::Result<Vec<u8>> 
     Ok(csv.into_inner()?)
 }
 
-/// # Errors
-/// Where a line is not a member; the error says which.
-pub fn from_csv(csv: &[u8]) -> Result<Vec<Member>, csv::Error> {
-    csv::Reader::from_reader(csv).deserialize().collect()
+/// Each line is a member, or an error that says which line is none.
+pub fn from_csv(csv: impl Read) -> impl Iterator<Item = Result<Member, csv::Error>> {
+    csv::Reader::from_reader(csv).into_deserialize()
 }

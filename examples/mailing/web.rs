@@ -1,11 +1,13 @@
 //! The web server: takes a CSV file of members and puts one job per member on the queue.
 
+use std::io::Cursor;
+
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::DefaultBodyLimit;
 use axum::http::StatusCode;
 use axum::routing::post;
-use futures_util::{StreamExt, TryStreamExt, stream};
+use hworker::{Bulk, Error};
 use tokio::net::TcpListener;
 
 use crate::jobs::send_letter;
@@ -19,20 +21,13 @@ pub async fn serve(listener: TcpListener) -> anyhow::Result<()> {
     Ok(axum::serve(listener, routes).await?)
 }
 
-/// Enqueues at a time: they share a connection, and each waits only for its own answer.
-const AT_A_TIME: usize = 256;
-
+/// All letters are enqueued, or none: a file that is broken in its middle reaches nobody. Lines are read while others are on their way to Redis.
 async fn start_mailing(csv: Bytes) -> (StatusCode, String) {
-    let members = match members::from_csv(&csv) {
-        Ok(members) => members,
-        Err(error) => return (StatusCode::BAD_REQUEST, format!("{error}\n")),
-    };
-    let enqueued = stream::iter(members)
-        .map(send_letter::enqueue)
-        .buffer_unordered(AT_A_TIME)
-        .try_fold(0, async |count, _| Ok(count + 1));
-    match enqueued.await {
+    let mut members = members::from_csv(Cursor::new(csv));
+    let next = async move || Ok(members.next().transpose()?.map(send_letter::with));
+    match Bulk::from_async(next).all_or_nothing().enqueue().await {
         Ok(count) => (StatusCode::ACCEPTED, format!("{count} letters are on their way\n")),
-        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("not all are enqueued: {error}\n")),
+        Err(error @ Error::Stopped { .. }) => (StatusCode::BAD_REQUEST, format!("{error}\n")),
+        Err(error) => (StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n")),
     }
 }

@@ -77,6 +77,7 @@ const CALLS: &[(&str, &str)] = &[
     ("wo", "exists <timer>"),
     ("wo", "expire <stat> 1"),
     ("wo", "pexpire <stat> 1"),
+    ("w", "persist <stat>"),
     ("wo", "pttl <stat>"),
     ("w", "client id"),
     ("w", "client reply on"),

@@ -25,6 +25,7 @@ mod retries;
 mod schedule;
 mod startup;
 mod store;
+mod streamed;
 mod verdicts;
 mod wire_format;
 

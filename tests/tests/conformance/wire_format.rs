@@ -469,6 +469,9 @@ async fn steer(server: &TestServer) {
     open.pause().await.expect("paused");
     let paused = format!("hworker-jobs-default:paused:{}", open.id());
     let _: u64 = server.redis().ask(&["RPUSH", &paused, "{}"]);
+    // A bulk that is not committed.
+    let staged = ["RPUSH", "hworker-jobs-default:staged:0190a6c2", "{}"];
+    let _: u64 = server.redis().ask(&staged);
     let since = ["HSET", "hworker-jobs-default:control", "since:4", "1798761600000"];
     let _: u64 = server.redis().ask(&since);
     let of_key = act_of_key::with("key".into(), Some("k".into()), Vec::new());
@@ -503,6 +506,7 @@ fn all_are_described(keys: &[String], worker: &str) {
             Some((stem, _)) if stem.ends_with(":pushed") || stem.ends_with(":paused") => {
                 format!("{stem}:<batch>")
             }
+            Some((stem, _)) if stem.ends_with(":staged") => format!("{stem}:<bulk>"),
             Some((stem, day)) if digits(day) => format!("{stem}:<YYYYMMDD>"),
             Some((stem, _)) if stem.contains("-chart-") => {
                 "hworker-chart-<q>:<minutes>:<s>".to_owned()

@@ -254,6 +254,28 @@ async fn a_producer_of_unique_jobs_reads_and_replaces_them_and_nothing_more() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_producer_of_bulks_that_come_all_or_none_needs_three_commands_more() {
+    let server = TestServer::start();
+    let url = Role::named("hworker-unique-producer").set_up(&server);
+    let more = ["ACL", "SETUSER", "hworker-unique-producer", "+lrange", "+ltrim", "+persist"];
+    let _: String = server.redis().ask(&more);
+    let client = Client::new(&url).expect("a client");
+    for delay in [Duration::ZERO, SOON] {
+        let jobs = (0..2_500).map(|number| {
+            let job = nothing("many").priority(Priority::High);
+            if number % 2 == 0 { job } else { job.delay(delay) }
+        });
+        let bulk = Bulk::lazy(jobs).all_or_nothing().on(&client);
+        assert_eq!(bulk.enqueue().await.expect("enqueued"), 2_500);
+    }
+    let twice = Bulk::lazy((0..2_500).map(|_| nothing("many")).chain([nothing("a").front()]));
+    twice.all_or_nothing().on(&client).enqueue().await.expect_err("it is given up");
+    let denied = denials(&server);
+    assert!(denied.is_empty(), "refused while it did its work: {denied:?}");
+    assert!(server.redis().keys("hworker-*:staged:*").len() == 2, "the marks of those that came");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_producer_of_one_queue_that_delays_nothing_needs_one_command() {
     let server = TestServer::start();
     let url = Role::named("hworker-mail-producer").set_up(&server);

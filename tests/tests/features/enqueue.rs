@@ -4,11 +4,12 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
-use hworker::{Context, JobId, JobState, State};
+use hworker::{Bulk, Context, Error, JobId, JobState, State};
 use hworker_tests::Records as _;
 use hworker_tests::{InProcess, TestServer, act, produce};
 
 use crate::SOON;
+use crate::cli::call;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn en1_single_enqueue() {
@@ -226,4 +227,62 @@ async fn sc4_far_future() {
         begun == [1, 0, 0]
     });
     assert_eq!(server.leftovers("default"), [("hworker-scheduled-default".to_owned(), 2)]);
+}
+
+/// Enqueues three jobs that have it as their parent, and one that has not.
+#[hworker::job]
+async fn parent(context: Context) -> Result<(), Error> {
+    child::with(1).child_of(&context).meta("tenant", "own").enqueue().await?;
+    Bulk::new().add(child::with(2)).child_of(&context).enqueue().await?;
+    Bulk::lazy([child::with(3)]).child_of(&context).enqueue().await?;
+    child::enqueue(4).await?;
+    Ok(())
+}
+
+#[hworker::job(queue = "children")]
+async fn child(number: u32, context: Context) {
+    let _ = (number, context);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn en20_a_job_knows_its_parent() {
+    // A body enqueues jobs as its children, one by one, in a bulk, and in one that is taken from an iterator -> the id of its job is recorded with each, and
+    // what was noted of it, but for what the call notes by the same name, and for its tags. It is searched for and shown.
+    // Guard: `Notes::inherit`; `Enqueue::inherit`.
+    let server = TestServer::start();
+    let job = parent::with().meta("tenant", 7).meta("request", "r-1").tag("eu");
+    let id = job.on(server.client()).enqueue().await.expect("enqueued");
+    let worker = server.run_worker::<parent>();
+    let children = server.client().inspect("children");
+    server.eventually("four children", SOON, || server.redis().len("hworker-jobs-children") == 4);
+    worker.stop().await;
+
+    let of_parent = format!("parent:{id}").parse().expect("a filter");
+    let found = children.jobs(JobState::Waiting).filter(of_parent).page().await.expect("a page");
+    let mut of_each: Vec<_> =
+        found.items.iter().map(|job| (job.args().to_owned(), job.meta())).collect();
+    of_each.sort();
+    let expected = [("1", r#""own""#), ("2", "7"), ("3", "7")];
+    assert_eq!(of_each.len(), 3, "{of_each:?}");
+    for ((args, meta), (number, tenant)) in of_each.iter().zip(expected) {
+        assert_eq!(*args, format!(r#"{{"number":{number}}}"#));
+        assert_eq!((&*meta["tenant"], &*meta["request"]), (tenant, r#""r-1""#));
+    }
+    assert!(
+        found.items.iter().all(|job| job.tags().is_empty() && job.parent().as_ref() == Some(&id))
+    );
+    let of_child = found.items[0].id.clone().expect("an id");
+    let shown = call(&server, &["jobs", "show", "-q", "children", of_child.as_str()]);
+    let is_parent = |line: &str| line.starts_with("parent") && line.ends_with(id.as_str());
+    assert!(shown.out.lines().any(is_parent), "{}", shown.out);
+    let listed = call(
+        &server,
+        &["jobs", "ls", "-q", "children", "--where", &format!("parent:{id}"), "--json"],
+    );
+    assert_eq!(
+        listed.json().iter().filter(|job| job["parent"] == id.as_str()).count(),
+        3,
+        "{}",
+        listed.out
+    );
 }

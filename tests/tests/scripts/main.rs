@@ -3,6 +3,7 @@
 
 mod broadcast;
 mod relay;
+mod staged;
 
 use std::collections::HashMap;
 

@@ -458,6 +458,19 @@ fn i15_jobs_for_each_worker_by_http() {
     assert!(audit.contains("for each worker"), "{audit}");
 }
 
+#[test]
+fn en20_the_parent_of_a_job_is_shown() {
+    // By HTTP, and on the page, where it leads to that job on whatever queue it is.
+    let server = TestServer::start();
+    let site = Site::of(&server);
+    let child = r#"{"id":"child","job":"act","args":{"name":"n","plan":[]},"parent":"order-7"}"#;
+    let _: u64 = server.redis().ask(&["LPUSH", "hworker-jobs-default", child]);
+    let shown = site.get("/api/v1/queues/default/jobs/child").expect(200).json();
+    assert_eq!(shown["parent"], "order-7");
+    let page = site.get("/queues/default/jobs/child").expect(200).body;
+    assert!(page.contains("Parent") && page.contains("/find?id=order-7"), "{page}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn i15_batches_by_http() {
     // Rows BA6 and BA7: a batch is listed and shown, paused, resumed and cancelled, each once; no member is missing. What is no id, and what is none.

@@ -299,17 +299,20 @@ impl<S: Source> Taking<S> {
         let Some(mut staging) = self.one_queue.as_ref().and_then(Staging::of) else { return Ok(0) };
         loop {
             let Window { jobs, end } = window;
+            if let Some(Err(error)) = end {
+                staging.give_up().await;
+                return Err(error);
+            }
             let staging_some = async {
                 let staged = staging.add(&jobs).await?;
                 tell(staged);
                 Ok(())
             };
-            let next = match end {
-                None => {
-                    let filling = async { Ok(self.fill(&is_idle).await) };
-                    tokio::try_join!(staging_some, filling).map(|(_, window)| Some(window))
-                }
-                Some(end) => staging_some.await.and(end).map(|()| None),
+            let next: Result<_, Error> = if end.is_some() {
+                staging_some.await.map(|()| None)
+            } else {
+                let filling = async { Ok(self.fill(&is_idle).await) };
+                tokio::try_join!(staging_some, filling).map(|(_, window)| Some(window))
             };
             match next {
                 Ok(Some(next)) => window = next,

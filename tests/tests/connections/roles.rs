@@ -377,6 +377,7 @@ async fn a_worker_runs_retries_recovers_and_stops_and_nothing_more() {
                 "order",
                 "orphans",
                 "recount",
+                "recount_batch",
                 "relist",
                 "requeue_broken",
                 "resume",

@@ -49,6 +49,7 @@ fn encode(args: &Arguments) -> Vec<u8> {
         ready_at: None,
         tags: &[],
         meta: None,
+        parent: None,
         max_attempts: None,
         timeout: None,
         backoff: None,

@@ -334,15 +334,6 @@ impl<J: Job> Enqueue<J> {
         self.job
     }
 
-    /// Is of this parent, if it has none.
-    fn inherit(&mut self, parent: Option<&Parent>) {
-        let has_none =
-            |notes: &Option<Box<Notes>>| notes.as_ref().is_none_or(|n| n.parent.is_none());
-        if let Some(parent) = parent.filter(|_| has_none(&self.notes)) {
-            self.notes.get_or_insert_default().inherit(parent.clone());
-        }
-    }
-
     fn needs_client(&self) -> bool {
         self.client.is_none()
     }

@@ -107,12 +107,13 @@ async fn q10_who_dies_leaves_nothing_or_all() {
     // server, and nobody has moved any -> all come, moved by a worker, in their order.
     // Guards: `EXPIRE` in `stage.lua`; `set_timer` in `lib/staged.lua`.
     let server = TestServer::start();
-    let proxy = Proxy::before(&server);
-    let bulk =
-        |count| Bulk::lazy((0..count).map(job)).all_or_nothing().on(&proxy.client()).enqueue();
+    let (proxy, other) = (Proxy::before(&server), Proxy::before(&server));
+    let bulk = |count, by: &Proxy| {
+        Bulk::lazy((0..count).map(job)).all_or_nothing().on(&by.client()).enqueue()
+    };
 
     proxy.fault(3, "stage", Fault::HoldRequest);
-    let dies = tokio::spawn(bulk(5_000));
+    let dies = tokio::spawn(bulk(5_000, &proxy));
     server.eventually("two are put aside, and one is held", SOON, || {
         proxy.held() == 1 && staged(&server) == 2_000
     });
@@ -131,9 +132,9 @@ async fn q10_who_dies_leaves_nothing_or_all() {
     worker.stop().await;
     let _: u64 = server.redis().ask(&["DEL", &key]);
 
-    proxy.fault(1, "commit", Fault::HoldReply);
-    let dies = tokio::spawn(bulk(2_500));
-    server.eventually("it is committed", SOON, || proxy.held() == 1 && staged(&server) == 2_501);
+    other.fault(1, "commit", Fault::HoldReply);
+    let dies = tokio::spawn(bulk(2_500, &other));
+    server.eventually("it is committed", SOON, || other.held() == 1 && staged(&server) == 2_501);
     dies.abort();
     assert!(dies.await.is_err_and(|error| error.is_cancelled()));
     assert_eq!(waiting(&server).len(), 0);

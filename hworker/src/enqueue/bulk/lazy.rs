@@ -10,7 +10,6 @@ use crate::client::Client;
 use crate::context::Context;
 use crate::enqueue::Enqueue;
 use crate::enqueue::blocking::{block_on, in_a_runtime};
-use crate::enqueue::broadcast::NOT_IN_BULK;
 use crate::enqueue::notes::Parent;
 use crate::enqueue::ready::Ready;
 use crate::envelope::JobId;
@@ -207,24 +206,20 @@ impl<S: Source> Taking<S> {
     /// The next one; nothing at the end.
     async fn next(&mut self) -> Result<Option<Ready>, Error> {
         let given = self.source.next().await;
-        let Some(mut job) = given.map_err(|Abort(why)| stopped_at(None, Cause::new(why)))? else {
+        let Some(job) = given.map_err(|Abort(why)| stopped_at(None, Cause::new(why)))? else {
             return Ok(None);
         };
         let index = self.taken;
         self.taken += 1;
         let encode = || {
-            if job.workers.is_some() {
-                return Err(Error::config(NOT_IN_BULK));
-            }
             if job.needs_client() && self.client.is_none() {
                 self.client = Some(Client::default_client()?);
             }
-            job.inherit(self.parent.as_ref());
-            let ready = job.encode(self.client.as_ref())?;
+            let ready = job.encode_as_one(self.client.as_ref(), self.parent.as_ref())?;
             self.one_queue.as_mut().map_or(Ok(()), |one| one.check(&ready))?;
             Ok(ready)
         };
-        encode().map(Some).map_err(|error| stopped_at(Some(index), Cause::new(error)))
+        encode().map(Some).map_err(|error: Error| stopped_at(Some(index), Cause::new(error)))
     }
 
     /// Takes a portion, and more of them for as long as the ones before it are on their way.
@@ -273,7 +268,7 @@ impl<S: Source> Taking<S> {
             match end {
                 None => {
                     let filling = async { Ok(self.fill(&is_idle).await) };
-                    (_, window) = tokio::try_join!(sending, filling)?;
+                    ((), window) = tokio::try_join!(sending, filling)?;
                 }
                 Some(end) => {
                     sending.await?;
@@ -312,7 +307,7 @@ impl<S: Source> Taking<S> {
                 staging_some.await.map(|()| None)
             } else {
                 let filling = async { Ok(self.fill(&is_idle).await) };
-                tokio::try_join!(staging_some, filling).map(|(_, window)| Some(window))
+                tokio::try_join!(staging_some, filling).map(|((), window)| Some(window))
             };
             match next {
                 Ok(Some(next)) => window = next,

@@ -90,13 +90,28 @@ impl<J: Job> Run for Vec<Enqueue<J>> {
     where
         Self: 'a,
     {
-        Box::new(self.into_iter().map(move |mut job| match job.workers {
-            Some(_) => Err(Error::config(NOT_IN_BULK)),
-            None => {
-                job.inherit(parent);
-                job.encode(client)
-            }
-        }))
+        Box::new(self.into_iter().map(move |job| job.encode_as_one(client, parent)))
+    }
+}
+
+impl<J: Job> Enqueue<J> {
+    /// As one of many, of this parent if it has none.
+    fn encode_as_one(
+        mut self,
+        client: Option<&Client>,
+        parent: Option<&Parent>,
+    ) -> Result<Ready, Error> {
+        if self.workers.is_some() {
+            return Err(Error::config(NOT_IN_BULK));
+        }
+        if let Some(parent) = parent.filter(|_| !self.has_parent()) {
+            self.notes.get_or_insert_default().inherit(parent.clone());
+        }
+        self.encode(client)
+    }
+
+    fn has_parent(&self) -> bool {
+        self.notes.as_ref().is_some_and(|notes| notes.parent.is_some())
     }
 }
 

@@ -138,6 +138,10 @@ struct Isolation;
 struct Batches;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/bulk.md")]
+struct Bulks;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/results.md")]
 struct Results;
 

@@ -132,6 +132,25 @@ impl report {
     > + ::core::marker::Send + 'static {
         Self::with(who, ids, limits, page, r#type).at(time).enqueue()
     }
+    /// Enqueues all jobs of an iterator, and gives how many they are: they are taken from it while others are on their way, so a million of them
+    /// need not fit into memory. `hworker::Bulk` has more to choose.
+    ///
+    /// # Errors
+    /// `Error::Stopped` says how many are enqueued, where not all are; with every other error none is.
+    pub(crate) fn enqueue_many<I>(
+        jobs: I,
+    ) -> impl ::core::future::Future<
+        Output = ::core::result::Result<
+            ::core::primitive::u64,
+            ::hworker::__private::Error,
+        >,
+    > + ::core::marker::Send
+    where
+        I: ::core::iter::IntoIterator<Item = ::hworker::__private::Enqueue<Self>>,
+        I::IntoIter: ::core::marker::Send,
+    {
+        ::hworker::__private::enqueue_many(jobs)
+    }
 }
 #[automatically_derived]
 impl ::hworker::__private::Job for report {

@@ -14,8 +14,8 @@ use crate::fresh_uuid::v7;
 use crate::store::{Connection, FaultKind, Queue, SCRIPT_BYTES, SCRIPT_JOBS, Staged};
 use crate::time::since_1970;
 
-const NOT_ALONE: &str = "a bulk of which all jobs come or none has no job that could be refused alone, or is to be ahead of others: none that is unique, has an \
-                         id of its own or `.front()`, and none of a type with `max_waiting` or `when_full` for its keys";
+const NOT_ALONE: &str = "a bulk of which all jobs come or none has no job that could be refused alone, or is to be ahead of others: none that is \
+                         unique, has an id of its own or `.front()`, and none of a type with `max_waiting` or `when_full` for its keys";
 
 const ONE_QUEUE: &str = "a bulk of which all jobs come or none is for one queue, by one client, and for one shard of it";
 

@@ -16,6 +16,10 @@ use crate::store::Due;
 
 static ALL: LazyLock<Mutex<HashMap<Id, Arc<Recorder>>>> = LazyLock::new(Mutex::default);
 
+tokio::task_local! {
+    static CARRIED: Option<Arc<Recorder>>;
+}
+
 /// A job that was enqueued.
 #[derive(Clone)]
 pub(crate) struct Recorded {
@@ -65,9 +69,15 @@ impl Recorder {
         Installed(runtime)
     }
 
-    /// That of the runtime that this is called in.
+    /// That of the runtime that this is called in, or from which it came here.
     pub(crate) fn here() -> Option<Arc<Self>> {
-        all().get(&Handle::try_current().ok()?.id()).cloned()
+        let carried = CARRIED.try_with(Option::clone).ok().flatten();
+        carried.or_else(|| all().get(&Handle::try_current().ok()?.id()).cloned())
+    }
+
+    /// A future that runs in another runtime, with the recorder of this one.
+    pub(crate) fn carried<F: Future>(future: F) -> impl Future<Output = F::Output> + use<F> {
+        CARRIED.scope(Self::here(), future)
     }
 
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {

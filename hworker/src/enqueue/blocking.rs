@@ -4,6 +4,8 @@ use std::sync::LazyLock;
 
 use tokio::runtime::{self, Runtime};
 
+#[cfg(feature = "testing")]
+use crate::client::Recorder;
 use crate::error::Error;
 
 /// The runtime that this is called in; says what to call instead where there is none.
@@ -17,6 +19,8 @@ pub(crate) fn in_a_runtime() -> Result<runtime::Id, Error> {
 pub(crate) fn block_on<T: Send + 'static>(
     enqueue: impl Future<Output = Result<T, Error>> + Send + 'static,
 ) -> Result<T, Error> {
+    #[cfg(feature = "testing")]
+    let enqueue = Recorder::carried(enqueue);
     let (done, result) = std::sync::mpsc::channel();
     blocking_runtime()?.spawn(async move {
         let _ = done.send(enqueue.await);

@@ -81,7 +81,16 @@ impl Kit {
         let observed = Arc::clone(&drained);
         let worker = self.worker().client(&client).queues(["*"]).concurrency(1).without_cron();
         let (mut registry, mut lacking) = (Registry::new(), BTreeMap::new());
+        let mut before = None;
+        for name in Registry::collect().names() {
+            if before.replace(name) == Some(name) {
+                lacking.insert(name, "several jobs of this program are called so".to_owned());
+            }
+        }
         for definition in Registry::collect().definitions() {
+            if lacking.contains_key(definition.name) {
+                continue;
+            }
             match definition.lacks(worker.states(), client.keys().is_some()) {
                 Some(why) => _ = lacking.insert(definition.name, why),
                 None => registry.add(definition),

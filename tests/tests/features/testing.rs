@@ -76,7 +76,8 @@ impl Layer for Noting {
 fn said(assertion: impl FnOnce()) -> String {
     let panic =
         std::panic::catch_unwind(std::panic::AssertUnwindSafe(assertion)).expect_err("it fails");
-    panic.downcast_ref::<String>().expect("a text").clone()
+    let fixed = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    fixed.unwrap_or_else(|| panic.downcast_ref::<String>().expect("a text").clone())
 }
 
 #[hworker::test]

@@ -10,10 +10,10 @@ use syn::{Error, Expr, ExprLit, FnArg, ItemFn, Lit, MetaNameValue, Result, Retur
 const THREADS: usize = 2;
 
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
-    let threads = match threads(args)? {
-        Some(threads) => quote!(::core::option::Option::Some(#threads)),
-        None => quote!(::core::option::Option::None),
-    };
+    let threads = threads(args)?.map_or_else(
+        || quote!(::core::option::Option::None),
+        |threads| quote!(::core::option::Option::Some(#threads)),
+    );
     let ItemFn { attrs, vis, sig, block, .. } = syn::parse2(item)?;
     if sig.asyncness.is_none() {
         return Err(Error::new_spanned(sig.fn_token, "a test of hworker is `async`"));

@@ -134,7 +134,7 @@ impl Client {
             return Ok(client);
         }
         #[cfg(feature = "testing")]
-        if let Some(client) = Recorder::server() {
+        if let Some(client) = Self::of_test() {
             return Ok(client);
         }
         if let Some(client) = DEFAULT.get() {
@@ -155,12 +155,6 @@ impl Client {
             )
         };
         DEFAULT.set(self.clone()).map_err(|_| taken())
-    }
-
-    /// This client, or that of the server of the test that this runs in.
-    #[cfg(feature = "testing")]
-    pub(crate) fn or_of_test(self) -> Self {
-        Recorder::server().unwrap_or(self)
     }
 
     /// This client.

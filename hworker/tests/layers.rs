@@ -53,7 +53,9 @@ fn used(source: &str) -> impl Iterator<Item = &str> {
     let code = source.lines().filter(|line| !line.trim_start().starts_with("//"));
     code.flat_map(|line| line.split("crate::").skip(1)).filter_map(|rest| {
         let name = rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next()?;
-        name.starts_with(|c: char| c.is_ascii_lowercase()).then_some(name)
+        // A macro is at the root, whatever module makes it.
+        let is_macro = rest[name.len()..].starts_with('!');
+        (!is_macro && name.starts_with(|c: char| c.is_ascii_lowercase())).then_some(name)
     })
 }
 

@@ -84,11 +84,6 @@ impl Recorder {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The client of the server of this test, if it has one.
-    pub(crate) fn server() -> Option<Client> {
-        Self::here()?.state().server.clone()
-    }
-
     /// Keeps a job; true where it has been sent already, or is to be sent by who enqueues it.
     pub(crate) async fn keep(&self, job: Recorded, unsent: Unsent) -> bool {
         let inline = {
@@ -97,16 +92,26 @@ impl Recorder {
             if state.server.is_some() {
                 return true;
             }
-            match &state.inline {
-                Some(inline) => Arc::clone(inline),
-                None => {
-                    state.unsent.push(unsent);
-                    return false;
-                }
-            }
+            let Some(inline) = state.inline.clone() else {
+                state.unsent.push(unsent);
+                return false;
+            };
+            inline
         };
         inline(job).await;
         false
+    }
+}
+
+impl Client {
+    /// That of the server of the test that this runs in, if it has one.
+    pub(super) fn of_test() -> Option<Self> {
+        Recorder::here()?.state().server.clone()
+    }
+
+    /// This client, or that of the server of the test that this runs in.
+    pub(crate) fn or_of_test(self) -> Self {
+        Self::of_test().unwrap_or(self)
     }
 }
 

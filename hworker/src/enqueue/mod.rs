@@ -417,9 +417,7 @@ impl<J: Job> Enqueue<J> {
         let now = since_1970(SystemTime::now());
         let known = Known::of(&client, &self.job, self.known.as_deref(), &mut problems)?;
         let due = self.due.or(known.put_off);
-        if self.front && due.is_some() {
-            problems.push(NOT_IN_FRONT.into());
-        }
+        problems.extend((self.front && due.is_some()).then(|| NOT_IN_FRONT.to_owned()));
         let expires_in = self.expires_in.or(J::DEFINITION.policy.expires_ms);
         let is_placed = due.is_some() || self.front || self.priority.is_some();
         let each = self.workers.map(|workers| {

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use tokio::runtime;
 
-#[cfg(feature = "testing")]
-use super::recorded;
 use crate::client::Client;
 use crate::durability::Durability;
 use crate::envelope::JobId;
@@ -116,7 +114,7 @@ impl Ready {
 
     pub(super) async fn send(self, runtime: runtime::Id) -> Result<Placed, Error> {
         #[cfg(feature = "testing")]
-        let this = match recorded::sent(self).await {
+        let this = match self.sent().await {
             Ok(sent) => sent,
             Err(placed) => return Ok(placed),
         };

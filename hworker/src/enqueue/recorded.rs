@@ -10,24 +10,31 @@ use crate::error::Error;
 const NEEDS_A_SERVER: &str =
     "in a test a batch needs a server: call `kit.with_server().await?` before it";
 
-/// A job that is to be sent, or what its enqueue gives where the recorder of the test has it.
-pub(super) async fn sent(ready: Ready) -> Result<Ready, Placed> {
-    let Some(recorder) = Recorder::here() else { return Ok(ready) };
-    let (id, shard, client) = (ready.id.clone(), (&*ready.queue).into(), ready.client.clone());
-    let (job, again) = (recorded(&ready), ready.again());
-    let unsent = Box::new(move |client| -> std::pin::Pin<Box<dyn Future<Output = _> + Send>> {
-        let ready = Ready { client, ..again };
-        Box::pin(async move { ready.send_to_server(in_a_runtime()?).await.map(drop) })
-    });
-    if recorder.keep(job, unsent).await { Ok(ready) } else { Err(Placed::new(id, shard, client)) }
+impl Ready {
+    /// A job that is to be sent, or what its enqueue gives where the recorder of the test has it.
+    pub(super) async fn sent(self) -> Result<Self, Placed> {
+        let ready = self;
+        let Some(recorder) = Recorder::here() else { return Ok(ready) };
+        let (id, shard, client) = (ready.id.clone(), (&*ready.queue).into(), ready.client.clone());
+        let (job, again) = (recorded(&ready), ready.again());
+        let unsent = Box::new(move |client| -> std::pin::Pin<Box<dyn Future<Output = _> + Send>> {
+            let ready = Ready { client, ..again };
+            Box::pin(async move { ready.send_to_server(in_a_runtime()?).await.map(drop) })
+        });
+        if recorder.keep(job, unsent).await {
+            Ok(ready)
+        } else {
+            Err(Placed::new(id, shard, client))
+        }
+    }
 }
 
-/// As [`sent`], of a bulk: its jobs, or their ids.
+/// As [`Ready::sent`], of a bulk: its jobs, or their ids.
 pub(super) async fn all_sent(bulk: Vec<Ready>) -> Result<Vec<Ready>, Vec<JobId>> {
     let (mut sent_on, mut ids) = (Vec::new(), Vec::new());
     for ready in bulk {
         ids.push(ready.id.clone());
-        sent_on.extend(sent(ready).await.ok());
+        sent_on.extend(ready.sent().await.ok());
     }
     if sent_on.is_empty() { Err(ids) } else { Ok(sent_on) }
 }

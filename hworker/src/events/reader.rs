@@ -158,13 +158,12 @@ impl EventReader {
         let entries = shard.read_events(&on, entry, ENTRIES).await?;
         let mut entries = entries.into_iter().peekable();
         let skipped = match entries.peek() {
-            Some(first) if first.id == entry => match of_entry {
-                Some(read) => read,
-                None => {
+            Some(first) if first.id == entry => {
+                if of_entry.is_none() {
                     entries.next();
-                    0
                 }
-            },
+                of_entry.unwrap_or(0)
+            }
             // The one that was read last is gone, so others may be that came behind it.
             Some(first) if self.position.0[number].is_entry() => {
                 let (at, mark) = (first.id.0, Mark::before(first.id.0));

@@ -153,7 +153,7 @@ impl Jobs<'_> {
             if items.len() >= self.limit || bytes > BYTES {
                 break false;
             }
-            let Some(place) = self.next_of(&mut readers, began).await? else {
+            let Some(place) = self.next_of(&mut readers, began, scanned > 0).await? else {
                 break readers.iter().all(|reader| reader.is_filled() && reader.first().is_none());
             };
             let Some((job, position)) = readers[place].take_first() else { break true };
@@ -200,10 +200,12 @@ impl Jobs<'_> {
         &self,
         readers: &mut [Reader<'_>],
         began: Instant,
+        has_any: bool,
     ) -> Result<Option<usize>, Fault> {
         for reader in &mut *readers {
             while !reader.is_filled() {
-                if began.elapsed() >= LOOKS_FOR && !self.filter.is_empty() {
+                // However far the server is, the next page goes on behind this one.
+                if has_any && began.elapsed() >= LOOKS_FOR && !self.filter.is_empty() {
                     return Ok(None);
                 }
                 let asked = Instant::now();

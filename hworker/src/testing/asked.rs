@@ -33,8 +33,8 @@ pub struct Enqueued<J> {
 
 impl<J: Job> Enqueued<J> {
     pub(super) fn of(recorder: &Recorder) -> Vec<Self> {
-        let recorded = recorder.state().recorded.clone();
-        recorded.iter().filter(|job| job.job == J::NAME).map(Self::read).collect()
+        let all = recorder.state().recorded.clone();
+        all.iter().filter(|job| job.job == J::NAME).map(Self::read).collect()
     }
 
     fn read(job: &Recorded) -> Self {
@@ -251,7 +251,7 @@ macro_rules! asked {
         $(
             let asked = {
                 let value = $value;
-                asked.field(stringify!($field: $value), move |job| job.$field == value)
+                asked.field(concat!(stringify!($field), ": ", stringify!($value)), move |job| job.$field == value)
             };
         )*
         asked $(.$option($given))*

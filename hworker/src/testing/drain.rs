@@ -148,7 +148,7 @@ impl Kit {
 async fn bring_forward(client: &Client) -> Result<bool, Error> {
     let mut jobs: Vec<JobInfo> = Vec::new();
     for queue in client.queues().await? {
-        let inspect = client.inspect(&*queue.name);
+        let inspect = client.inspect(&queue.name);
         jobs.extend(
             inspect.jobs(JobState::Scheduled).order(Order::Next).limit(1_000).page().await?.items,
         );
@@ -158,7 +158,7 @@ async fn bring_forward(client: &Client) -> Result<bool, Error> {
     // Each comes to the front, so the earliest comes last.
     jobs.sort_by_key(|job| std::cmp::Reverse(job.at));
     for job in jobs {
-        client.inspect(&*job.queue).change(std::slice::from_ref(&job), &Action::Promote).await?;
+        client.inspect(&job.queue).change(std::slice::from_ref(&job), &Action::Promote).await?;
     }
     Ok(true)
 }

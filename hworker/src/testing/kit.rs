@@ -98,8 +98,9 @@ impl Kit {
 
     async fn perform_recorded(&self, job: Recorded) -> Performed<serde_json::Value> {
         let mut registry = Registry::new();
-        let known = Registry::collect().by_name().get(&*job.job).copied();
-        known.into_iter().for_each(|definition| registry.add(definition));
+        if let Some(definition) = Registry::collect().by_name().get(&*job.job) {
+            registry.add(definition);
+        }
         let worker = self.worker().registry(registry).client(&job.client);
         let attempt = Box::pin(once::attempt(worker, &job.queue, job.envelope, |_| ())).await;
         match attempt {
@@ -125,7 +126,7 @@ impl Kit {
         }
         let start = || {
             let server = SERVER.get_or_init(|| Server::start().map_err(|error| error.to_string()));
-            server.as_ref().map(|server| server.url().to_owned())
+            server.as_ref().map(|server| server.url().clone())
         };
         let started = tokio::task::spawn_blocking(start).await;
         let url = match started {

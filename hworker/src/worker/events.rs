@@ -33,7 +33,7 @@ pub(crate) async fn run(core: Arc<Core>, consumer: Arc<Consumer>) {
             match written.await {
                 Ok(()) => {}
                 Err(fault) if fault.kind == FaultKind::Denied => {
-                    refused(&consumer, &fault.to_string())
+                    refused(&consumer, &fault.to_string());
                 }
                 Err(fault) => lost(&consumer, lines.len(), &fault),
             }
@@ -47,8 +47,7 @@ pub(crate) async fn run(core: Arc<Core>, consumer: Arc<Consumer>) {
 /// The server does not let this user write events, so none are written any more.
 pub(crate) fn refused(consumer: &Consumer, why: &str) {
     if consumer.events.refuse() {
-        let queue = consumer.queue.name.clone();
-        say!(WARN, { queue = queue, why = why.to_owned() },
+        say!(WARN, { queue = consumer.queue.name.clone(), why = why.to_owned() },
             job.queue = %queue, "events are off, the server does not take them; its user needs `+xadd`: {why}");
     }
 }

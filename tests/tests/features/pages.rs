@@ -6,7 +6,7 @@ use std::time::Duration;
 use hworker::{
     Action, Bulk, Changed, Client, Error, Filter, JobId, JobInfo, JobState, Order, Outcome,
 };
-use hworker_tests::{Act, InProcess, Proxy, TestServer, act};
+use hworker_tests::{Act, Fault, InProcess, Proxy, TestServer, act};
 use serde_json::json;
 
 use crate::{SOON, command, ids, pages};
@@ -712,6 +712,22 @@ async fn keys_of_another_type_are_an_error_where_they_are_read() {
     assert_eq!(queue.jobs(JobState::Failed).page().await.expect("a page").items.len(), 1);
     let done = queue.change(&page.items, &Action::Delete).await.expect("changed");
     assert_eq!(done, [Changed::Done], "what it does not need holds it up");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_goes_on_however_far_the_server_is() {
+    // The first answer takes longer than a page looks for jobs of a filter -> it has the job all the same, or pages would begin in the same place for ever.
+    // Guard: `has_any` in `next_of`.
+    let server = TestServer::alone();
+    let proxy = Proxy::before(&server);
+    let job = json!({"v": 1, "id": "job-1", "job": "elsewhere", "args": {}}).to_string();
+    command(&server, &["LPUSH", JOBS], [job.into_bytes()]);
+    proxy.fault(1, "read_list", Fault::Delay(Duration::from_millis(100)));
+    let queue = proxy.client().inspect("default");
+    let filter = "id:job-1".parse().expect("a filter");
+    let page = queue.jobs(JobState::Waiting).filter(filter).page().await.expect("a page");
+    assert_eq!(page.items.len(), 1);
+    assert!(proxy.all_happened());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -244,7 +244,8 @@ impl Queue {
             let job = if job.is_empty() { UNKNOWN } else { job };
             parts.push(Part { job, leases: 1, noted: note.map(|note| (lease, note)) });
         }
-        let told = together(batch.iter().filter_map(|one| one.event.as_deref()));
+        let told =
+            together(batch.iter().filter_map(|one| one.event.as_deref().map(String::as_str)));
         if !told.is_empty() {
             call.arg("events").arg(&*worker.id).number(KEPT).number(told.len() as u64);
             for text in told {

@@ -15,7 +15,7 @@ pub(crate) struct Settlement {
     pub(crate) lease: Lease,
     pub(crate) end: End,
     /// The lines that tell of it, where events are written.
-    pub(crate) event: Option<Arc<str>>,
+    pub(crate) event: Option<Arc<String>>,
 }
 
 /// What was decided of an attempt.
@@ -23,7 +23,7 @@ pub(crate) struct Settlement {
 pub(crate) struct Concluded {
     pub(crate) end: End,
     /// The lines that tell of it, where events are written.
-    pub(crate) event: Option<Arc<str>>,
+    pub(crate) event: Option<Arc<String>>,
 }
 
 impl From<End> for Concluded {

@@ -92,7 +92,7 @@ pub(super) fn concluded(
     job: &Job,
     ran: Option<Duration>,
     end: &Transition,
-) -> Option<Arc<str>> {
+) -> Option<Arc<String>> {
     log(core, consumer, job, ran, end);
     let (kind, evidence) = match end {
         Transition::Ack(_) => (EventKind::Done, None),
@@ -224,7 +224,7 @@ pub(super) fn broken(
     consumer: &Consumer,
     lease: &Lease,
     reason: &str,
-) -> Option<Arc<str>> {
+) -> Option<Arc<String>> {
     core.hooks.events.tell(|| Event {
         kind: EventKind::Broken,
         at: core.clock.unix_ms(),

@@ -62,9 +62,9 @@ impl Untold {
     }
 
     /// What is to be written with the end of this lease, with what else there is, so that it is in order.
-    pub(crate) fn end(&self, lease: &Lease, line: String) -> Arc<str> {
+    pub(crate) fn end(&self, lease: &Lease, line: String) -> Arc<String> {
         if self.which < Events::All && !self.has_others.load(Ordering::Acquire) {
-            return line.into();
+            return Arc::new(line);
         }
         let mut lines = self.lines();
         let mut all = std::mem::take(&mut lines.others);
@@ -72,7 +72,7 @@ impl Untold {
         all.extend(lines.started.remove(lease));
         drop(lines);
         all.push(line);
-        all.join("\n").into()
+        Arc::new(all.join("\n"))
     }
 
     /// An attempt that ends without a settlement that could tell it.

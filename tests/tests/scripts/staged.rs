@@ -59,7 +59,7 @@ impl All {
                 self.both.script("promote", &keys, &["1", "1000000", "0"].map(str::to_owned));
             }
             Action::GiveUp | Action::Expire => {
-                _ = self.both.ask::<u64>(&["EXPIRE", &Self::staged(), "0"])
+                _ = self.both.ask::<u64>(&["EXPIRE", &Self::staged(), "0"]);
             }
             Action::Die | Action::Delay(_) => {}
         }

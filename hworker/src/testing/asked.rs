@@ -219,7 +219,7 @@ fn recorder() -> std::sync::Arc<Recorder> {
 ///     assert_enqueued!(welcome { user: 7, .. }, within = "5s", count = 1);
 ///     refute_enqueued!(welcome { lang: "fr" });
 /// }
-/// # fn main() { it_welcomes(); }
+/// # fn main() {}
 /// ```
 #[macro_export]
 macro_rules! assert_enqueued {

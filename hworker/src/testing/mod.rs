@@ -36,8 +36,7 @@
 //!     let drained = kit.drain().await.expect("drained");
 //!     assert_eq!((drained.done, drained.failed), (1, 0));
 //! }
-//! # fn main() { signup_sends_mail(); it_greets(); all_of_it(); }
-//! # use hworker as _;
+//! # fn main() {}
 //! ```
 //!
 //! [docs/testing.md](https://github.com/hworker/hworker/blob/main/docs/testing.md) has more of them.

@@ -160,8 +160,8 @@ impl ClientBuilder {
         self
     }
 
-    /// Which events this client, and a worker that uses it, write for [`Client::events`]: [docs/events.md](https://github.com/hworker/hworker/blob/main/docs/events.md).
-    /// Default: `HWORKER_EVENTS`, then none.
+    /// Which events this client, and a worker that uses it, write for [`Client::events`]; see
+    /// [docs/events.md](https://github.com/hworker/hworker/blob/main/docs/events.md). Default: `HWORKER_EVENTS`, then none.
     pub fn events(mut self, events: Events) -> Self {
         self.events = Some(events);
         self

@@ -142,6 +142,14 @@ struct Batches;
 struct Bulks;
 
 #[cfg(doctest)]
+#[doc = include_str!("../../docs/events.md")]
+struct Events;
+
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/testing.md")]
+struct Testing;
+
+#[cfg(doctest)]
 #[doc = include_str!("../../docs/results.md")]
 struct Results;
 

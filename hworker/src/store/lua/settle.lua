@@ -45,7 +45,8 @@
 --   What needs the payload, which is 'break', 'park', 'hold', 'route' and 'submit', is the first duty.
 --
 -- Returns for each, in order: for 'ack' how many leases were held, else 'ok' or 'stale'; behind these, if counters were reset, 'anew' and
--- their names, and if events could not be written, 'events' and why. To a script that includes this one it also returns {session, dead} of the worker's record (KEYS[8]).
+-- their names, and if events could not be written, 'events' and why. To a script that includes this one it also returns {session, dead} of the
+-- worker's record (KEYS[8]).
 -- Invariant: a lease is removed before anything is done in its name, and nothing is done if it was gone.
 -- Called by Queue::settle, and from settle_and_reserve. `release` gives jobs back.
 

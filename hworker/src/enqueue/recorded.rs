@@ -8,7 +8,7 @@ use crate::error::Error;
 
 /// What is said of what a test has no server for.
 const NEEDS_A_SERVER: &str =
-    "in a test a batch needs a server: call `kit.with_server().await?` before it";
+    "in a test this needs a server: call `kit.with_server().await?` before it";
 
 impl Ready {
     /// A job that is to be sent, or what its enqueue gives where the recorder of the test has it.

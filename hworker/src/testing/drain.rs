@@ -47,24 +47,51 @@ pub struct Drained {
 }
 
 impl Drained {
-    fn add(&mut self, event: &Event) {
-        let count = match event.kind {
-            EventKind::Done => &mut self.done,
-            EventKind::Failed => &mut self.failed,
-            EventKind::Retried => &mut self.retried,
-            EventKind::Snoozed => &mut self.snoozed,
-            EventKind::Cancelled => &mut self.cancelled,
-            EventKind::Expired => &mut self.expired,
-            EventKind::Broken => &mut self.broken,
-            _ => return,
-        };
-        *count += 1;
-        let job = event.job.clone().unwrap_or_default();
-        self.errors.extend(event.message.clone().map(|message| (job, message)));
+    /// What the server has counted so far.
+    async fn counted(client: &Client) -> Result<Self, Error> {
+        let mut counted = Self::default();
+        for queue in client.queues().await? {
+            let counters = client.inspect(&queue.name).statistics(None).await?;
+            let of = |name| counters.get(name).copied().unwrap_or(0);
+            counted.done += of("processed");
+            counted.failed += of("failed");
+            counted.retried += of("retried");
+            counted.cancelled += of("cancelled");
+            counted.expired += of("expired");
+            counted.broken += of("broken");
+        }
+        Ok(counted)
     }
 
-    fn attempts(&self) -> u64 {
-        self.done + self.failed + self.retried + self.snoozed
+    /// What came to what was counted before, with what the server does not count.
+    fn since(self, before: &Self, told: &Told) -> Self {
+        Self {
+            done: self.done.saturating_sub(before.done),
+            failed: self.failed.saturating_sub(before.failed),
+            retried: self.retried.saturating_sub(before.retried),
+            snoozed: told.snoozed,
+            cancelled: self.cancelled.saturating_sub(before.cancelled),
+            expired: self.expired.saturating_sub(before.expired),
+            broken: self.broken.saturating_sub(before.broken),
+            errors: told.errors.clone(),
+        }
+    }
+}
+
+/// What the worker tells.
+#[derive(Default)]
+struct Told {
+    attempts: u64,
+    snoozed: u64,
+    errors: Vec<(String, String)>,
+}
+
+impl Told {
+    fn hear(&mut self, event: &Event) {
+        self.attempts += u64::from(event.kind == EventKind::Started);
+        self.snoozed += u64::from(event.kind == EventKind::Snoozed);
+        let job = event.job.clone().unwrap_or_default();
+        self.errors.extend(event.message.clone().map(|message| (job, message)));
     }
 }
 
@@ -77,13 +104,14 @@ impl Kit {
     /// As [`with_server`](Self::with_server); [`Error::Config`] where a job needs what the kit has not, or after 10,000 attempts or 60 s.
     pub async fn drain(&self) -> Result<Drained, Error> {
         let client = self.with_server().await?;
-        let drained = Arc::new(Mutex::new(Drained::default()));
-        let observed = Arc::clone(&drained);
+        let before = Drained::counted(&client).await?;
+        let told = Arc::new(Mutex::new(Told::default()));
+        let heard = Arc::clone(&told);
         let worker = self.worker().client(&client).queues(["*"]).concurrency(1).without_cron();
         let (mut registry, mut lacking) = (Registry::new(), BTreeMap::new());
-        let mut before = None;
+        let mut last = None;
         for name in Registry::collect().names() {
-            if before.replace(name) == Some(name) {
+            if last.replace(name) == Some(name) {
                 lacking.insert(name, "several jobs of this program are called so".to_owned());
             }
         }
@@ -96,13 +124,13 @@ impl Kit {
                 None => registry.add(definition),
             }
         }
-        let counts = move |event: &Event| {
-            observed.lock().unwrap_or_else(PoisonError::into_inner).add(event);
+        let hear = move |event: &Event| {
+            heard.lock().unwrap_or_else(PoisonError::into_inner).hear(event);
         };
-        let worker = worker.registry(registry).observe(counts).build()?;
-        let left = || drained.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let worker = worker.registry(registry).observe(hear).build()?;
+        let told = || told.lock().unwrap_or_else(PoisonError::into_inner);
         let more = async || {
-            if left().attempts() > MOST_ATTEMPTS {
+            if told().attempts > MOST_ATTEMPTS {
                 return Err(Error::config(format!(
                     "still not drained after {MOST_ATTEMPTS} attempts"
                 )));
@@ -116,16 +144,14 @@ impl Kit {
                 why = lacks => Ok(Err(why)),
             }
         };
-        match Box::pin(ran).await {
-            Ok(ran) => ran?,
+        let in_time = Box::pin(ran).await;
+        let counted = Drained::counted(&client).await?.since(&before, &told());
+        match in_time {
+            Ok(ran) => ran.map(|()| counted),
             Err(_) => {
-                return Err(Error::config(format!(
-                    "still not drained after {WITHIN:?}: {:?}",
-                    left()
-                )));
+                Err(Error::config(format!("still not drained after {WITHIN:?}: {counted:?}")))
             }
         }
-        Ok(left())
     }
 
     /// Waits until a job is enqueued that this kit cannot run.

@@ -260,6 +260,31 @@ async fn ts6_all_that_is_enqueued_is_drained(kit: Kit) {
 }
 
 #[hworker::test]
+async fn ts6_many_are_counted_one_by_one(kit: Kit) {
+    // More jobs than an observer is told of where it is slow -> each is counted; what was drained before is not counted again.
+    // Guard: `counted` and `since` in drain.rs.
+    let bulk: Bulk = (0..3_000).map(|n| divide::with(n, 1)).collect();
+    bulk.enqueue().await.expect("enqueued");
+    assert_eq!(kit.drain().await.expect("drained").done, 3_000);
+    divide::enqueue(1, 0).await.expect("enqueued");
+    let drained = kit.drain().await.expect("drained");
+    assert_eq!((drained.done, drained.failed), (0, 1));
+}
+
+#[hworker::test]
+async fn ts6_a_large_bulk_of_all_or_none_needs_a_server(kit: Kit) {
+    // It is put aside at the server first -> without one it is refused, and nothing is recorded; with one all of them come.
+    let jobs = || (0..9_001).map(|n| divide::with(n, 1));
+    let error = Bulk::lazy(jobs()).all_or_nothing().enqueue().await.expect_err("no server");
+    assert!(error.to_string().contains("kit.with_server()"), "{error}");
+    refute_enqueued!(divide);
+    let client = kit.with_server().await.expect("a server");
+    let count = Bulk::lazy(jobs()).all_or_nothing().enqueue().await.expect("enqueued");
+    let waiting = client.inspect("testing").counts().await.expect("counted").waiting;
+    assert_eq!((count, waiting), (9_001, 9_001));
+}
+
+#[hworker::test]
 async fn ts6_what_cannot_be_drained_is_said(kit: Kit) {
     // A state is missing, a batch without a server -> an error that says what to do.
     note::enqueue("a".into()).await.expect("enqueued");

@@ -12,6 +12,8 @@ use crate::enqueue::Enqueue;
 use crate::enqueue::blocking::{block_on, in_a_runtime};
 use crate::enqueue::notes::Parent;
 use crate::enqueue::ready::Ready;
+#[cfg(feature = "testing")]
+use crate::enqueue::recorded;
 use crate::envelope::JobId;
 use crate::error::{BoxError, Cause, Error, Fate};
 use crate::job::Job;
@@ -291,6 +293,8 @@ impl<S: Source> Taking<S> {
             }
             return Ok(count);
         }
+        #[cfg(feature = "testing")]
+        recorded::check_server()?;
         let Some(mut staging) = self.one_queue.as_ref().and_then(Staging::of) else { return Ok(0) };
         loop {
             let Window { jobs, end } = window;

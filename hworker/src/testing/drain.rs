@@ -50,8 +50,12 @@ impl Drained {
     /// What the server has counted so far.
     async fn counted(client: &Client) -> Result<Self, Error> {
         let mut counted = Self::default();
-        for queue in client.queues().await? {
-            let counters = client.inspect(&queue.name).statistics(None).await?;
+        // Also of those on which nothing is left.
+        let names = client.queue_names().await;
+        let doing = || "count what was drained".to_owned();
+        let names = names.map_err(|fault| fault.at(client.address()).into_error(doing()))?;
+        for queue in names {
+            let counters = client.inspect(&queue).statistics(None).await?;
             let of = |name| counters.get(name).copied().unwrap_or(0);
             counted.done += of("processed");
             counted.failed += of("failed");
